@@ -13,10 +13,10 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/element_rows.hpp"
 #include "cpu/operands/element_runs.hpp"
-#include "cpu/operands/radix_sort.hpp"
+#include "cpu/operands/order/digit_sorter.hpp"
+#include "cpu/operands/order/radix_sort.hpp"
 
 namespace spmm::cpu {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
-#include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/element_runs.hpp"
-#include "cpu/operands/row_ranks.hpp"
+#include "cpu/operands/order/digit_sorter.hpp"
+#include "cpu/operands/order/row_ranks.hpp"
 
 namespace spmm::cpu {
 

@@ -14,10 +14,10 @@
 #include "base/run/cancellable.hpp"
 #include "base/run/parallel.hpp"
 #include "cpu/operands/element_operand.hpp"
+#include "cpu/operands/order/radix_sort.hpp"
+#include "cpu/operands/order/short_keys.hpp"
 #include "cpu/operands/pack_block.hpp"
-#include "cpu/operands/radix_sort.hpp"
 #include "cpu/operands/read_records.hpp"
-#include "cpu/operands/short_keys.hpp"
 
 namespace spmm::cpu {
 namespace {

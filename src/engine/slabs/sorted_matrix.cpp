@@ -10,7 +10,7 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "cpu/operands/digit_sorter.hpp"
+#include "cpu/operands/order/digit_sorter.hpp"
 #include "engine/slabs/index_pass.hpp"
 
 namespace spmm::slabs {

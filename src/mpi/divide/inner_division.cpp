@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "cpu/operands/radix_sort.hpp"
+#include "cpu/operands/order/radix_sort.hpp"
 #include "mpi/exchange/distinct_rows.hpp"
 
 namespace spmm::mpi {

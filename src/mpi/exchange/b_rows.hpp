@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
-#include "cpu/operands/radix_sort.hpp"
+#include "cpu/operands/order/radix_sort.hpp"
 #include "mpi/exchange/record_store.hpp"
 #include "mpi/exchange/transfers.hpp"
 

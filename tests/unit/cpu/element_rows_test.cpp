@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cpu/operands/order/row_ranks.hpp"
 #include "cpu/operands/prepared.hpp"
-#include "cpu/operands/row_ranks.hpp"
 #include "cpu/simd/isa.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"

@@ -4,9 +4,9 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "cpu/operands/operand.hpp"
+#include "cpu/operands/order/radix_sort.hpp"
 #include "cpu/operands/pack_block.hpp"
 #include "cpu/operands/prepared.hpp"
-#include "cpu/operands/radix_sort.hpp"
 #include "cpu/rows/units.hpp"
 #include "spmm/error.hpp"
 #include "support/battery.hpp"

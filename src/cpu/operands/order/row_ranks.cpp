@@ -1,4 +1,4 @@
-#include "cpu/operands/row_ranks.hpp"
+#include "cpu/operands/order/row_ranks.hpp"
 
 #include <cstring>
 

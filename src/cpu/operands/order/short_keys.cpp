@@ -1,4 +1,4 @@
-#include "cpu/operands/short_keys.hpp"
+#include "cpu/operands/order/short_keys.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,8 +8,8 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "cpu/operands/digit_sorter.hpp"
-#include "cpu/operands/radix_sort.hpp"
+#include "cpu/operands/order/digit_sorter.hpp"
+#include "cpu/operands/order/radix_sort.hpp"
 
 namespace spmm::cpu {
 namespace {

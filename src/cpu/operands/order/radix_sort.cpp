@@ -1,4 +1,4 @@
-#include "cpu/operands/radix_sort.hpp"
+#include "cpu/operands/order/radix_sort.hpp"
 
 #include <algorithm>
 #include <array>
