@@ -62,7 +62,6 @@ struct Execution : Plan {
   Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
   SlabCaps slab_caps{};  ///< with operands sorted by rows: as many rows of A as fit, and the rows of B that they need
   std::vector<SlabCaps> longer_caps{};  ///< the same for rows of A that need less of B than is expected
-  SlabCaps row_caps{};  ///< the same of one block row of A with many blocks, and a part of the columns of B
   std::uint32_t num_row_groups = 0;  ///< with it: of block rows of B, which are read together
   Refusal refusal{};
 
@@ -73,6 +72,12 @@ struct Execution : Plan {
   [[nodiscard]] bool is_sorted_first() const { return scratch_bytes != 0; }
   /// Both operands by rows, slabs of A with the rows of B that they need; else B by columns.
   [[nodiscard]] bool is_sorted_by_rows() const { return slab_caps.a_blocks != 0; }
+  /// With it: no slab fits, all rows of A are streamed.
+  [[nodiscard]] bool streams_all_rows() const { return slab_caps.b_blocks == 0; }
+  /// With it: whether rows of A may be streamed that would fit. Those that do not fit always are.
+  [[nodiscard]] bool may_stream_rows() const {
+    return backend == Backend::cpu && slab_limits.kernel.value_or(KernelId::row_merge) == KernelId::row_merge;
+  }
 };
 
 /// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.

@@ -162,10 +162,7 @@ class SortedSlabs {
   /// Values: kernel = that runs all slabs; nothing = the fastest one for each.
   SortedSlabs(const Problem& p, DecideSlab decide_slab, std::optional<KernelId> kernel)
       : p_(p), whole_(p.s), limits_(p.limits), decide_slab_(decide_slab), kernel_(kernel) {
-    constexpr std::uint64_t kLeastGroups = 1024;
-    constexpr std::uint64_t kLimitPerGroup = 48;  // of which a group takes 4 bytes, and 16 if it is read alone
-    const std::uint64_t most = std::max(kLeastGroups, limits_.host_bytes / kLimitPerGroup);
-    num_groups_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(whole_.b.blocks_per_side(), most));
+    num_groups_ = num_groups_within(limits_.host_bytes);
     const double rows = std::max(1.0, std::min<double>(whole_.a.num_blocks, whole_.a.blocks_per_side()));
     row_blocks_ = std::max(1.0, whole_.a.num_blocks / rows);
     // Blocks of a row are in different columns: a full row meets everything at once.
@@ -173,11 +170,11 @@ class SortedSlabs {
     met_per_block_ = -std::log1p(-filled) / filled / num_groups_;
   }
 
-  /// The fastest way; refused where not even single blocks fit.
+  /// The fastest way. Where most rows do not fit, all are streamed.
   [[nodiscard]] Execution best() const {
     Execution best;
     best.refusal = host_memory_refusal(~std::uint64_t{0});
-    if (!fits(1, 1)) return best;
+    if (!fits(1, 1)) return may_stream() ? streamed() : best;
     constexpr double kStep = 1.08;
     for (double share = 1; share * whole_.b.num_blocks >= 1; share /= kStep) {
       const auto b_blocks = static_cast<std::uint64_t>(share * whole_.b.num_blocks);
@@ -189,14 +186,68 @@ class SortedSlabs {
       if (e.is_refused() || (!best.is_refused() && e.predicted_s >= best.predicted_s)) continue;
       best = std::move(e);
     }
-    if (best.is_refused()) return best;
-    best.row_caps = row_caps_beside(best.slab_caps);
+    if (best.is_refused()) return may_stream() ? streamed() : best;
     if (limits_.backend != Backend::cuda) best.longer_caps = longer_caps(best);
+    // A slab that takes longer than its rows streamed is streamed.
+    const double streamed_s = sort_seconds(p_) + streamed_seconds(best, {whole_, best.slab_limits});
+    if (may_stream()) best.predicted_s = std::min(best.predicted_s, streamed_s);
     return best;
   }
 
  private:
   static constexpr double kNearlyFull = 1 - 1e-9;  // of a row
+
+  /// Rows are streamed by what row-merge multiplies blocks with.
+  [[nodiscard]] bool may_stream() const {
+    return limits_.backend != Backend::cuda && kernel_.value_or(KernelId::row_merge) == KernelId::row_merge;
+  }
+
+  [[nodiscard]] std::uint32_t num_groups_within(std::uint64_t limit_bytes) const {
+    constexpr std::uint64_t kLeastGroups = 1024;
+    constexpr std::uint64_t kLimitPerGroup = 48;  // of which a group takes 4 bytes, and 16 if it is read alone
+    const std::uint64_t most = std::max(kLeastGroups, limit_bytes / kLimitPerGroup);
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(whole_.b.blocks_per_side(), most));
+  }
+
+  /// All rows are streamed. Refused if a thread cannot keep one C block.
+  [[nodiscard]] Execution streamed() const {
+    const SlabCaps none{.a_blocks = 1, .b_blocks = 0};
+    Limits enough = limits_;
+    enough.host_bytes = ~std::uint64_t{0} / 4;
+    enough.kernel = KernelId::row_merge;
+    Execution e = decide_slab_({expected(1, 1), enough});
+    if (e.is_refused()) return e;
+    const Limits limits = slab_limits(none);
+    const std::uint64_t lists = sorted_list_bytes(num_groups_, none, limits_);
+    const std::uint64_t least = least_streamed_bytes(whole_.a, streamed_rows_limits(limits, limits_.host_bytes));
+    if (lists + least > limits_.host_bytes) {
+      std::uint64_t need = 0;  // with the groups that are chosen within it
+      for (std::uint64_t more = lists + least; more > need;) {
+        need = more;
+        more = sorted_list_bytes(num_groups_within(need), none, limits_) + least;
+      }
+      e.refusal = host_memory_refusal(need);
+      return e;
+    }
+    e.host_need_bytes = limits_.host_bytes;
+    complete(e, none, limits);
+    e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(whole_.a.num_blocks / row_blocks_, 2.0, 4e9));
+    e.predicted_s = sort_seconds(p_) + streamed_seconds(e, {whole_, limits});
+    return e;
+  }
+
+  /// What all executions have in common.
+  void complete(Execution& e, const SlabCaps& caps, const Limits& limits) const {
+    e.slab_limits = limits;
+    e.slab_limits.kernel = limits_.kernel;
+    e.slab_caps = caps;
+    e.num_row_groups = num_groups_;
+    e.num_b_slabs = 1;
+    e.scratch_bytes = scratch_bytes(whole_);
+    e.host_limit_bytes = limits_.host_bytes;
+    e.expected_pairs = whole_.num_pairs;
+    e.expected_output_blocks = whole_.num_c_blocks;
+  }
 
   [[nodiscard]] Limits slab_limits(const SlabCaps& caps) const {
     Limits limits = limits_;
@@ -259,20 +310,21 @@ class SortedSlabs {
     return num_groups_ * (1 - missed) * missed + 1;
   }
 
-  /// What is expected of slabs that keep these limits.
+  /// What is expected of slabs that keep these limits; refused where most rows do not and may be streamed.
   [[nodiscard]] Execution with_caps(const SlabCaps& caps) const {
     const double share = static_cast<double>(caps.b_blocks) / whole_.b.num_blocks;
     const double met = share < 1 ? -std::log1p(-share) / met_per_block_ : whole_.a.num_blocks;
-    double a_blocks = std::min({static_cast<double>(caps.a_blocks), met, static_cast<double>(whole_.a.num_blocks)});
-    double parts = 1;                                       // of the columns of B, if a single row needs too much
-    if (a_blocks < row_blocks_ + std::sqrt(row_blocks_)) {  // rows differ: many will not fit
-      a_blocks = row_blocks_;
-      parts = std::ceil(needed(row_blocks_) / static_cast<double>(row_part_blocks(caps)));
+    const double most = std::min({static_cast<double>(caps.a_blocks), met, static_cast<double>(whole_.a.num_blocks)});
+    const bool fits_rows = most >= row_blocks_ + std::sqrt(row_blocks_);  // rows differ: many would not fit
+    if (!fits_rows && may_stream()) {
+      Execution none;
+      none.refusal = host_memory_refusal(limits_.host_bytes + 1);
+      return none;
     }
-    const double b_blocks = needed(a_blocks) / parts;
+    const double a_blocks = fits_rows ? most : 1;
     Statistics slabs = expected(static_cast<std::uint64_t>(std::ceil(a_blocks)),
-                                std::max<std::uint64_t>(1, static_cast<std::uint64_t>(b_blocks)));
-    const double num_slabs = std::max(1.0, whole_.a.num_blocks / a_blocks) * parts;
+                                std::max<std::uint64_t>(1, static_cast<std::uint64_t>(needed(a_blocks))));
+    const double num_slabs = std::max(1.0, whole_.a.num_blocks / std::max(a_blocks, row_blocks_));
     slabs.num_pairs = whole_.num_pairs / num_slabs;
     slabs.num_c_blocks = whole_.num_c_blocks / num_slabs;
     slabs.tile_pairs = whole_.tile_pairs / num_slabs;
@@ -280,38 +332,14 @@ class SortedSlabs {
     const Limits limits = slab_limits(caps);
     Execution e = decide_slab_({slabs, limits});
     if (e.is_refused()) return e;
-    const double passed_over = parts > 1 ? needed(a_blocks) * parts * input_bytes(with_blocks(whole_.b, 1)) : 0;
-    e.slab_limits = limits;
-    e.slab_limits.kernel = limits_.kernel;
-    e.slab_caps = caps;
-    e.num_row_groups = num_groups_;
-    e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(num_slabs / parts, 2.0, 4e9));
-    e.num_b_slabs = static_cast<std::uint32_t>(parts);
-    e.scratch_bytes = scratch_bytes(whole_);
+    complete(e, caps, limits);
+    e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(num_slabs, 2.0, 4e9));
     e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
-    e.host_limit_bytes = limits_.host_bytes;
-    const double picked_s = parts > 1 ? pick_seconds(b_blocks * parts, b_blocks) : 0;
-    e.predicted_s = num_slabs * (sorted_slab_seconds(e, {slabs, limits}, num_ranges(a_blocks)) + picked_s) +
-                    sort_seconds(p_) + num_slabs / parts * read_seconds(passed_over, limits_);
-    e.expected_pairs = whole_.num_pairs;
-    e.expected_output_blocks = whole_.num_c_blocks;
+    e.predicted_s =
+        sort_seconds(p_) + (fits_rows ? num_slabs * sorted_slab_seconds(e, {slabs, limits}, num_ranges(a_blocks))
+                                      : streamed_seconds(e, {whole_, limits}));
     e.expected_panels = static_cast<std::uint64_t>(static_cast<double>(e.expected_panels) * num_slabs);
     return e;
-  }
-
-  /// For a single row with more blocks than others: half of what a slab has of B, and what then fits of A. No less
-  /// than some rows of A have blocks, as one column of B may have as many. By any kernel: a slow one is better than
-  /// none.
-  [[nodiscard]] SlabCaps row_caps_beside(const SlabCaps& caps) const {
-    const std::uint64_t b_blocks = row_part_blocks(caps);
-    const SortedSlabs of_any(p_, decide_slab_, limits_.kernel);
-    return {.a_blocks = of_any.most_of_a(b_blocks), .b_blocks = b_blocks};
-  }
-  [[nodiscard]] std::uint64_t row_part_blocks(const SlabCaps& caps) const {
-    constexpr std::uint64_t kLess = 2;
-    constexpr double kLeastRows = 4;
-    const std::uint64_t least = std::min(caps.b_blocks, static_cast<std::uint64_t>(kLeastRows * row_blocks_));
-    return std::max({std::uint64_t{1}, caps.b_blocks / kLess, least});
   }
 
   const Problem& p_;
@@ -345,9 +373,8 @@ std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& ca
   const std::uint64_t groups = num_row_groups;
   const std::uint64_t begins_and_marks = groups * sizeof(std::uint32_t) + groups / 8;
   constexpr std::uint64_t kPerRange = 2 * sizeof(std::uint32_t) + sizeof(std::uint64_t);
-  const std::uint64_t ranges = most_record_ranges(num_row_groups, caps) * kPerRange;
-  return begins_and_marks + ranges + caps.b_blocks * sizeof(std::uint32_t) +
-         num_column_ranges(limits.host_bytes) * sizeof(std::uint64_t) +
+  constexpr std::uint64_t kPerRow = 2 * sizeof(std::uint64_t);
+  return begins_and_marks + most_record_ranges(num_row_groups, caps) * kPerRange + kMostStreamedRows * kPerRow +
          (limits.num_threads + std::uint64_t{1}) * sorted_read_bytes(limits.host_bytes);
 }
 
@@ -359,8 +386,11 @@ std::uint64_t sorted_read_bytes(std::uint64_t limit_bytes) {
   return std::clamp<std::uint64_t>(limit_bytes / 64, 16u << 10, 256u << 10);
 }
 
-std::uint32_t num_column_ranges(std::uint64_t limit_bytes) {
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(limit_bytes / 1024, 256, kNumBuckets));
+StreamedRowsLimits streamed_rows_limits(const Limits& limits, std::uint64_t limit_bytes) {
+  return {.isa = limits.isa,
+          .host_bytes = limits.host_bytes,
+          .piece_bytes = sorted_read_bytes(limit_bytes),
+          .num_threads = limits.num_threads};
 }
 
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b) {

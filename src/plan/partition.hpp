@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/execution.hpp"
+#include "plan/memory/streamed_rows.hpp"
 
 namespace spmm::plan {
 
@@ -18,18 +19,21 @@ Execution decide_slabs(const Problem& whole, DecideSlab decide_slab);
 std::uint64_t slab_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 std::uint64_t needed_list_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
+/// Block rows of A that are streamed together.
+inline constexpr std::uint32_t kMostStreamedRows = 1024;
+
 /// Host bytes in addition to two slabs that are read from a scratch file: tables of groups of B's block rows, ranges of
-/// records that are read for a slab, read buffers, counts of columns and a list of B's records if a block row of A is
-/// multiplied by some columns of B.
+/// records that are read for a slab, streamed rows, read buffers.
 std::uint64_t sorted_list_bytes(std::uint32_t num_row_groups, const SlabCaps& caps, const Limits& limits);
 
 /// Ranges of records of B that those bytes allow for.
 std::uint64_t most_record_ranges(std::uint32_t num_row_groups, const SlabCaps& caps);
 
-/// Bytes of one read of sorted operands, and column ranges that are counted at once: a small part of the limit, as
-/// both would leave nothing to the slabs of small ones.
+/// Bytes of one read of sorted operands: a small part of the limit, or slabs had no room within small ones.
 std::uint64_t sorted_read_bytes(std::uint64_t limit_bytes);
-std::uint32_t num_column_ranges(std::uint64_t limit_bytes);
+
+/// What rows that are streamed may take. Values: limits = of a slab, limit_bytes = of the whole product.
+StreamedRowsLimits streamed_rows_limits(const Limits& limits, std::uint64_t limit_bytes);
 
 /// Groups of block rows of B in which slabs of A find what they need: rows, unless their tables took more memory than
 /// lists of B's records.

@@ -1,26 +1,20 @@
-// Slabs of rows of A that keep the limits, found as they come, and single rows that need too much of B.
+// Slabs of rows of A that keep the limits, found as they come, and rows that are streamed.
 #include "engine/slabs/sorted_product.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <numeric>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 #include "base/records/release_once.hpp"
-#include "engine/slabs/cut.hpp"
-#include "engine/slabs/index_pass.hpp"
-#include "engine/slabs/streams.hpp"
+#include "engine/slabs/row_groups.hpp"
+#include "engine/slabs/streamed_rows.hpp"
+#include "plan/models/run_models.hpp"
 #include "plan/partition.hpp"
-#include "spmm/error.hpp"
 
 namespace spmm::slabs {
 namespace {
@@ -95,87 +89,12 @@ class IndexReader {
   std::uint32_t end_ = 0;
 };
 
-/// Where the records of each group of block rows of B begin, and which groups a slab needs.
-class RowGroups {
- public:
-  RowGroups(const Source& b, std::uint32_t num_groups, std::uint64_t read_bytes, const Run& run)
-      : nb_(b.header().blocks_per_side()),
-        num_groups_(num_groups),
-        begins_(num_groups + std::uint64_t{1}),
-        marks_((num_groups + std::uint64_t{63}) / 64) {
-    std::fill(begins_.begin(), begins_.end(), 0);
-    const auto count = [&](std::uint64_t, BlockIndex at) {
-      std::atomic_ref(begins_[group_of(at.i) + std::uint64_t{1}]).fetch_add(1, std::memory_order_relaxed);
-    };
-    for_indices(b, run, count, read_bytes);
-    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
-  }
-
-  /// Forgets all marks.
-  void restart() {
-    std::fill(marks_.begin(), marks_.end(), 0);
-    num_runs_ = 0;
-  }
-
-  /// Runs of marked groups: no fewer than there are ranges of their records.
-  [[nodiscard]] std::int64_t num_runs() const { return num_runs_; }
-
-  /// Marks the group of a block row; returns the records that this adds.
-  std::uint32_t add(std::uint32_t row) {
-    const std::uint32_t group = group_of(row);
-    const std::uint64_t bit = std::uint64_t{1} << group % 64;
-    if ((marks_[group / 64] & bit) != 0) return 0;
-    marks_[group / 64] |= bit;
-    num_runs_ += 1 - (group != 0 && is_marked(group - 1)) - (group + 1 < num_groups_ && is_marked(group + 1));
-    return begins_[group + std::uint64_t{1}] - begins_[group];
-  }
-
-  /// The records of all marked groups; neighbours are joined.
-  [[nodiscard]] std::vector<RecordRange> marked() const {
-    std::size_t num_ranges = 0;
-    for_marked([&](RecordRange, bool is_apart) { num_ranges += is_apart ? 1 : 0; });
-    std::vector<RecordRange> ranges;
-    ranges.reserve(num_ranges);
-    for_marked([&](RecordRange group, bool is_apart) {
-      if (is_apart) ranges.push_back(group);
-      ranges.back().end = group.end;
-    });
-    return ranges;
-  }
-
- private:
-  [[nodiscard]] bool is_marked(std::uint64_t group) const { return (marks_[group / 64] >> group % 64 & 1) != 0; }
-  [[nodiscard]] std::uint32_t group_of(std::uint32_t row) const {
-    return static_cast<std::uint32_t>(row * num_groups_ / nb_);
-  }
-
-  /// Calls visit(records, whether they begin behind others that are not marked) for all marked groups with records.
-  template <class Visit>
-  void for_marked(const Visit& visit) const {
-    std::uint64_t end = ~std::uint64_t{0};  // of the group before
-    for (std::uint64_t word = 0; word < marks_.size(); ++word) {
-      for (std::uint64_t left = marks_[word]; left != 0; left &= left - 1) {
-        const std::uint64_t g = word * 64 + static_cast<unsigned>(std::countr_zero(left));
-        const RecordRange group{.begin = begins_[g], .end = begins_[g + 1]};
-        if (group.begin == group.end) continue;
-        visit(group, group.begin != end);
-        end = group.end;
-      }
-    }
-  }
-
-  std::uint64_t nb_;
-  std::uint64_t num_groups_;
-  AlignedArray<std::uint32_t> begins_;  // [groups + 1]
-  AlignedArray<std::uint64_t> marks_;   // [groups / 64] a bit for each: needed
-  std::int64_t num_runs_ = 0;
-};
-
 /// Records of A, whole block rows, and the records of B in the groups that they need.
 struct SlabOfA {
   RecordRange records;
   std::uint64_t needed = 0;
   std::int64_t num_ranges = 0;  ///< of B, at most
+  std::uint64_t pairs = 0;      ///< at most
   bool is_one_row = true;
 };
 
@@ -203,16 +122,23 @@ class SortedProduct {
       run_.check_cancelled();
       const SlabOfA slab = next_slab(begin);
       begin = slab.records.end;
+      if (!fits(slab) || is_faster_streamed(slab)) {
+        stream(slab);
+        continue;
+      }
+      multiply_streamed();
       multiply_slab(slab);
     }
+    multiply_streamed();
     adopt_last(last_, execution);
     execution.num_a_slabs = std::max(2U, num_slabs);
-    execution.num_b_slabs = most_parts_;
+    execution.num_b_slabs = 1;
     return total_;
   }
 
  private:
   [[nodiscard]] bool fits(const SlabOfA& slab) const {
+    if (execution_.streams_all_rows()) return false;
     const auto is_within = [&](const plan::SlabCaps& caps) {
       return slab.records.end - slab.records.begin <= caps.a_blocks && slab.needed <= caps.b_blocks;
     };
@@ -235,6 +161,7 @@ class SortedProduct {
       }
       longer.records.end = r + 1;
       longer.needed += groups_.add(at.j);
+      longer.pairs += groups_.num_records(at.j);
       longer.num_ranges = groups_.num_runs();
       if (!longer.is_one_row && !fits(longer)) return slab;
     }
@@ -247,61 +174,49 @@ class SortedProduct {
                          records.end > records.begin ? std::vector<RecordRange>{records} : std::vector<RecordRange>{});
     groups_.restart();  // the search went too far
     for (std::uint32_t r = records.begin; r < records.end; ++r) groups_.add(indices_.at(r).j);
-    const RangesSource b(b_, groups_.marked());
-    if (fits(slab)) return multiply_ranges({a, b});
-    if (a.header().num_blocks > execution_.row_caps.a_blocks) throw_row_too_long();
-    std::uint32_t num_parts = 0;
-    multiply_columns(a, b, {.begin = 0, .end = b.header().blocks_per_side()}, num_parts);
-    most_parts_ = std::max(most_parts_, num_parts);
+    multiply_ranges({a, RangesSource(b_, groups_.marked())});
   }
 
-  struct Columns {
-    std::uint64_t begin;
-    std::uint64_t end;
-  };
+  /// Whether to build the slab takes longer than to read what its pairs need again and again.
+  [[nodiscard]] bool is_faster_streamed(const SlabOfA& slab) const {
+    const plan::RowsWork rows{.m = a_.header().m,
+                              .a_blocks = static_cast<double>(slab.records.end - slab.records.begin),
+                              .b_blocks = static_cast<double>(slab.needed),
+                              .num_ranges = static_cast<double>(slab.num_ranges),
+                              .pairs = static_cast<double>(slab.pairs)};
+    const plan::Limits& limits = execution_.slab_limits;
+    return execution_.may_stream_rows() &&
+           plan::streamed_rows_seconds(rows, limits) < plan::built_rows_seconds(rows, limits);
+  }
 
-  /// One block row of A by some columns of B after the other, which is the order of its result. Columns are counted in
-  /// ranges; a range that does not fit is counted again, in smaller ones.
-  void multiply_columns(const Source& a, const RangesSource& b, Columns all, std::uint32_t& num_parts) {
-    const std::uint64_t num_columns = all.end - all.begin;
-    const std::uint64_t num_ranges =
-        std::min<std::uint64_t>(num_columns, plan::num_column_ranges(execution_.host_limit_bytes));
-    const std::uint64_t of_range = (num_columns + num_ranges - 1) / num_ranges;
-    std::vector<std::uint64_t> counts(num_ranges, 0);
-    const auto count_column = [&](std::uint64_t, BlockIndex at) {
-      if (at.j < all.begin || at.j >= all.end) return;
-      std::atomic_ref(counts[(at.j - all.begin) / of_range]).fetch_add(1, std::memory_order_relaxed);
+  /// Its rows wait for others, which are multiplied with them.
+  void stream(const SlabOfA& slab) {
+    StreamedRow row{.records = {.begin = slab.records.begin, .end = slab.records.begin}};
+    const auto add = [&](std::uint32_t end) {
+      row.records.end = end;
+      streamed_.push_back(std::exchange(row, {.records = {.begin = end, .end = end}}));
+      if (streamed_.size() == plan::kMostStreamedRows) multiply_streamed();
     };
-    for_indices(b, run_, count_column, read_bytes_);
-    const std::uint64_t most = execution_.row_caps.b_blocks;
-    for (std::uint64_t begin = 0, end = 0; begin < num_ranges; begin = end) {
-      std::uint64_t count = 0;
-      for (end = begin; end < num_ranges && (end == begin || count + counts[end] <= most); ++end) count += counts[end];
-      if (count == 0) continue;
-      const Columns columns{.begin = all.begin + begin * of_range,
-                            .end = std::min(all.end, all.begin + end * of_range)};
-      if (count <= most) {
-        multiply_ranges({a, SlabSource(b, records_of(b, columns, count), run_, read_bytes_)});
-        ++num_parts;
-      } else if (of_range > 1) {
-        multiply_columns(a, b, columns, num_parts);
-      } else {
-        throw_row_too_long();
-      }
+    std::uint32_t i = 0;
+    for (std::uint32_t r = slab.records.begin; r < slab.records.end; ++r) {
+      const BlockIndex at = indices_.at(r);
+      if (r != row.records.begin && at.i != i) add(r);
+      i = at.i;
+      row.pairs += groups_.num_records(at.j);
     }
+    add(slab.records.end);
   }
 
-  /// The records of B in some columns, of which there are `count`.
-  AlignedArray<std::uint32_t> records_of(const RangesSource& b, Columns columns, std::uint64_t count) const {
-    AlignedArray<std::uint32_t> records(count);
-    std::atomic<std::uint64_t> num_found = 0;
-    const auto pick = [&](std::uint64_t record, BlockIndex at) {
-      if (at.j < columns.begin || at.j >= columns.end) return;
-      records[num_found.fetch_add(1, std::memory_order_relaxed)] = static_cast<std::uint32_t>(record);
-    };
-    for_indices(b, run_, pick, read_bytes_);
-    std::sort(records.begin(), records.end());
-    return records;
+  /// All rows that wait.
+  void multiply_streamed() {
+    if (streamed_.empty()) return;
+    const plan::Limits& limits = execution_.slab_limits;
+    const plan::StreamedRowsPlan plan = plan::plan_streamed_rows(
+        a_.header(), plan::streamed_rows_limits(limits, execution_.host_limit_bytes), streamed_.size());
+    ProductStats stats = multiply_streamed_rows({.a = a_, .b = b_, .groups = groups_}, streamed_, plan, sink_, run_);
+    if (!total_.device.empty()) stats.device = total_.device;
+    add_slab(stats, sink_, total_);
+    streamed_.clear();
   }
 
   void multiply_ranges(const Inputs& inputs) {
@@ -309,11 +224,6 @@ class SortedProduct {
     SlabSink sink(sink_);
     add_slab(multiply_at_once_(inputs, sink, last_), sink_, total_);
     sink.wait(run_);
-  }
-
-  [[noreturn]] static void throw_row_too_long() {
-    throw OutOfMemory("host memory", "a block row of A with what it needs of B does not fit the limit",
-                      "raise EngineOptions::memory_limit_bytes, or run on a machine with more memory");
   }
 
   const SortedMatrix& a_;
@@ -329,7 +239,7 @@ class SortedProduct {
   plan::Execution last_;
   ProductStats total_;
   std::uint32_t row_ = 0;
-  std::uint32_t most_parts_ = 1;
+  std::vector<StreamedRow> streamed_;  // that wait
 };
 
 }  // namespace

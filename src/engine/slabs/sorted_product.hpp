@@ -11,10 +11,10 @@
 namespace spmm::slabs {
 
 /// Multiplies slabs of as many block rows as keep execution.slab_caps. A block row of A that needs more of B than fits
-/// comes alone, with some columns of B after the other: results are never kept. `execution` is set to the last product
+/// is streamed, as are rows that are faster so: results are never kept. `execution` is set to the last product at once
 /// with the partition of the whole.
 /// Values: both operands by rows. Memory: plan::sorted_list_bytes() in addition to the slabs. Errors: as
-/// multiply_out_of_core(); OutOfMemory if a block row of A, or some columns of B for it, do not fit.
+/// multiply_out_of_core().
 ProductStats multiply_sorted(const ScratchOperands& operands, Sink& sink, const MultiplyAtOnce& multiply_at_once,
                              const Run& run, plan::Execution& execution);
 

@@ -78,7 +78,7 @@ std::optional<std::uint32_t> next_row(const std::vector<KeptRecords>& parts) {
 
 SlabSource::SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& buckets, const Slab& slab,
                        const Run& run)
-    : whole_(whole), run_(run), read_bytes_(kReadBytes), header_(whole.header()), records_(slab.num_blocks) {
+    : whole_(whole), run_(run), header_(whole.header()), records_(slab.num_blocks) {
   std::uint64_t count = 0;
   for_ranges(run, buckets.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) {
@@ -91,9 +91,8 @@ SlabSource::SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& b
   header_.num_blocks = static_cast<std::uint32_t>(count);
 }
 
-SlabSource::SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run,
-                       std::uint64_t read_bytes)
-    : whole_(whole), run_(run), read_bytes_(read_bytes), header_(whole.header()), records_(std::move(records)) {
+SlabSource::SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run)
+    : whole_(whole), run_(run), header_(whole.header()), records_(std::move(records)) {
   header_.num_blocks = static_cast<std::uint32_t>(records_.size());
 }
 
@@ -102,7 +101,7 @@ void SlabSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) 
   if (whole_.is_in_memory()) return read_own(first, count, dst);
   const std::uint64_t bytes = input_record_bytes(header_.m);
   const std::uint64_t distance = records_[first + count - 1] - records_[first] + std::uint64_t{1};
-  const std::uint64_t most = std::min(distance, std::max<std::uint64_t>(1, read_bytes_ / bytes));
+  const std::uint64_t most = std::min(distance, std::max<std::uint64_t>(1, kReadBytes / bytes));
   const AlignedArray<std::byte> raw(most * bytes);
   for (std::uint64_t x = first; x < first + count;) {
     run_.check_cancelled();

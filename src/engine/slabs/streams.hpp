@@ -17,7 +17,7 @@
 
 namespace spmm::slabs {
 
-/// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, `read_bytes` per
+/// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, kReadBytes per
 /// thread.
 class SlabSource : public SortedSource {
  public:
@@ -25,8 +25,7 @@ class SlabSource : public SortedSource {
   /// Interrupted. So do reads, whose few records may be spread over the whole matrix.
   SlabSource(const Source& whole, const AlignedArray<std::uint16_t>& buckets, const Slab& slab, const Run& run);
   /// Values: records ascending.
-  SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run,
-             std::uint64_t read_bytes = kReadBytes);
+  SlabSource(const Source& whole, AlignedArray<std::uint32_t> records, const Run& run);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return whole_.name(); }
@@ -45,7 +44,6 @@ class SlabSource : public SortedSource {
 
   const Source& whole_;
   const Run& run_;
-  std::uint64_t read_bytes_;
   MatrixHeader header_;
   AlignedArray<std::uint32_t> records_;  // ascending
 };

@@ -24,13 +24,18 @@ constexpr std::uint32_t kMinWrittenParts = 4;  // as io/files/file_sink.hpp
 constexpr double kSharingS =
     1e-3;  // an allowance for each device in addition to the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
-// Slabs from a scratch file. Reading and building in memory that the slab before had, of the same with fresh pages:
-// n = 32,768, m = 8, two operands of 500,000 blocks, one thread, 83 to 1,621 slabs: 38 to 83 ns a block. The others: 15
-// blocks a row, m = 1 to 48, one thread, limits of 1.2 to 0.1 times both operands, 6 to 60,000 slabs.
-constexpr double kReusedShare = 0.25;
-constexpr double kRangeS = 1e-6;            // a range of records that is read alone
-constexpr double kSortedBlockNs = 10;       // a block of a slab: its index is read twice
-constexpr double kSortedBytesPerS = 1.5e9;  // from the scratch file, in pieces
+// Rows of A from a scratch file, built as a slab or streamed: evenly spread blocks, m = 1 to 32, 10 to 24 a row, and
+// R-MAT of side 1, limits of 0.8 to 0.1 times both operands, one thread of a Zen 5. Times 2.5: on that machine the
+// other predictions of products within a limit are 2.5 to 4 times what they take.
+constexpr double kRangeS = 0.25e-6;  // a range of records of B that is read alone
+constexpr double kSlabBlockNs = 12;
+constexpr double kSlabByteNs = 0.75;
+constexpr double kSlabPairNs = 7;
+constexpr double kSlabTermNs = 0.03;
+constexpr double kStreamedBlockS = 1e-6;  // a block of A, whose row of B is read
+constexpr double kStreamedPairNs = 30;
+constexpr double kStreamedByteNs = 0.4;  // of a block of B, for each pair
+constexpr double kStreamedTermNs = 0.075;
 // Slabs of the operands as they are: what each slab meets is counted for every number of slabs. As above.
 constexpr double kCountNsPerBlock = 120;
 // Records of some columns, found among those of a block row's slab.
@@ -62,6 +67,10 @@ double overlapped(double slowest, double others) {
   return slowest + kExposed * others;
 }
 
+double output_bytes(const Statistics& s) {
+  return s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+}
+
 /// Bytes of output a second that get into new files.
 double output_rate(const Limits& limits) {
   if (limits.num_cores < kMinMappedCores) return kWriteBytesPerS;
@@ -85,21 +94,35 @@ double build_seconds(const Plan& plan, const Problem& p) {
 /// Seconds that a process spends on its threads and memory.
 double host_start_seconds(const Plan& plan, const Problem& p) {
   const auto& [s, limits] = p;
-  const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+  const double out = output_bytes(s);
   const double buffers = std::min(out, static_cast<double>(plan.num_buffers * plan.panel_bytes));
   return kCpuStartS + (plan.num_threads - 1) * kThreadStartS +
          buffers / kClearBytesPerS / parallel_speed(plan.num_threads, limits) +
          (input_bytes(s.a) + input_bytes(s.b)) / kLeaveBytesPerS;
 }
 
-/// Seconds of a product on the CPU but for its start.
-double cpu_seconds(const Plan& plan, const Problem& p, double in, double out) {
-  const double kernel_s = plan.predicted_ms / 1e3;
-  const double speed = parallel_speed(plan.num_threads, p.limits);
+/// Seconds by which the output makes a product on the CPU longer.
+double write_seconds(const Plan& plan, const Problem& p, double kernel_s) {
+  if (p.limits.discards_result) return 0;
+  const double out = output_bytes(p.s);
   // The threads that multiply and those that write share the cores.
   const double hidden_s = p.limits.num_cores < kMinMappedCores ? kernel_s : 0;
-  const double writing = std::max(out / output_rate(p.limits) - hidden_s, out / kCoreWriteBytesPerS / speed);
-  return read_seconds(in, p.limits) + build_seconds(plan, p) + kernel_s + (p.limits.discards_result ? 0 : writing);
+  return std::max(out / output_rate(p.limits) - hidden_s,
+                  out / kCoreWriteBytesPerS / parallel_speed(plan.num_threads, p.limits));
+}
+
+/// Seconds of a product on the CPU but for its start.
+double cpu_seconds(const Plan& plan, const Problem& p, double in) {
+  const double kernel_s = plan.predicted_ms / 1e3;
+  return read_seconds(in, p.limits) + build_seconds(plan, p) + kernel_s + write_seconds(plan, p, kernel_s);
+}
+
+/// Seconds to start a slab on the CPU, and to read and build it from a scratch file.
+double build_rows_seconds(const RowsWork& rows, unsigned num_threads, const Limits& limits) {
+  const auto bytes = static_cast<double>(input_record_bytes(rows.m));
+  const double blocks_s = (rows.a_blocks + rows.b_blocks) * (kSlabBlockNs + bytes * kSlabByteNs) / 1e9;
+  return kSlabStartS + (num_threads > 1 ? kSlabWakeS : 0) +
+         (blocks_s + rows.num_ranges * kRangeS) / parallel_speed(num_threads, limits);
 }
 
 }  // namespace
@@ -145,8 +168,8 @@ double start_seconds(const Plan& plan, const Limits& limits) {
 double product_seconds(const Plan& plan, const Problem& p, double kept_bytes) {
   const auto& [s, limits] = p;
   const double in = input_bytes(s.a) + input_bytes(s.b) - kept_bytes;
-  const double out = s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
   if (plan.backend == Backend::cuda) {
+    const double out = output_bytes(s);
     const std::uint32_t num_devices = limits.num_devices();
     const double kernel_s = plan.predicted_ms / 1e3;
     const double read_s = read_seconds(in, limits);
@@ -157,7 +180,7 @@ double product_seconds(const Plan& plan, const Problem& p, double kept_bytes) {
     return reading + overlapped(std::max(kernel_s, writing), std::min(kernel_s, writing)) +
            (num_devices - 1) * kSharingS;
   }
-  return host_start_seconds(plan, p) + cpu_seconds(plan, p, in, out);
+  return host_start_seconds(plan, p) + cpu_seconds(plan, p, in);
 }
 
 double slab_seconds(const Plan& plan, const Problem& p) {
@@ -167,11 +190,37 @@ double slab_seconds(const Plan& plan, const Problem& p) {
 
 double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges) {
   const auto& [s, limits] = p;
-  const double in = input_bytes(s.a) + input_bytes(s.b);
-  const double handling =
-      num_ranges * kRangeS + static_cast<double>(s.num_blocks()) * kSortedBlockNs / 1e9 + in / kSortedBytesPerS;
-  return slab_seconds(plan, p) + handling / parallel_speed(plan.num_threads, limits) -
-         (1 - kReusedShare) * (read_seconds(in, limits) + build_seconds(plan, p));
+  const RowsWork rows{.m = s.m(),
+                      .a_blocks = static_cast<double>(s.a.num_blocks),
+                      .b_blocks = static_cast<double>(s.b.num_blocks),
+                      .num_ranges = num_ranges,
+                      .pairs = s.num_pairs};
+  const double building = build_rows_seconds(rows, plan.num_threads, limits);
+  if (plan.backend == Backend::cuda) {
+    return product_seconds(plan, p) - read_seconds(input_bytes(s.a) + input_bytes(s.b), limits) + building;
+  }
+  const double kernel_s = plan.predicted_ms / 1e3;
+  return building + kernel_s + write_seconds(plan, p, kernel_s);
+}
+
+double streamed_seconds(const Plan& plan, const Problem& p) {
+  const auto& [s, limits] = p;
+  const RowsWork rows{.m = s.m(), .a_blocks = static_cast<double>(s.a.num_blocks), .pairs = s.num_pairs};
+  const double kernel_s = streamed_rows_seconds(rows, limits);
+  return kernel_s + write_seconds(plan, p, kernel_s);
+}
+
+double streamed_rows_seconds(const RowsWork& rows, const Limits& limits) {
+  const double terms = static_cast<double>(rows.m) * rows.m * rows.m;
+  const auto bytes = static_cast<double>(input_record_bytes(rows.m));
+  const double pair_ns = kStreamedPairNs + bytes * kStreamedByteNs + terms * kStreamedTermNs;
+  return (rows.a_blocks * kStreamedBlockS + rows.pairs * pair_ns / 1e9) / parallel_speed(limits.num_threads, limits);
+}
+
+double built_rows_seconds(const RowsWork& rows, const Limits& limits) {
+  const double terms = static_cast<double>(rows.m) * rows.m * rows.m;
+  return build_rows_seconds(rows, limits.num_threads, limits) +
+         rows.pairs * (kSlabPairNs + terms * kSlabTermNs) / 1e9 / parallel_speed(limits.num_threads, limits);
 }
 
 }  // namespace spmm::plan

@@ -25,6 +25,9 @@ double slab_seconds(const Plan& plan, const Problem& p);
 /// Values: num_ranges = of records of B that lie together.
 double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges);
 
+/// Seconds of a product all of whose rows are streamed from a scratch file.
+double streamed_seconds(const Plan& plan, const Problem& p);
+
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Plan& plan, const Limits& limits);
 
@@ -45,5 +48,19 @@ double merge_seconds(double bytes);
 
 /// Bytes of the records of a matrix.
 double input_bytes(const MatrixHeader& header);
+
+/// Block rows of A, and what they need of B.
+struct RowsWork {
+  std::uint32_t m = 1;
+  double a_blocks = 0;
+  double b_blocks = 0;
+  double num_ranges = 0;  ///< of records of B that lie together
+  double pairs = 0;
+};
+
+/// Seconds to multiply rows while B is read past them, and to build and multiply them as a slab, both from a scratch
+/// file and without the output.
+double streamed_rows_seconds(const RowsWork& rows, const Limits& limits);
+double built_rows_seconds(const RowsWork& rows, const Limits& limits);
 
 }  // namespace spmm::plan

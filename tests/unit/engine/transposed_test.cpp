@@ -140,17 +140,25 @@ TEST_CASE("A^T B^T is the transpose of B A, and Gram products take one file twic
 }
 
 TEST_CASE("transposed operands out of core: slabs of A, the rows of B that they need, slabs of B") {
-  const BlockMatrix a = test::random_matrix(8 * 700, 8, 8000, 65535, 1);
-  const BlockMatrix b = test::random_matrix(8 * 700, 8, 8000, 65535, 2);
-  const Files files(a, b);
   bool cut_a = false;
   bool cut_b = false;
-  for (const std::uint64_t limit : {std::uint64_t{2'600'000}, std::uint64_t{150'000}}) {
+  struct Case {
+    std::uint32_t m;
+    std::uint32_t side;
+    std::uint32_t blocks;
+    std::uint64_t limit;
+    const char* kernel;  // row-merge needs more in addition to the operands
+  };
+  for (const auto& [m, side, blocks, limit, kernel] : {Case{8, 700, 8000, 2'600'000, "reference"},
+                                                       {8, 700, 8000, 150'000, "reference"},
+                                                       {16, 96, 96 * 96, 9'000'000, "row-merge"}}) {
+    const Files files(test::random_matrix(m * side, m, blocks, 65535, 1),
+                      test::random_matrix(m * side, m, blocks, 65535, 2));
     EngineOptions limited;
     limited.num_threads = 2;
     limited.memory_limit_bytes = limit;
     Engine engine(limited);
-    ProductOptions options = transposing(true, true, "reference");  // the others need more in addition to the operands
+    ProductOptions options = transposing(true, true, kernel);
     options.verify_blocks = 10;
     const Report report = engine.multiply(files.path("a.bin"), files.path("b.bin"), files.path("c.bin"), options);
     INFO(limit << " bytes: " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs");
