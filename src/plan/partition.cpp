@@ -209,7 +209,18 @@ class SortedSlabs {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(whole_.b.blocks_per_side(), most));
   }
 
-  /// All rows are streamed. Refused if a thread cannot keep one C block.
+  /// Bytes with which operands are sorted in parts whose tables take a quarter of them.
+  [[nodiscard]] std::uint64_t least_sort_bytes() const {
+    constexpr double kTableBytes = 48;  // of a part
+    constexpr double kQuarter = 4;
+    constexpr double kItemBytes = 16;  // a key and a number
+    constexpr double kFilled = 0.6;    // of a part, on average
+    const double record = 2 * static_cast<double>(input_record_bytes(whole_.m())) + kItemBytes;
+    const double blocks = std::max(whole_.a.num_blocks, whole_.b.num_blocks);
+    return static_cast<std::uint64_t>(std::sqrt(kQuarter * kTableBytes * blocks * record / kFilled));
+  }
+
+  /// All rows are streamed. Refused if a thread cannot keep one C block, or the operands cannot be sorted.
   [[nodiscard]] Execution streamed() const {
     const SlabCaps none{.a_blocks = 1, .b_blocks = 0};
     Limits enough = limits_;
@@ -220,9 +231,9 @@ class SortedSlabs {
     const Limits limits = slab_limits(none);
     const std::uint64_t lists = sorted_list_bytes(num_groups_, none, limits_);
     const std::uint64_t least = least_streamed_bytes(whole_.a, streamed_rows_limits(limits, limits_.host_bytes));
-    if (lists + least > limits_.host_bytes) {
+    if (std::max(lists + least, least_sort_bytes()) > limits_.host_bytes) {
       std::uint64_t need = 0;  // with the groups that are chosen within it
-      for (std::uint64_t more = lists + least; more > need;) {
+      for (std::uint64_t more = std::max(lists + least, least_sort_bytes()); more > need;) {
         need = more;
         more = sorted_list_bytes(num_groups_within(need), none, limits_) + least;
       }
