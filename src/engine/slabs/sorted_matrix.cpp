@@ -192,7 +192,7 @@ void SortedMatrix::Parts::choose_keys(const Source& source, std::uint64_t num_pa
     const AlignedArray<std::byte> raw(input_record_bytes(source.header().m));
     for (std::uint64_t x = begin; x < end; ++x) {
       const std::uint64_t shift = (x * 0x9E37'79B9'7F4A'7C15u >> 32) % stride;  // a fixed place may meet a pattern
-      source.read(x * stride + shift, 1, raw.data());
+      source.read(x * num_blocks / sample.size() + shift, 1, raw.data());       // to the end, if stride was rounded
       sample[x] = key_of(read_index(raw.data()), along);
     }
   });

@@ -36,14 +36,27 @@ std::string bytes_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Bytes that this process has read so far, from files and the page cache.
-std::uint64_t read_so_far() {
-  std::ifstream in("/proc/self/io");
-  std::string key;
+/// What this process has read so far, from files and the page cache.
+struct Reads {
   std::uint64_t bytes = 0;
-  in >> key >> bytes;
-  REQUIRE(key == "rchar:");
-  return bytes;
+  std::uint64_t calls = 0;
+};
+
+Reads reads_so_far() {
+  std::ifstream in("/proc/self/io");
+  Reads reads;
+  std::string key;
+  std::uint64_t value = 0;
+  while (in >> key >> value) {
+    if (key == "rchar:") reads.bytes = value;
+    if (key == "syscr:") reads.calls = value;
+  }
+  REQUIRE(reads.calls != 0);
+  return reads;
+}
+
+std::uint64_t read_so_far() {
+  return reads_so_far().bytes;
 }
 
 Options within(std::uint64_t limit_bytes, unsigned num_threads = 1) {
@@ -134,6 +147,30 @@ TEST_CASE("a block row that meets all of B is streamed among slabs of others") {
     REQUIRE(report.plan.scratch_bytes != 0);
     CHECK(report.plan.num_a_slabs > 2);
     CHECK(report.plan.num_b_slabs == 1);
+  }
+}
+
+TEST_CASE("long rows that meet long rows read what they need once for each window of columns, in few calls") {
+  for (const std::uint32_t m : {1u, 3u, 8u}) {
+    const std::uint32_t side = m == 1 ? 4096 : 1000;
+    BlockMatrix skewed{.n = side * m, .m = m, .index = {}, .values = {}};
+    for (std::uint32_t i = 0; i < side; ++i) {  // the first rows and columns are the longest
+      for (std::uint32_t j = 0; j < side; j += 1 + i * j / side + i / 2) skewed.index.push_back({i, j});
+    }
+    skewed.values.resize(skewed.index.size() * m * m, 7);
+    const SortedOperands operands(skewed, skewed);
+    const std::uint64_t bytes = skewed.index.size() * input_record_bytes(m);
+    for (const std::uint64_t limit : {bytes, bytes / 2}) {
+      const Reads before = reads_so_far();
+      const Report report = multiply(operands.file("a"), operands.file("b"), "/dev/null", within(limit, 2));
+      const Reads after = reads_so_far();
+      INFO("m " << m << ", " << skewed.index.size() << " blocks, limit " << limit << ": " << after.bytes - before.bytes
+                << " bytes in " << after.calls - before.calls << " calls, " << report.pairs << " pairs");
+      CHECK(report.plan.scratch_bytes != 0);
+      CHECK(after.bytes - before.bytes < 6 * report.pairs * input_record_bytes(m) + 12 * bytes);
+      CHECK(after.calls - before.calls < 16 * skewed.index.size());
+      CHECK(operands.check(within(limit, 2)).pairs == report.pairs);
+    }
   }
 }
 
