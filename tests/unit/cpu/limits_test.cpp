@@ -37,7 +37,7 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
   for (const Bounds bounds :
        {Bounds{65535, 65535, true}, Bounds{65535, 0, true}, Bounds{32768, 32768, true}, Bounds{65535, 1, true},
         Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
-    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 12u, 16u, 17u, 18u, 20u}) {
+    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u, 12u, 16u, 17u, 18u, 20u}) {
       for (const std::string& isa : available_isas()) {
         const ForcedIsa forced(isa);
         const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
@@ -91,7 +91,7 @@ TEST_CASE("cpu: a large element costs the rows that meet it") {
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
-  for (const std::uint32_t m : {4u, 5u, 8u, 9u, 16u, 20u}) {
+  for (const std::uint32_t m : {4u, 5u, 8u, 9u, 10u, 16u, 20u}) {
     MatrixBuilder a(kSide, m, 1);
     MatrixBuilder b(kSide, m, 2);
     for (std::uint32_t i = 0; i < kSide; ++i) {
