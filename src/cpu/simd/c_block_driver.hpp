@@ -117,7 +117,7 @@ MultiplyCBlocks for_arithmetic(const Arithmetic& arithmetic) {
 
 /// The kernel that a packed shape needs: for every side from 4 to 16 one of its own, so that padding is not stored and
 /// pairs of rows that are padding are not multiplied.
-template <class Side4, class Side6, class Side8, template <std::uint32_t> class Strips>
+template <class Side4, class Side6, class Side8, class Side10, template <std::uint32_t> class Strips>
 MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   switch (shape.m) {
     case 4:
@@ -131,9 +131,9 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
     case 8:
       return for_arithmetic<Side8, 8>(arithmetic);
     case 9:
-      return for_arithmetic<Strips<16>, 9>(arithmetic);
+      return for_arithmetic<Side10, 9>(arithmetic);
     case 10:
-      return for_arithmetic<Strips<16>, 10>(arithmetic);
+      return for_arithmetic<Side10, 10>(arithmetic);
     case 11:
       return for_arithmetic<Strips<16>, 11>(arithmetic);
     case 12:

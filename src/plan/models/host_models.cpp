@@ -121,9 +121,12 @@ double packed_terms(const Problem& p) {
   if (shape.packing == Packing::columns && s.m() > 4) return used_rows * shape.inner * shape.cols;
   if (shape.packing == Packing::rows || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
   const bool has_16_lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni;
+  if (has_16_lanes && s.m() <= 10) return 8 * 8 * 10 + (s.m() - 8) * (16 * 10 + 8 * 16);  // a square, rows and columns
   const std::uint32_t lanes = has_16_lanes ? 16 : 8;
-  const bool has_lone = has_16_lanes && (s.m() == 17 || s.m() == 18);  // columns, each as slow as five of 16
-  const std::uint32_t cols = has_lone ? lanes + (s.m() - lanes) * 5 : (s.m() + lanes - 1) / lanes * lanes;
+  const std::uint32_t lone = s.m() % lanes;  // columns by themselves: as slow as five of 16 or three of 8
+  const std::uint32_t strips = (s.m() + lanes - 1) / lanes * lanes;
+  const bool has_lone = s.m() > 8 && (has_16_lanes ? s.m() == 17 || s.m() == 18 : s.m() <= 11);
+  const std::uint32_t cols = has_lone ? std::min(strips, s.m() - lone + lone * (has_16_lanes ? 5 : 3)) : strips;
   return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * cols;
 }
 

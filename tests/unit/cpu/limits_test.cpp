@@ -37,7 +37,7 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
   for (const Bounds bounds :
        {Bounds{65535, 65535, true}, Bounds{65535, 0, true}, Bounds{32768, 32768, true}, Bounds{65535, 1, true},
         Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
-    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 12u, 16u, 17u, 18u, 20u}) {
+    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u, 12u, 16u, 17u, 18u, 20u}) {
       for (const std::string& isa : available_isas()) {
         const ForcedIsa forced(isa);
         const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
@@ -51,6 +51,33 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
           const auto [a, b] = constant_list(length, m, bounds.a, bounds.b);
           CHECK((run_cpu(a, b) == oracle_multiply(a, b)));
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu: lists of random elements that are longer than a run") {
+  struct Largest {
+    std::uint32_t a;
+    std::uint32_t b;
+  };
+  constexpr std::uint32_t kPairs = 150;
+  for (const Largest largest : {Largest{2047, 2047}, Largest{65535, 50}, Largest{50, 65535}}) {
+    for (std::uint32_t m = 4; m <= 18; ++m) {
+      MatrixBuilder a(kPairs, m, 1);
+      MatrixBuilder b(kPairs, m, 2);
+      for (std::uint32_t x = 0; x < kPairs; ++x) {
+        a.add_random(3, x, largest.a);
+        b.add_random(x, 5, largest.b);
+        if (x % 2 == 0) b.add_random(x, 6, largest.b);
+      }
+      const BlockMatrix left = a.matrix();
+      const BlockMatrix right = b.matrix();
+      const ProductMatrix expected = oracle_multiply(left, right);
+      for (const std::string& isa : available_isas()) {
+        const ForcedIsa forced(isa);
+        INFO(isa << ", m = " << m << ", elements to " << largest.a << " and " << largest.b);
+        CHECK((run_cpu(left, right) == expected));
       }
     }
   }
@@ -91,7 +118,7 @@ TEST_CASE("cpu: a large element costs the rows that meet it") {
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
-  for (const std::uint32_t m : {4u, 5u, 8u, 9u, 16u, 20u}) {
+  for (const std::uint32_t m : {4u, 5u, 8u, 9u, 10u, 16u, 20u}) {
     MatrixBuilder a(kSide, m, 1);
     MatrixBuilder b(kSide, m, 2);
     for (std::uint32_t i = 0; i < kSide; ++i) {

@@ -74,6 +74,12 @@ struct Side4 {
   }
 };
 
+/// A function of its own: of several copies in one, GCC keeps sums in memory (side 9: 19 ns a pair, by calls 11).
+template <auto kFunction, class... Args>
+[[gnu::noinline]] void call(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const Args&... args) {
+  kFunction(x, pairs, count, args...);
+}
+
 /// Strips of 8 columns and as many rows as registers hold sums of, as equal as can be.
 /// Values: kConstantSide = the padded columns if known when compiling, else 0.
 template <std::uint32_t kConstantSide>
@@ -81,10 +87,14 @@ struct Strips {
   static constexpr std::uint32_t kSide = kConstantSide;
   static constexpr std::uint32_t kMaxRows = kSide != 0 ? kSide : kMaxBlockDim;
   static constexpr std::uint32_t kMaxCols = kMaxRows;
-  static constexpr std::uint32_t kRunPairs = kSide == 8 ? 64 : 16;  // blocks of one run stay in cache for all strips
+  // Blocks of one run stay in cache for all strips.
+  static constexpr std::uint32_t kRunPairs = kSide == 8 || kSide == 16 ? 64 : 16;
   template <bool kWide, std::uint32_t kM>
   static constexpr std::uint32_t kMaxStripRows = kWide || kSide < 16 ? 4 : 12;
   static constexpr std::uint32_t kStripCols = 8;
+  /// Whether blocks are functions of their own. Of sides 15 and 16, wide, strips are.
+  template <std::uint32_t kM>
+  static constexpr bool kIsCalled = kSide == 16 && kM != 0 && kM <= 14;
 
   /// Where a strip lies in a block.
   struct StripCorner {
@@ -122,8 +132,8 @@ struct Strips {
             high[r] = add_products(high[r], high_bytes(a_pair), b_pair);
           } else {
             low[r] = add_products(low[r], a_pair, b_pair);
-            // GCC would add the products of a row to each other first, for which registers are too few.
-            if constexpr (kLoneCols<kM> != 0) asm("" : "+x"(low[r]));
+            // GCC would add the products of a row to each other first, for which registers are too few. Side 12 gains.
+            if constexpr (kIsCalled<kM> && kM != 12) asm("" : "+x"(low[r]));
           }
         }
       }
@@ -186,10 +196,8 @@ struct Strips {
       if (r % 4 == 0) {
         __m256i of_rows = sum_lanes(low + r);
         if constexpr (kWide) {
-          alignas(32) std::array<std::uint32_t, 8> of_a = {};
-          std::copy_n(row_sums + place.row + r, std::min(4u, kRows - r), of_a.begin());
-          const __m256i rows = _mm256_load_si256(reinterpret_cast<const __m256i*>(of_a.data()));
-          of_rows = join_digits(of_rows, sum_lanes(high + r), rows);
+          const __m128i rows = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row_sums + place.row + r));
+          of_rows = join_digits(of_rows, sum_lanes(high + r), _mm256_castsi128_si256(rows));
         }
         _mm256_store_si256(reinterpret_cast<__m256i*>(sums.data()), of_rows);
       }
@@ -213,7 +221,12 @@ struct Strips {
     constexpr std::uint32_t kRows = (kStrip + 1) * kM / kNumStrips - kRow;
     constexpr std::uint32_t kCols = kLoneCols<kM> != 0 ? kStripCols : kSide;
     for (std::uint32_t col = 0; col < kCols; col += kStripCols) {
-      run_strip<kWide, kM, kRows, kStride>(x, pairs, count, {.row = kRow, .col = col}, row_sums, out);
+      const StripCorner place{.row = kRow, .col = col};
+      if constexpr (kWide && kSide == 16 && !kIsCalled<kM>) {
+        call<run_strip<kWide, kM, kRows, kStride>>(x, pairs, count, place, row_sums, out);
+      } else {
+        run_strip<kWide, kM, kRows, kStride>(x, pairs, count, place, row_sums, out);
+      }
     }
     for (std::uint32_t c = 0; c < kLoneCols<kM>; ++c) {
       run_column<kWide, kM, kRows, kStride>(x, pairs, count, {.row = kRow, .col = kStripCols + c},
@@ -238,10 +251,9 @@ struct Strips {
 
   template <bool kWide, std::uint32_t kM>
   static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
-    if constexpr (kM != 0) {
-      if constexpr (kLoneCols<kM> != 0) clear_second_strip<kM>(out);
-      return run_block<kWide, kM, kPadded>(x, pairs, count, out);
-    }
+    if constexpr (kLoneCols<kM> != 0) clear_second_strip<kM>(out);
+    if constexpr (kIsCalled<kM>) return call<run_block<kWide, kM, kPadded>>(x, pairs, count, out);
+    if constexpr (kM != 0) return run_block<kWide, kM, kPadded>(x, pairs, count, out);
     alignas(32) std::array<std::uint32_t, kMaxRows> row_sums;
     if constexpr (kWide) sum_rows(x, pairs, count, kSide != 0 ? kSide : x.shape.rows, row_sums.data());
     const std::uint32_t* const of_rows = row_sums.data();
@@ -264,7 +276,11 @@ struct Strips {
            (kM == kSide || kLoneCols<kM> != 0)) static bool run_and_store(const PackedBlocks& x, const PairRef* pairs,
                                                                           std::uint32_t count, std::byte* out) {
     auto* const sums = reinterpret_cast<std::uint32_t*>(out);
-    run_block<kWide, kM, kM>(x, pairs, count, sums);
+    if constexpr (kIsCalled<kM>) {
+      call<run_block<kWide, kM, kM>>(x, pairs, count, sums);
+    } else {
+      run_block<kWide, kM, kM>(x, pairs, count, sums);
+    }
     __m256i any = _mm256_setzero_si256();
     std::uint32_t any_lone = 0;
     for (std::uint32_t r = 0; r < kM; ++r) {  // loads like the stores before, which need not wait for those
@@ -284,7 +300,7 @@ MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmet
     if (shape.m == 17) return multiply_c_blocks<Strips<24>, false, 17>;
     if (shape.m == 18) return multiply_c_blocks<Strips<24>, false, 18>;
   }
-  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips>(shape, arithmetic);
+  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips<16>, Strips>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu
