@@ -72,6 +72,8 @@ constexpr double kSide4WideNs = 2;         // instead of wide_pair_ns
 constexpr double kSummedBlockNs = 1;       // a C block whose sums lie in memory
 constexpr double kSide4BlockNs = 4;        // the same of side 4
 constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
+constexpr double kPlacedPairNs = 1.5;      // instead of ordered_ns, where products go straight into records
+constexpr double kPlacedBlockNs = 1;       // a C block of those
 constexpr double kStripsBlockNs = 15;      // the same above side 8
 constexpr double kOutputByteNs = 0.02;     // of a record
 constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
@@ -152,6 +154,13 @@ double new_share(const Statistics& s) {
   return std::min(1.0, likely_c_blocks(s) / std::max(1.0, s.num_pairs));
 }
 
+/// Whether products go straight into records: few pairs meet in a C block.
+bool goes_into_records(const Problem& p) {
+  const auto& [s, limits] = p;
+  const bool has_kernel = (s.m() == 4 || s.m() == 8) && (limits.isa == Isa::avx512_vnni || limits.isa == Isa::avx2);
+  return has_kernel && wide_rows(s) == 0 && !sums_in_memory(p) && s.num_pairs <= kPlacedPairs * likely_c_blocks(s);
+}
+
 /// row-merge: larger blocks.
 double pairs_ns(const Problem& p) {
   const auto& [s, limits] = p;
@@ -162,12 +171,17 @@ double pairs_ns(const Problem& p) {
   const double uncached = 1 - std::min(1.0, kCachedBytes / std::max(1.0, s.b.num_blocks * b_block_bytes));
   const double far_share = uncached * new_share(s);
   const bool is_summed = sums_in_memory(p);
-  const double least_ns = !is_summed ? rates.ordered_ns : s.m() == 4 ? kSide4SummedNs : rates.pair_ns;
+  const bool is_placed = goes_into_records(p);
+  const double least_ns = is_placed    ? kPlacedPairNs
+                          : !is_summed ? rates.ordered_ns
+                          : s.m() == 4 ? kSide4SummedNs
+                                       : rates.pair_ns;
   const double wide_ns = (s.m() == 4 ? std::min(kSide4WideNs, rates.wide_pair_ns) : rates.wide_pair_ns) +
                          packed_terms(p) / rates.wide_per_ns;
   const double pair_ns = least_ns + wide * wide_ns + (1 - wide) * packed_terms(p) / rates.narrow_per_ns +
                          far_share * b_block_bytes * kUncachedByteNs;
-  const double block_ns = is_summed    ? (s.m() == 4 ? kSide4BlockNs : kSummedBlockNs)
+  const double block_ns = is_placed    ? kPlacedBlockNs
+                          : is_summed  ? (s.m() == 4 ? kSide4BlockNs : kSummedBlockNs)
                           : s.m() <= 8 ? kOrderedBlockNs
                                        : kStripsBlockNs;
   const double c_block_ns = block_ns + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
