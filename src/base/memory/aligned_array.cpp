@@ -18,8 +18,7 @@ namespace {
 
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint64_t kHugePageBytes = 2u << 20;
-constexpr std::uint64_t kLargeBytes = kHugePageBytes;  // from here on on huge pages
-constexpr std::uint64_t kMappedBytes = 64u << 10;      // from here on mapped; less comes from the heap
+constexpr std::uint64_t kMappedBytes = 64u << 10;  // from here on mapped, on huge pages; less comes from the heap
 
 std::atomic<std::uint64_t> bytes_in_use{0};
 
@@ -50,6 +49,17 @@ void make_room(std::uint64_t more_bytes) {
   spare_pages().trim(bytes_in_use.load(std::memory_order_relaxed) + more_bytes);
 }
 
+/// Whole huge pages, of which those that the array leaves over are spare for arrays to come: small pages at its end
+/// would be cleared one by one, which takes several times as long.
+std::byte* map_whole_huge_pages(std::uint64_t bytes) {
+  const std::uint64_t whole = round_up(bytes, kHugePageBytes);
+  make_room(whole);
+  std::byte* const data = map_on_huge_pages(whole);
+  if (data == nullptr || whole == bytes) return data;
+  spare_pages().give(data + bytes, whole - bytes, bytes_in_use.load(std::memory_order_relaxed) + bytes);
+  return data;
+}
+
 std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) return nullptr;  // rounding up cannot overflow
   if (bytes < kMappedBytes) {
@@ -58,11 +68,11 @@ std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
   const std::uint64_t mapped = round_up(bytes, page_bytes());
   if (pages == Pages::huge_where_large) {
     if (std::byte* const data = spare_pages().take(mapped); data != nullptr) return data;
+    return map_whole_huge_pages(mapped);
   }
   make_room(mapped);
-  if (pages == Pages::huge_where_large && bytes >= kLargeBytes) return map_on_huge_pages(mapped);
   std::byte* const data = map(mapped);
-  if (data != nullptr && pages == Pages::small) static_cast<void>(madvise(data, mapped, MADV_NOHUGEPAGE));
+  if (data != nullptr) static_cast<void>(madvise(data, mapped, MADV_NOHUGEPAGE));
   return data;
 }
 

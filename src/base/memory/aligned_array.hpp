@@ -13,7 +13,7 @@ namespace spmm {
 
 /// How an array is backed.
 enum class Pages : std::uint8_t {
-  huge_where_large,  ///< arrays as large as a huge page ask for it: fewer page faults and TLB misses
+  huge_where_large,  ///< arrays that are mapped ask for huge pages: fewer page faults and TLB misses
   small,             ///< resident only as far as it was written
 };
 

@@ -21,6 +21,7 @@ class RowSampler {
  public:
   RowSampler(const PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side) : a_(a), b_(b) {
     if (blocks_per_side <= kMaxMarkedColumns) marks_.resize(blocks_per_side, 0);
+    columns_.reserve(marks_.empty() ? kMaxSortedPairs : kMaxMarkedPairs);
   }
 
   /// From its first pairs. If there are more, new columns become rarer as they did from the first half to all.
@@ -57,8 +58,13 @@ class RowSampler {
     for (const std::uint32_t column : columns_) {
       distinct += marks_[column] == 0 ? 1 : 0;
       marks_[column] = 1;
+      if (distinct == marks_.size()) break;  // full rows: few of their pairs show it
     }
-    for (const std::uint32_t column : columns_) marks_[column] = 0;
+    if (columns_.size() > marks_.size()) {
+      std::fill(marks_.begin(), marks_.end(), 0);
+    } else {
+      for (const std::uint32_t column : columns_) marks_[column] = 0;
+    }
     return distinct;
   }
 

@@ -23,8 +23,8 @@ namespace spmm::cpu {
 namespace {
 
 constexpr std::uint64_t kGrain = 1u << 14;        // records per piece of parallel work
-constexpr std::uint64_t kPackedGrain = 1u << 20;  // bytes of records that are packed as a piece
-constexpr std::uint64_t kPrefetchRecords = 8;     // records ahead that a gather fetches
+constexpr std::uint64_t kPackedGrain = 1u << 18;  // bytes of records that are packed as a piece
+constexpr std::uint64_t kPrefetchRecords = 40;    // records ahead that a gather fetches
 
 using Entries = AlignedArray<SortItem>;  // key = i, j; value = number of the record
 static_assert(sizeof(SortItem) == plan::kSortItemBytes);

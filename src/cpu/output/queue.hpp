@@ -26,6 +26,12 @@ struct Stopped {};
 /// Threads: all members from any worker.
 class OutputQueue {
  public:
+  /// Output of a unit while a sink gives buffers back at once: the same part of the same buffer is written again and
+  /// again and stays in the second-level cache, and no fresh pages are allocated. Where buffers stay away (a file is
+  /// written, or an older unit is not yet through) units are as large as buffers. Multiply with 4 MB, 1 MB, 512 and 256
+  /// KB, two quiet cores, to /dev/null: P2 13.9, 13.3, 14.0, 15.0 ms, P3 57, 46, 48, 55, P5 160, 143, 156.
+  static constexpr std::uint64_t kCachedBytes = 1u << 20;
+
   /// A unit on its way: its number and the buffer it fills.
   struct Job {
     std::uint64_t number = 0;

@@ -9,6 +9,7 @@
 
 #include "base/records/head.hpp"
 #include "cpu/rows/fetch_ahead.hpp"
+#include "plan/models/host_models.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -16,13 +17,15 @@ namespace spmm::cpu {
 namespace {
 
 using plan::counts_columns;
+using plan::kPlacedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
     1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
-constexpr std::uint32_t kMergedAhead = 4;         // whose columns are fetched
-constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
+constexpr std::uint32_t kMergedAhead = 4;           // whose columns are fetched
+constexpr std::uint64_t kPlacedBytes = 512u << 10;  // of those records
+constexpr std::uint32_t kMaxComparedPairs = 512;    // sorted by comparison, more by radix
 
 /// Entries of each list.
 std::uint32_t list_size(const RowProduct& product) {
@@ -39,6 +42,19 @@ std::uint64_t sums_bytes(const RowProduct& product) {
   return std::min<std::uint64_t>(kMaxSumsBytes, list_size(product) * sizeof(PairRef));
 }
 
+/// Moves records without an element that is not zero out of a row. Returns its new end.
+std::byte* drop_zero_records(std::byte* begin, const std::byte* end, std::size_t record) {
+  std::byte* to = begin;
+  for (const std::byte* from = begin; from != end; from += record) {
+    const std::byte* const values = from + kIndexBytes;
+    const std::size_t rest = record - kIndexBytes - 1;
+    if (*values == std::byte{0} && std::memcmp(values, values + 1, rest) == 0) continue;  // each byte as the one before
+    if (to != from) std::memcpy(to, from, record);
+    to += record;
+  }
+  return to;
+}
+
 }  // namespace
 
 RowMerger::RowMerger(const RowProduct& product, const Run& run)
@@ -48,6 +64,7 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
       max_pairs_(max_list_pairs(product)),
       segments_(list_size(product)),
       pairs_(list_size(product) + kPairsAhead),
+      places_(reinterpret_cast<std::uint32_t*>(pairs_.data())),
       c_blocks_(list_size(product) + kCBlocksAhead),
       cursors_(list_size(product)),
       accumulator_(
@@ -97,8 +114,7 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
   if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
   if (pairs <= kShortRowPairs) fetch_rows_ahead();
   collect_whole_row();
-  order_pairs();
-  run_kernel(out);
+  multiply_list(out);
 }
 
 bool RowMerger::merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
@@ -126,8 +142,7 @@ void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, s
       }
       multiply_long_column(static_cast<std::uint32_t>(col), out);
     } else {
-      order_pairs();
-      run_kernel(out);
+      multiply_list(out);
       if (num_pairs_ < max_pairs_ / 4) width *= 2;
     }
     col = end;
@@ -195,18 +210,25 @@ bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) 
   return true;
 }
 
-void RowMerger::order_pairs() {
+void RowMerger::multiply_list(RowUnitOutput& out) {
+  order_pairs(out.room()) ? place_records(out) : run_kernel(out);
+}
+
+/// Orders the pairs by column; or, where products go straight into records, numbers those and returns true.
+bool RowMerger::order_pairs(std::uint64_t room) {
   num_c_blocks_ = 0;
+  bool are_placed = false;
   if (num_pairs_ != 0) {
     if (num_pairs_ <= kMaxRankedKeys) {
-      rank_pairs();
+      are_placed = rank_pairs(room);
     } else if (!counts_columns(product_.blocks_per_side)) {
       sort_pairs();
     } else {
       // Few columns per pair: look at every counter. Else mark the columns that occur and visit those.
       const bool scan = product_.blocks_per_side / product_.lister.columns_per_pair <= num_pairs_;
       scan ? count_columns() : mark_columns();
-      place_pairs();
+      are_placed = places_records(room);
+      are_placed ? number_records() : place_pairs();
       if (scan) {
         std::fill(position_.begin(), position_.end(), 0);
       } else {
@@ -214,7 +236,55 @@ void RowMerger::order_pairs() {
       }
     }
   }
-  std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
+  if (!are_placed) std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
+  return are_placed;
+}
+
+/// Whether products go straight into records in the order of B: hardly a C block has a second one, and the records stay
+/// in the second-level cache.
+bool RowMerger::places_records(std::uint64_t room) const {
+  if (product_.accumulator.place == nullptr || operands_.arithmetic.wide || num_c_blocks_ > room) return false;
+  const std::uint64_t record = output_record_bytes(product_.operands.shape.m);
+  return num_pairs_ <= kPlacedPairs * num_c_blocks_ && num_c_blocks_ * record <= kPlacedBytes;
+}
+
+void RowMerger::number_records() {
+  const std::uint32_t* cols = product_.b.cols.data();
+  std::uint32_t* const position = position_.data();
+  for (std::uint32_t t = 0; t < num_c_blocks_; ++t) position[c_blocks_[t].col] = t;
+  std::uint32_t* place = places_;
+  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
+      std::uint32_t& of_column = position[cols[y]];
+      *place++ = of_column;
+      of_column |= kAddsUp;
+    }
+  }
+}
+
+void RowMerger::place_records(RowUnitOutput& out) {
+  constexpr std::uint32_t kSegmentsAhead = 2;
+  const PackedBlocks& blocks = product_.operands;
+  std::byte* const records = out.position();
+  const std::uint32_t* place = places_;
+  bool any_zero = false;
+  for (std::uint32_t s = 0; s < num_segments_; ++s) {
+    const Segment& segment = segments_[s];
+    const Segment& ahead = segments_[std::min(s + kSegmentsAhead, num_segments_ - 1)];
+    const PlacedRun run{.a = blocks.a + segment.a * std::uint64_t{blocks.shape.a_elements()},
+                        .b = blocks.b + segment.begin * std::uint64_t{blocks.shape.b_elements()},
+                        .cols = product_.b.cols.data() + segment.begin,
+                        .places = place,
+                        .count = segment.end - segment.begin,
+                        .ahead = blocks.b + ahead.begin * std::uint64_t{blocks.shape.b_elements()},
+                        .row = product_.a.rows[row_]};
+    any_zero |= product_.accumulator.place(run, records);
+    place += run.count;
+  }
+  const std::size_t record = output_record_bytes(blocks.shape.m);
+  std::byte* end = records + num_c_blocks_ * record;
+  if (any_zero) end = drop_zero_records(records, end, record);
+  out.advance_to(end);
 }
 
 void RowMerger::fetch_columns(std::uint32_t segment) const {
@@ -299,7 +369,7 @@ void RowMerger::sort_pairs() {
   }
 }
 
-void RowMerger::rank_pairs() {
+bool RowMerger::rank_pairs(std::uint64_t room) {
   alignas(64) std::array<std::uint32_t, kMaxRankedKeys> cols;
   alignas(64) std::array<std::uint32_t, kMaxRankedKeys> ranks;
   std::array<PairRef, kMaxRankedKeys> pairs;
@@ -315,12 +385,16 @@ void RowMerger::rank_pairs() {
   PairRef* const ordered = pairs_.data();
   CBlock* const c_blocks = c_blocks_.data();
   if (sum == count * (count - 1) / 2) {  // no column occurs twice
+    num_c_blocks_ = count;
+    if (places_records(room)) {
+      std::copy_n(ranks.data(), count, places_);
+      return true;
+    }
     for (std::uint32_t p = 0; p < count; ++p) {
       ordered[ranks[p]] = pairs[p];
       c_blocks[ranks[p]] = {.col = cols[p], .end = ranks[p] + 1};
     }
-    num_c_blocks_ = count;
-    return;
+    return false;
   }
   std::array<std::uint8_t, kMaxRankedKeys> num_same{};  // pairs of a column, at the rank that all of them have
   for (std::uint32_t p = 0; p < count; ++p) {
@@ -333,6 +407,7 @@ void RowMerger::rank_pairs() {
     c_blocks[num_c_blocks++] = {.col = c_blocks[at].col, .end = at + num_same[at]};
   }
   num_c_blocks_ = num_c_blocks;
+  return false;
 }
 
 std::byte* RowMerger::multiply(const CBlockList& list, std::byte* out) const {

@@ -66,13 +66,17 @@ class RowMerger {
   void start_cursors(std::uint32_t col_begin);
   void collect_whole_row();
   bool collect_columns(std::uint32_t col_begin, std::uint32_t col_end);
-  void order_pairs();
+  void multiply_list(RowUnitOutput& out);
+  [[nodiscard]] bool order_pairs(std::uint64_t room);
+  [[nodiscard]] bool places_records(std::uint64_t room) const;
+  void number_records();
+  void place_records(RowUnitOutput& out);
   void fetch_columns(std::uint32_t segment) const;
   void count_columns();
   void mark_columns();
   void place_pairs();
   void sort_pairs();
-  void rank_pairs();
+  [[nodiscard]] bool rank_pairs(std::uint64_t room);
   void run_kernel(RowUnitOutput& out);
   std::byte* multiply(const CBlockList& list, std::byte* out) const;
   [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
@@ -85,7 +89,8 @@ class RowMerger {
   AlignedArray<Segment> segments_;  // with the pairs of the list
   std::uint32_t num_segments_ = 0;
   std::uint32_t num_pairs_ = 0;    // in segments_
-  AlignedArray<PairRef> pairs_;    // ordered by column
+  AlignedArray<PairRef> pairs_;    // ordered by column; or see places_
+  std::uint32_t* places_;          // in pairs_: of each pair in the order of segments, the record of its C block
   AlignedArray<CBlock> c_blocks_;  // of pairs_
   std::uint32_t num_c_blocks_ = 0;
   AlignedArray<std::uint32_t> cursors_;   // next block of B for each block of A in the row

@@ -16,9 +16,9 @@ namespace {
 /// Source: dense-blas: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a
 /// Zen 4, OpenBLAS 0.3.21 with the kernels that it takes on such a machine (Cooperlake, Haswell, Nehalem). All others:
 /// the multiply stage on one thread of a Zen 5 (1 MB second-level cache, busy neighbours), each instruction set forced.
-/// Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Diagonals: stencils and bands
-/// on a Zen 3; not measured with AVX-512. Pairs: evenly spread blocks of side 4 to 64, 1 and 4 pairs a C block, elements
-/// to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2 stands in, with about as many instructions for a
+/// Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Diagonals: stencils and
+/// bands on a Zen 3; not measured with AVX-512. Pairs: evenly spread blocks of side 4 to 64, 1 and 4 pairs a C block,
+/// elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2 stands in, with about as many instructions for a
 /// multiply-add (tests/README.md).
 struct Rates {
   double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
@@ -72,6 +72,8 @@ constexpr double kSide4WideNs = 2;         // instead of wide_pair_ns
 constexpr double kSummedBlockNs = 1;       // a C block whose sums lie in memory
 constexpr double kSide4BlockNs = 4;        // the same of side 4
 constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
+constexpr double kPlacedPairNs = 1.5;      // instead of ordered_ns, where products go straight into records
+constexpr double kPlacedBlockNs = 1;       // a C block of those
 constexpr double kStripsBlockNs = 15;      // the same above side 8
 constexpr double kOutputByteNs = 0.02;     // of a record
 constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
@@ -155,6 +157,13 @@ double new_share(const Statistics& s) {
   return std::min(1.0, likely_c_blocks(s) / std::max(1.0, s.num_pairs));
 }
 
+/// Whether products go straight into records: few pairs meet in a C block.
+bool goes_into_records(const Problem& p) {
+  const auto& [s, limits] = p;
+  const bool has_kernel = (s.m() == 4 || s.m() == 8) && (limits.isa == Isa::avx512_vnni || limits.isa == Isa::avx2);
+  return has_kernel && wide_rows(s) == 0 && !sums_in_memory(p) && s.num_pairs <= kPlacedPairs * likely_c_blocks(s);
+}
+
 /// row-merge: larger blocks.
 double pairs_ns(const Problem& p) {
   const auto& [s, limits] = p;
@@ -165,12 +174,17 @@ double pairs_ns(const Problem& p) {
   const double uncached = 1 - std::min(1.0, kCachedBytes / std::max(1.0, s.b.num_blocks * b_block_bytes));
   const double far_share = uncached * new_share(s);
   const bool is_summed = sums_in_memory(p);
-  const double least_ns = !is_summed ? rates.ordered_ns : s.m() == 4 ? kSide4SummedNs : rates.pair_ns;
+  const bool is_placed = goes_into_records(p);
+  const double least_ns = is_placed    ? kPlacedPairNs
+                          : !is_summed ? rates.ordered_ns
+                          : s.m() == 4 ? kSide4SummedNs
+                                       : rates.pair_ns;
   const double wide_ns = (s.m() == 4 ? std::min(kSide4WideNs, rates.wide_pair_ns) : rates.wide_pair_ns) +
                          packed_terms(p) / rates.wide_per_ns;
   const double pair_ns = least_ns + wide * wide_ns + (1 - wide) * packed_terms(p) / rates.narrow_per_ns +
                          far_share * b_block_bytes * kUncachedByteNs;
-  const double block_ns = is_summed    ? (s.m() == 4 ? kSide4BlockNs : kSummedBlockNs)
+  const double block_ns = is_placed    ? kPlacedBlockNs
+                          : is_summed  ? (s.m() == 4 ? kSide4BlockNs : kSummedBlockNs)
                           : s.m() <= 8 ? kOrderedBlockNs
                                        : kStripsBlockNs;
   const double c_block_ns = block_ns + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
@@ -206,10 +220,12 @@ double tiles_ns(const Problem& p) {
 
 /// Source: even products of 2,048 block columns, one thread of a Xeon: with 1, 2 and 4 pairs a column sums take, over
 /// ordered pairs, 1.0, 0.89 and 0.81 (side 5), 1.17, 1.03 and 0.81 (6), 1.2, 1.1 and 0.92 (7), 1.2, 1.0 and 0.96 (8).
+/// Two threads of a Zen 5, over products that go straight into records: side 4 with 0.4 pairs a column 0.94 (AVX-512)
+/// and 0.95 (AVX2), side 8 with 2 pairs 0.95 to 1.02 and 0.86 to 0.93.
 double least_summed_pairs(Isa isa, std::uint32_t m) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  constexpr double kSide4 = 0.6;
-  constexpr double kLeast[] = {kSide4, 1.5, 2.5, 3, 3};  // sides 4 to 8
+  constexpr double kSide4 = 0.4;
+  constexpr double kLeast[] = {kSide4, 1.5, 2.5, 3, 2};  // sides 4 to 8
   return isa == Isa::portable || m < 4 || m > 8 ? kNever : kLeast[m - 4];
 }
 

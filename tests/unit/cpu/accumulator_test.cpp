@@ -245,8 +245,8 @@ TEST_CASE("cpu: which rows are summed in memory") {
   narrow.common = cpu::choose_arithmetic(shape, 100, 100);
   const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, space, run);
   CHECK(rows.takes(0, 1600));
-  CHECK(rows.takes(0, 120));
-  CHECK_FALSE(rows.takes(0, 119));
+  CHECK(rows.takes(0, 80));
+  CHECK_FALSE(rows.takes(0, 79));
   CHECK_FALSE(cpu::RowAccumulator(product.a, product.b, shape, narrow, {}, 40, space, run).takes(0, 1600));
   const cpu::RowAccumulator few(product.a, product.b, shape, narrow, kernel, 40,
                                 {.sums = space.sums, .cursors = space.cursors.first(39)}, run);

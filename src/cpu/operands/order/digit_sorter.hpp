@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace spmm::cpu {
 
@@ -34,7 +34,7 @@ class DigitSorter {
     std::uint64_t* to = scratch;
     for (unsigned pass = 0; pass < passes; ++pass) {
       const unsigned shift = first_bit + pass * width;
-      std::uint32_t* const next = counts_.data() + (pass << width);
+      std::uint32_t* const next = counts_.get() + (pass << width);
       if (next[from[0] >> shift & mask] == count) continue;  // all alike in this digit
       std::exclusive_scan(next, next + mask + 1, next, 0u);
       for (std::uint64_t x = 0; x < count; ++x) {
@@ -53,7 +53,7 @@ class DigitSorter {
   /// Fills counts_ with the occurrences of each digit; false: nothing is left to do.
   bool count_digits(const std::uint64_t* from, std::uint64_t count, unsigned first_bit, unsigned passes,
                     unsigned width) {
-    std::uint32_t* const counts = counts_.data();
+    std::uint32_t* const counts = counts_.get();
     const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
     std::fill_n(counts, passes << width, 0u);
     const auto add = [&]<unsigned kPasses>(std::integral_constant<unsigned, kPasses>, unsigned first_pass) {
@@ -70,7 +70,9 @@ class DigitSorter {
     return true;
   }
 
-  std::vector<std::uint32_t> counts_ = std::vector<std::uint32_t>(std::size_t{64 / kMinDigitBits + 1} << kMaxDigitBits);
+  static constexpr std::size_t kMaxCounts = std::size_t{64 / kMinDigitBits + 1} << kMaxDigitBits;
+  // Not cleared: most sorts need a few of them, and pages that nobody writes cost nothing.
+  std::unique_ptr<std::uint32_t[]> counts_ = std::make_unique_for_overwrite<std::uint32_t[]>(kMaxCounts);
 };
 
 }  // namespace spmm::cpu

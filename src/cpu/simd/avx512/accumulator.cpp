@@ -105,6 +105,33 @@ std::byte* store_4(std::uint32_t row, std::uint32_t first_col, std::uint32_t cou
   return out;
 }
 
+/// Side 4, one product after the other.
+bool place_4(const PlacedRun& run, std::byte* records) {
+  constexpr std::size_t kElements = 16;
+  constexpr std::size_t kRecord = kHeadBytes + kElements * sizeof(std::uint32_t);
+  const auto [a, b, cols, places, count, ahead, row] = run;
+  const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+  const __m512i spread1 = _mm512_add_epi32(spread0, _mm512_set1_epi32(1));
+  const __m512i block = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(a)));
+  const __m512i a0 = _mm512_permutexvar_epi32(spread0, block);
+  const __m512i a1 = _mm512_permutexvar_epi32(spread1, block);
+  bool any_zero = false;
+  for (std::uint32_t x = 0; x < count; ++x) {
+    fetch_block<kElements>(ahead + x * kElements);
+    const __m512i upper = _mm512_dpwssd_epi32(_mm512_setzero_si512(), a0, repeat(b + x * kElements));
+    __m512i sum = _mm512_dpwssd_epi32(upper, a1, repeat(b + x * kElements + 8));
+    std::byte* const out = records + (places[x] & ~kAddsUp) * kRecord;
+    if ((places[x] & kAddsUp) != 0) {
+      sum = add_clamped(_mm512_loadu_si512(out + kHeadBytes), sum);
+    } else {
+      store_index(out, row, cols[x]);
+      any_zero |= _mm512_test_epi32_mask(sum, sum) == 0;
+    }
+    _mm512_storeu_si512(out + kHeadBytes, sum);
+  }
+  return any_zero;
+}
+
 /// Eight columns of two rows of B, twice.
 inline __m512i repeat_row(const std::uint16_t* b) {
   return _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(b)));
@@ -159,6 +186,44 @@ struct RowPairs {
     }
   }
 };
+
+/// Side 8, one product after the other: a block of A is spread once for all blocks of B that it meets.
+bool place_8(const PlacedRun& run, std::byte* records) {
+  using Blocks = RowPairs<8>;
+  constexpr std::size_t kRecord = kHeadBytes + 64 * sizeof(std::uint32_t);
+  const auto [a, b, cols, places, count, ahead, row] = run;
+  const __m512i halves[2] = {_mm512_load_si512(a), _mm512_load_si512(a + 32)};
+  __m512i rows[4][4];
+#pragma GCC unroll 4
+  for (std::size_t r = 0; r < 4; ++r) {
+#pragma GCC unroll 4
+    for (std::size_t t = 0; t < 4; ++t) rows[r][t] = Blocks::spread(halves[r / 2], r, t);
+  }
+  bool any_zero = false;
+  for (std::uint32_t x = 0; x < count; ++x) {
+    fetch_block<Blocks::kElements>(ahead + x * Blocks::kElements);
+    const std::uint16_t* const block = b + x * Blocks::kElements;
+    __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+#pragma GCC unroll 4
+    for (std::size_t t = 0; t < 4; ++t) {
+      const __m512i columns = repeat_row(block + 16 * t);
+#pragma GCC unroll 4
+      for (std::size_t r = 0; r < 4; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], columns);
+    }
+    std::byte* const out = records + (places[x] & ~kAddsUp) * kRecord;
+    if ((places[x] & kAddsUp) != 0) {
+      for (std::size_t r = 0; r < 4; ++r) {
+        sum[r] = add_clamped(_mm512_loadu_si512(out + kHeadBytes + 64 * r), sum[r]);
+      }
+    } else {
+      store_index(out, row, cols[x]);
+      const __m512i any = _mm512_or_si512(_mm512_or_si512(sum[0], sum[1]), _mm512_or_si512(sum[2], sum[3]));
+      any_zero |= _mm512_test_epi32_mask(any, any) == 0;
+    }
+    Blocks::store_block(sum, out + kHeadBytes);
+  }
+  return any_zero;
+}
 
 /// Sides 5 to 8: rows of 8 sums, two in a register.
 template <std::uint32_t kSide>
@@ -275,7 +340,8 @@ struct Rows : RowPairs<kSide> {
             .add = add<Sums::plain>,
             .add_clamped = add<Sums::clamped>,
             .add_wide = add_wide,
-            .store = store};
+            .store = store,
+            .place = kSide == 8 ? place_8 : nullptr};
   }
 };
 
@@ -290,7 +356,8 @@ AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape) {
               .add = add_4<Sums::plain>,
               .add_clamped = add_4<Sums::clamped>,
               .add_wide = add_4<Sums::wide>,
-              .store = store_4};
+              .store = store_4,
+              .place = place_4};
     case 5:
       return Rows<5>::kernel();
     case 6:
