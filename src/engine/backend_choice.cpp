@@ -56,8 +56,14 @@ std::uint64_t most_sampled(const plan::Limits& limits) {
                                    SampledProduct::kMostRecords);
 }
 
+/// Whether both backends are predicted to take about as long.
+bool is_close(const plan::Execution& e) {
+  constexpr double kClose = 1.3;
+  return std::max(e.predicted_cuda_s, e.predicted_cpu_s) < kClose * std::min(e.predicted_cuda_s, e.predicted_cpu_s);
+}
+
 /// Decides on sampled pairs; on sampled C blocks, too, if it depends on their number; on those of as many records as it
-/// is worth to read if the sample leaves it open.
+/// is worth to read if the sample leaves it open, and on more if the product is predicted to be longer then.
 plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
   constexpr double kWorthReading = 0.05;  // of the product, for reading records of both operands once more
   const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
@@ -70,9 +76,16 @@ plan::Execution decide_on_samples(const ProductOperands& operands, const plan::L
   const SampledProduct::CBlocks sampled = sample.sample_c_blocks();
   plan::Execution e = plan::decide(sampled.fewest, limits);
   if (plan::decide(sampled.most, limits).backend == e.backend) return e;
-  const double stride = std::max(1.0, std::ceil(counting_seconds(s, limits) / (kWorthReading * e.predicted_s)));
-  if (stride >= static_cast<double>(sample.least_stride())) return e;
-  return plan::decide(sample.count_c_blocks(static_cast<std::uint64_t>(stride)).fewest, limits);
+  double stride = static_cast<double>(sample.least_stride());
+  for (const double least_share : {0.0, 0.5}) {  // of the stride before
+    const double worth = std::ceil(counting_seconds(s, limits) / (kWorthReading * e.predicted_s));
+    const double next = std::max({1.0, worth, std::ceil(least_share * stride)});
+    if (next >= stride) return e;
+    stride = next;
+    e = plan::decide(sample.count_c_blocks(static_cast<std::uint64_t>(stride)).likely, limits);
+    if (!is_close(e)) return e;
+  }
+  return e;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -176,6 +177,13 @@ class PairPicks {
   /// miss it.
   [[nodiscard]] double least_c_blocks_each(std::uint64_t stands_for) const { return share_of_mean(pairs_, stands_for); }
   [[nodiscard]] double least_tiles_each(std::uint64_t stands_for) const { return share_of_mean(blocks_, stands_for); }
+  /// Between both: from mean and variance of what picks share.
+  [[nodiscard]] double likely_c_blocks_each(std::uint64_t stands_for) const {
+    return std::clamp(log_normal_share(pairs_, stands_for), least_c_blocks_each(stands_for), c_blocks_each());
+  }
+  [[nodiscard]] double likely_tiles_each(std::uint64_t stands_for) const {
+    return std::clamp(log_normal_share(blocks_, stands_for), least_tiles_each(stands_for), tiles_each());
+  }
 
   /// Counts what meets the picks among these records, one in `stride` each, of which the picks were chosen or which
   /// were read in other runs than those.
@@ -256,6 +264,18 @@ class PairPicks {
     return static_cast<double>(shared.size()) / sum;
   }
 
+  /// The mean of 1 / x, for x with a log-normal distribution. What is found varies in addition by chance: of each share
+  /// one in so many.
+  static double log_normal_share(const std::vector<std::uint64_t>& shared, std::uint64_t stands_for) {
+    const auto count = static_cast<double>(shared.size());
+    const auto missed = static_cast<double>(stands_for);
+    const double mean = (std::accumulate(shared.begin(), shared.end(), 0.0) + missed) / count;
+    double squares = 0;
+    for (const std::uint64_t others : shared) squares += std::pow(static_cast<double>(others) - mean, 2);
+    const double variance = std::max(0.0, squares / count - (missed - 1) * mean);
+    return (1 + variance / std::pow(1 + mean, 2)) / (1 + mean);
+  }
+
   std::uint32_t nb_;
   std::uint32_t tile_width_;  // in blocks; 0 = B is not taken apart into tiles
   std::vector<bool> rows_;    // [nb], of picks
@@ -305,22 +325,24 @@ plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_
 template <class Picks>
 SampledProduct::CBlocks SampledProduct::ends(const Picks& picks, std::uint64_t a_stride, std::uint64_t b_stride) const {
   const plan::Statistics most = with_shares(picks.c_blocks_each(), picks.tiles_each());
-  if (a_stride == 1 && b_stride == 1) return {most, most};
-  return {.fewest = with_shares(picks.least_c_blocks_each(a_stride * b_stride), picks.least_tiles_each(b_stride)),
+  if (a_stride == 1 && b_stride == 1) return {most, most, most};
+  const std::uint64_t stands_for = a_stride * b_stride;
+  return {.fewest = with_shares(picks.least_c_blocks_each(stands_for), picks.least_tiles_each(b_stride)),
+          .likely = with_shares(picks.likely_c_blocks_each(stands_for), picks.likely_tiles_each(b_stride)),
           .most = most};
 }
 
 SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
-  if (sampled_pairs_ == 0) return {statistics_, statistics_};
+  if (sampled_pairs_ == 0) return {statistics_, statistics_, statistics_};
   PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kMostPicks);
   picks.limit(a_, b_, kMostMeetings);
-  if (picks.empty()) return {statistics_, statistics_};
+  if (picks.empty()) return {statistics_, statistics_, statistics_};
   picks.count(a_, b_, true);
   return ends(picks, a_.stride, b_.stride);
 }
 
 SampledProduct::CBlocks SampledProduct::count_c_blocks(std::uint64_t stride) const {
-  if (sampled_pairs_ == 0) return {statistics_, statistics_};
+  if (sampled_pairs_ == 0) return {statistics_, statistics_, statistics_};
   // All records: a mean within 5 %; of a part of them, what is not found matters more than the mean.
   PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, stride == 1 ? kCountedPicks : kMostPicks);
   picks.limit(a_, b_,
@@ -329,7 +351,7 @@ SampledProduct::CBlocks SampledProduct::count_c_blocks(std::uint64_t stride) con
   SampledOperand b = again(b_, stride);
   a.records = find_records(a, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
   b.records = find_records(b, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_b(at); });
-  if (picks.empty() || a.records.empty() || b.records.empty()) return {statistics_, statistics_};
+  if (picks.empty() || a.records.empty() || b.records.empty()) return {statistics_, statistics_, statistics_};
   picks.count(a, b, false);
   return ends(picks, stride, stride);
 }

@@ -45,10 +45,11 @@ class SampledProduct {
   /// The same with C blocks, and tiles, from random pairs: of each it counts the other pairs that meet its C block.
   struct CBlocks {
     plan::Statistics fewest;
+    plan::Statistics likely;
     plan::Statistics most;
   };
   /// In the sampled records: `fewest` is exact if each C block has as many pairs, else too low; `most` is too high, if
-  /// not all were read.
+  /// not all were read; `likely` takes their pairs for log-normally distributed.
   [[nodiscard]] CBlocks sample_c_blocks() const;
 
   /// In one record of `stride`, which are read in addition: the ends are closer together; the same, and without bias,
