@@ -112,7 +112,13 @@ class SortedProduct {
         run_(run),
         execution_(execution),
         most_ranges_(plan::most_record_ranges(execution.num_row_groups, execution.slab_caps)),
-        last_(execution) {}
+        last_(execution) {
+    constexpr std::uint64_t kMostWindows = 16;
+    const plan::StreamedRowsLimits limits =
+        plan::streamed_rows_limits(execution.slab_limits, execution.host_limit_bytes);
+    const plan::StreamedRowsPlan plan = plan::plan_streamed_rows(a_.header(), limits, plan::kMostStreamedRows);
+    streams_well_ = a_.header().blocks_per_side() / plan.window_columns <= kMostWindows;
+  }
 
   /// Leaves the last exact execution, with the partition of the whole.
   ProductStats multiply(plan::Execution& execution) {
@@ -185,7 +191,7 @@ class SortedProduct {
                               .num_ranges = static_cast<double>(slab.num_ranges),
                               .pairs = static_cast<double>(slab.pairs)};
     const plan::Limits& limits = execution_.slab_limits;
-    return execution_.may_stream_rows() &&
+    return streams_well_ && execution_.may_stream_rows() &&
            plan::streamed_rows_seconds(rows, limits) < plan::built_rows_seconds(rows, limits);
   }
 
@@ -236,6 +242,7 @@ class SortedProduct {
   const Run& run_;
   const plan::Execution& execution_;
   std::uint64_t most_ranges_;
+  bool streams_well_ = false;  ///< a row of C has few windows
   plan::Execution last_;
   ProductStats total_;
   std::uint32_t row_ = 0;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,7 @@ class RowSums {
   /// Returns the pairs of the whole row.
   std::uint64_t multiply(RecordRange row, Window window, cpu::RowUnitOutput& out) {
     window_ = window;
+    next_column_ = std::numeric_limits<std::uint64_t>::max();
     num_pairs_ = 0;
     for (std::uint64_t first = row.begin; first < row.end; first += num_piece_) {
       const std::uint64_t count = std::min(num_piece_, row.end - first);
@@ -54,6 +56,9 @@ class RowSums {
     write(read_index(of_a_.data()).i, out);
     return num_pairs_;
   }
+
+  /// Of the row's C blocks behind the last window, the first column; nb or more if there are none.
+  [[nodiscard]] std::uint64_t next_column() const { return next_column_; }
 
  private:
   /// Blocks of the row, a range of records of B after the other: groups that hardly leave a gap are read at once.
@@ -102,7 +107,9 @@ class RowSums {
     const std::uint64_t record = record_bytes_;
     num_pairs_ += static_cast<std::uint64_t>(end - b) / record;
     while (b != end && read_index(b).j < window_.begin) b += record;
+    const std::byte* const run_end = end;
     while (b != end && read_index(end - record).j >= window_.end) end -= record;
+    if (end != run_end) next_column_ = std::min<std::uint64_t>(next_column_, read_index(end).j);
     std::uint64_t* const marks = marks_.data();
     for (const std::byte* x = b; x != end; x += record) {
       const std::uint32_t col = read_index(x).j - window_.begin;
@@ -147,13 +154,15 @@ class RowSums {
   AlignedArray<std::uint64_t> marks_;  // a bit for each column that was added to
   cpu::BlockProducts products_;
   Window window_;
+  std::uint64_t next_column_ = 0;
   std::uint64_t num_pairs_ = 0;
 };
 
-/// What a thread takes at once: rows with little output, or a window of one row.
+/// What a thread takes at once: rows with little output, a window of one row, or one row with all of its windows.
 struct Unit {
   std::span<const StreamedRow> rows;
   Window window;
+  bool has_all_windows = false;
 };
 
 /// Memory: none. Threads: one at a time.
@@ -161,7 +170,10 @@ class Units {
  public:
   Units(std::span<const StreamedRow> rows, std::uint32_t num_columns, std::uint32_t window_columns,
         std::uint64_t records)
-      : left_(rows), num_columns_(num_columns), window_columns_(window_columns), records_(records) {}
+      : left_(rows), num_columns_(num_columns), window_columns_(window_columns), records_(records) {
+    constexpr std::uint32_t kMostWindows = 16;  // more of them hardly have blocks each
+    has_many_windows_ = num_columns / window_columns > kMostWindows;
+  }
 
   /// False at the end.
   bool next(Unit& unit) {
@@ -174,8 +186,9 @@ class Units {
       if (pairs > records_) break;
       ++num_rows;
     }
-    unit = {.rows = left_.first(num_rows), .window = {.begin = begin_, .end = end}};
-    begin_ = end == num_columns_ ? 0 : end;
+    unit = {
+        .rows = left_.first(num_rows), .window = {.begin = begin_, .end = end}, .has_all_windows = has_many_windows_};
+    begin_ = end == num_columns_ || has_many_windows_ ? 0 : end;
     if (begin_ == 0) left_ = left_.subspan(num_rows);
     return true;
   }
@@ -186,6 +199,7 @@ class Units {
   std::uint32_t num_columns_;
   std::uint32_t window_columns_;
   std::uint64_t records_;  // of a buffer
+  bool has_many_windows_ = false;
 };
 
 }  // namespace
@@ -210,6 +224,11 @@ ProductStats multiply_streamed_rows(const StreamedOperands& operands, std::span<
         cpu::RowUnitOutput out(queue, job, record);
         std::uint64_t pairs = 0;
         for (const StreamedRow& row : unit.rows) pairs += sums.multiply(row.records, unit.window, out);
+        while (unit.has_all_windows && sums.next_column() < header.blocks_per_side()) {
+          const auto begin = static_cast<std::uint32_t>(sums.next_column());
+          const std::uint32_t columns = std::min(header.blocks_per_side() - begin, plan.window_columns);
+          sums.multiply(unit.rows.front().records, {.begin = begin, .end = begin + columns}, out);
+        }
         if (unit.window.begin == 0) num_pairs += piece.work().pairs = pairs;
         piece.work().bytes = job.total_bytes();
       }
