@@ -59,7 +59,7 @@ struct AccumulatorKernel {
                       std::byte* out) = nullptr;
 
   /// Writes or adds the products of a run to records. Returns whether the first product of a record was zero: the
-  /// record may be. Null where there is none.
+  /// record may be. Null if there is none.
   bool (*place)(const PlacedRun& run, std::byte* records) = nullptr;
 
   explicit operator bool() const { return add != nullptr; }

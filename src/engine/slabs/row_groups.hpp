@@ -48,7 +48,7 @@ class RowGroups {
     if ((marks_[group / 64] & bit) != 0) return 0;
     marks_[group / 64] |= bit;
     num_runs_ += 1 - (group != 0 && is_marked(group - 1)) - (group + 1 < num_groups_ && is_marked(group + 1));
-    return begins_[group + std::uint64_t{1}] - begins_[group];
+    return num_records(row);
   }
 
   /// The records of the group of a block row.

@@ -113,11 +113,9 @@ class SortedProduct {
         execution_(execution),
         most_ranges_(plan::most_record_ranges(execution.num_row_groups, execution.slab_caps)),
         last_(execution) {
-    constexpr std::uint64_t kMostWindows = 16;
     const plan::StreamedRowsLimits limits =
         plan::streamed_rows_limits(execution.slab_limits, execution.host_limit_bytes);
-    const plan::StreamedRowsPlan plan = plan::plan_streamed_rows(a_.header(), limits, plan::kMostStreamedRows);
-    streams_well_ = a_.header().blocks_per_side() / plan.window_columns <= kMostWindows;
+    streams_well_ = !plan::plan_streamed_rows(a_.header(), limits, plan::kMostStreamedRows).has_many_windows;
   }
 
   /// Leaves the last exact execution, with the partition of the whole.

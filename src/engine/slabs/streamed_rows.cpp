@@ -168,12 +168,12 @@ struct Unit {
 /// Memory: none. Threads: one at a time.
 class Units {
  public:
-  Units(std::span<const StreamedRow> rows, std::uint32_t num_columns, std::uint32_t window_columns,
-        std::uint64_t records)
-      : left_(rows), num_columns_(num_columns), window_columns_(window_columns), records_(records) {
-    constexpr std::uint32_t kMostWindows = 16;  // more of them hardly have blocks each
-    has_many_windows_ = num_columns / window_columns > kMostWindows;
-  }
+  Units(std::span<const StreamedRow> rows, const MatrixHeader& header, const plan::StreamedRowsPlan& plan)
+      : left_(rows),
+        num_columns_(header.blocks_per_side()),
+        window_columns_(plan.window_columns),
+        records_(plan.buffer_bytes / output_record_bytes(header.m)),
+        has_many_windows_(plan.has_many_windows) {}
 
   /// False at the end.
   bool next(Unit& unit) {
@@ -199,7 +199,7 @@ class Units {
   std::uint32_t num_columns_;
   std::uint32_t window_columns_;
   std::uint64_t records_;  // of a buffer
-  bool has_many_windows_ = false;
+  bool has_many_windows_;
 };
 
 }  // namespace
@@ -212,7 +212,7 @@ ProductStats multiply_streamed_rows(const StreamedOperands& operands, std::span<
   const MatrixHeader& header = operands.a.header();
   const std::uint64_t record = output_record_bytes(header.m);
   cpu::OutputQueue queue(sink, 2 * std::uint64_t{plan.num_threads}, plan.buffer_bytes, record, decided);
-  Units units(rows, header.blocks_per_side(), plan.window_columns, plan.buffer_bytes / record);
+  Units units(rows, header, plan);
   std::atomic<std::uint64_t> num_pairs = 0;
   queue.run([&] {
     RowSums sums(operands, plan, run);

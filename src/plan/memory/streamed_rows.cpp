@@ -74,6 +74,9 @@ StreamedRowsPlan plan_streamed_rows(const MatrixHeader& header, const StreamedRo
     const StreamedRowsPlan plan = plan_for(num, header, limits);
     if (cost(plan) <= cost(best)) best = plan;
   }
+  constexpr std::uint64_t kMostWindows = 16;
+  best.has_many_windows = num_windows(best) > kMostWindows;
+  if (best.has_many_windows) return best;  // one thread has all of a row
   const std::uint64_t threads_of_row = std::max<std::uint64_t>(1, best.num_threads / num_rows);
   const std::uint64_t shared = (nb + threads_of_row - 1) / threads_of_row;
   best.window_columns = static_cast<std::uint32_t>(std::min<std::uint64_t>(best.window_columns, shared));

@@ -89,7 +89,8 @@ TEST_CASE("streamed rows are the oracle's, for every side, window and instructio
             const plan::StreamedRowsPlan plan{.num_threads = 1 + window % 3,
                                               .piece_bytes = window * input_record_bytes(m),
                                               .buffer_bytes = window * output_record_bytes(m),
-                                              .window_columns = window};
+                                              .window_columns = window,
+                                              .has_many_windows = window == 1};
             ProductStats stats;
             CHECK((streamed.multiply(plan, stats) == expected));
             CHECK(stats.num_blocks == expected.index.size());
@@ -136,6 +137,18 @@ TEST_CASE("what streamed rows keep stays within their limit, and one row is shar
       CHECK(of_one.window_columns <= (50'000 + of_one.num_threads - 1) / of_one.num_threads);
     }
   }
+}
+
+TEST_CASE("many threads that share a row do not make many windows of it, little memory does") {
+  const MatrixHeader header{.n = 50'000, .m = 1, .num_blocks = 1'000'000};
+  plan::StreamedRowsLimits limits{
+      .isa = plan::Isa::avx2, .host_bytes = 1u << 28, .piece_bytes = 4096, .num_threads = 64};
+  const plan::StreamedRowsPlan shared = plan::plan_streamed_rows(header, limits, 1);
+  CHECK(shared.num_threads == 64);
+  CHECK(shared.window_columns == (50'000 + 63) / 64);
+  CHECK_FALSE(shared.has_many_windows);
+  limits.host_bytes = 8 << 10;
+  CHECK(plan::plan_streamed_rows(header, limits, 1).has_many_windows);
 }
 
 TEST_CASE("where hardly a row fits all are streamed, down to a C block for one thread") {

@@ -71,7 +71,7 @@ class DigitSorter {
   }
 
   static constexpr std::size_t kMaxCounts = std::size_t{64 / kMinDigitBits + 1} << kMaxDigitBits;
-  // Not cleared: most sorts need a few of them, and pages that nobody writes cost nothing.
+  // Not cleared: most sorts need a few of them, and pages without a write cost nothing.
   std::unique_ptr<std::uint32_t[]> counts_ = std::make_unique_for_overwrite<std::uint32_t[]>(kMaxCounts);
 };
 

@@ -74,7 +74,7 @@ struct Side4 {
   }
 };
 
-/// A function of its own: of several copies in one, GCC keeps sums in memory (side 9: 19 ns a pair, by calls 11).
+/// Not inlined: of several copies in one function, GCC keeps sums in memory (side 9: 19 ns a pair, by calls 11).
 template <auto kFunction, class... Args>
 [[gnu::noinline]] void call(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, const Args&... args) {
   kFunction(x, pairs, count, args...);
