@@ -189,7 +189,7 @@ class SortedSlabs {
     if (best.is_refused()) return may_stream() ? streamed() : best;
     if (limits_.backend != Backend::cuda) best.longer_caps = longer_caps(best);
     // A slab that takes longer than its rows streamed is streamed.
-    const double streamed_s = sort_seconds(p_) + streamed_seconds(best, {whole_, best.slab_limits});
+    const double streamed_s = sort_seconds(p_) + streamed_whole_seconds(best, best.slab_limits);
     if (may_stream()) best.predicted_s = std::min(best.predicted_s, streamed_s);
     return best;
   }
@@ -243,8 +243,14 @@ class SortedSlabs {
     e.host_need_bytes = limits_.host_bytes;
     complete(e, none, limits);
     e.num_a_slabs = static_cast<std::uint32_t>(std::clamp(whole_.a.num_blocks / row_blocks_, 2.0, 4e9));
-    e.predicted_s = sort_seconds(p_) + streamed_seconds(e, {whole_, limits});
+    e.predicted_s = sort_seconds(p_) + streamed_whole_seconds(e, limits);
     return e;
+  }
+
+  [[nodiscard]] double streamed_whole_seconds(const Execution& e, const Limits& limits) const {
+    const StreamedRowsPlan rows =
+        plan_streamed_rows(whole_.a, streamed_rows_limits(limits, limits_.host_bytes), kMostStreamedRows);
+    return streamed_seconds(e, {whole_, limits}, static_cast<double>(rows.num_windows));
   }
 
   /// What all executions have in common.
@@ -348,7 +354,7 @@ class SortedSlabs {
     e.host_need_bytes += limits_.host_bytes - limits.host_bytes;
     e.predicted_s =
         sort_seconds(p_) + (fits_rows ? num_slabs * sorted_slab_seconds(e, {slabs, limits}, num_ranges(a_blocks))
-                                      : streamed_seconds(e, {whole_, limits}));
+                                      : streamed_whole_seconds(e, limits));
     e.expected_panels = static_cast<std::uint64_t>(static_cast<double>(e.expected_panels) * num_slabs);
     return e;
   }

@@ -113,9 +113,9 @@ class SortedProduct {
         execution_(execution),
         most_ranges_(plan::most_record_ranges(execution.num_row_groups, execution.slab_caps)),
         last_(execution) {
-    const plan::StreamedRowsLimits limits =
-        plan::streamed_rows_limits(execution.slab_limits, execution.host_limit_bytes);
-    streams_well_ = !plan::plan_streamed_rows(a_.header(), limits, plan::kMostStreamedRows).has_many_windows;
+    const plan::StreamedRowsPlan plan = plan_rows(plan::kMostStreamedRows);
+    num_windows_ = static_cast<double>(plan.num_windows);
+    streams_well_ = !plan.has_many_windows;
   }
 
   /// Leaves the last exact execution, with the partition of the whole.
@@ -137,10 +137,25 @@ class SortedProduct {
     adopt_last(last_, execution);
     execution.num_a_slabs = std::max(2U, num_slabs);
     execution.num_b_slabs = 1;
+    set_prediction(execution);
     return total_;
   }
 
  private:
+  /// What was decided on exact statistics, slab by slab, instead of what was expected of evenly spread blocks.
+  void set_prediction(plan::Execution& execution) const {
+    const plan::Statistics whole{.a = a_.header(), .b = b_.header()};
+    execution.predicted_s = plan::sort_seconds({whole, execution_.slab_limits}) +
+                            plan::start_seconds(execution, execution_.slab_limits) + predicted_s_;
+    (execution.backend == Backend::cuda ? execution.predicted_cuda_s : execution.predicted_cpu_s) =
+        execution.predicted_s;
+  }
+
+  [[nodiscard]] plan::StreamedRowsPlan plan_rows(std::uint64_t num_rows) const {
+    return plan::plan_streamed_rows(
+        a_.header(), plan::streamed_rows_limits(execution_.slab_limits, execution_.host_limit_bytes), num_rows);
+  }
+
   [[nodiscard]] bool fits(const SlabOfA& slab) const {
     if (execution_.streams_all_rows()) return false;
     const auto is_within = [&](const plan::SlabCaps& caps) {
@@ -178,7 +193,13 @@ class SortedProduct {
                          records.end > records.begin ? std::vector<RecordRange>{records} : std::vector<RecordRange>{});
     groups_.restart();  // the search went too far
     for (std::uint32_t r = records.begin; r < records.end; ++r) groups_.add(indices_.at(r).j);
-    multiply_ranges({a, RangesSource(b_, groups_.marked())});
+    const RangesSource b(b_, groups_.marked());
+    const ProductStats stats = multiply_ranges({a, b});
+    const plan::Statistics s{.a = a.header(),
+                             .b = b.header(),
+                             .num_pairs = static_cast<double>(stats.pairs),
+                             .num_c_blocks = static_cast<double>(stats.num_blocks)};
+    predicted_s_ += plan::sorted_slab_seconds(last_, {s, execution_.slab_limits}, static_cast<double>(slab.num_ranges));
   }
 
   /// Whether to build the slab takes longer than to read what its pairs need again and again.
@@ -187,7 +208,8 @@ class SortedProduct {
                               .a_blocks = static_cast<double>(slab.records.end - slab.records.begin),
                               .b_blocks = static_cast<double>(slab.needed),
                               .num_ranges = static_cast<double>(slab.num_ranges),
-                              .pairs = static_cast<double>(slab.pairs)};
+                              .pairs = static_cast<double>(slab.pairs),
+                              .num_windows = num_windows_};
     const plan::Limits& limits = execution_.slab_limits;
     return streams_well_ && execution_.may_stream_rows() &&
            plan::streamed_rows_seconds(rows, limits) < plan::built_rows_seconds(rows, limits);
@@ -214,20 +236,27 @@ class SortedProduct {
   /// All rows that wait.
   void multiply_streamed() {
     if (streamed_.empty()) return;
-    const plan::Limits& limits = execution_.slab_limits;
-    const plan::StreamedRowsPlan plan = plan::plan_streamed_rows(
-        a_.header(), plan::streamed_rows_limits(limits, execution_.host_limit_bytes), streamed_.size());
+    const plan::StreamedRowsPlan plan = plan_rows(streamed_.size());
     ProductStats stats = multiply_streamed_rows({.a = a_, .b = b_, .groups = groups_}, streamed_, plan, sink_, run_);
     if (!total_.device.empty()) stats.device = total_.device;
+    plan::Statistics s{.a = a_.header(), .b = b_.header()};
+    s.num_pairs = static_cast<double>(stats.pairs);
+    s.num_c_blocks = static_cast<double>(stats.num_blocks);
+    s.a_rows = streamed_.size();
+    s.a.num_blocks = 0;
+    for (const StreamedRow& row : streamed_) s.a.num_blocks += row.records.end - row.records.begin;
+    predicted_s_ += plan::streamed_seconds(last_, {s, execution_.slab_limits}, num_windows_);
     add_slab(stats, sink_, total_);
     streamed_.clear();
   }
 
-  void multiply_ranges(const Inputs& inputs) {
+  ProductStats multiply_ranges(const Inputs& inputs) {
     last_ = execution_;
     SlabSink sink(sink_);
-    add_slab(multiply_at_once_(inputs, sink, last_), sink_, total_);
+    ProductStats stats = multiply_at_once_(inputs, sink, last_);
+    add_slab(stats, sink_, total_);
     sink.wait(run_);
+    return stats;
   }
 
   const SortedMatrix& a_;
@@ -240,9 +269,11 @@ class SortedProduct {
   const Run& run_;
   const plan::Execution& execution_;
   std::uint64_t most_ranges_;
-  bool streams_well_ = false;  ///< a row of C has few windows
+  double num_windows_ = 1;     ///< of a row of C that is streamed
+  bool streams_well_ = false;  ///< they are few
   plan::Execution last_;
   ProductStats total_;
+  double predicted_s_ = 0;  // of what is done
   std::uint32_t row_ = 0;
   std::vector<StreamedRow> streamed_;  // that wait
 };

@@ -75,7 +75,8 @@ StreamedRowsPlan plan_streamed_rows(const MatrixHeader& header, const StreamedRo
     if (cost(plan) <= cost(best)) best = plan;
   }
   constexpr std::uint64_t kMostWindows = 16;
-  best.has_many_windows = num_windows(best) > kMostWindows;
+  best.num_windows = num_windows(best);
+  best.has_many_windows = best.num_windows > kMostWindows;
   if (best.has_many_windows) return best;  // one thread has all of a row
   const std::uint64_t threads_of_row = std::max<std::uint64_t>(1, best.num_threads / num_rows);
   const std::uint64_t shared = (nb + threads_of_row - 1) / threads_of_row;

@@ -13,6 +13,7 @@ struct StreamedRowsPlan {
   std::uint64_t piece_bytes = 0;     ///< of records of A, and of B, that a thread has read
   std::uint64_t buffer_bytes = 0;    ///< of output, two for each thread
   std::uint32_t window_columns = 1;  ///< whose sums a thread keeps
+  std::uint64_t num_windows = 1;     ///< of a row; each reads B anew
   bool has_many_windows = false;     ///< memory holds so few of them that most may have no block of a row
 };
 

@@ -89,11 +89,6 @@ const Rates& rates_of(Isa isa) {
   return isa == Isa::avx512_vnni ? kVnni : isa == Isa::portable ? kPortable : kAvx2;
 }
 
-/// C blocks, as well as they are known.
-double likely_c_blocks(const Statistics& s) {
-  return s.likely_c_blocks > 0 ? std::min(s.likely_c_blocks, s.num_c_blocks) : s.num_c_blocks;
-}
-
 /// Work of one thread, done by several of them with a queue between them and the sink.
 /// Values: unit_bytes = output of a piece of work that one worker takes. Where it is more than a buffer holds, the
 /// worker waits with each further buffer until all older pieces are through: that part is not done in parallel.
@@ -217,6 +212,10 @@ double tiles_ns(const Problem& p) {
 }
 
 }  // namespace
+
+double likely_c_blocks(const Statistics& s) {
+  return s.likely_c_blocks > 0 ? std::min(s.likely_c_blocks, s.num_c_blocks) : s.num_c_blocks;
+}
 
 /// Source: even products of 2,048 block columns, one thread of a Xeon: with 1, 2 and 4 pairs a column sums take, over
 /// ordered pairs, 1.0, 0.89 and 0.81 (side 5), 1.17, 1.03 and 0.81 (6), 1.2, 1.1 and 0.92 (7), 1.2, 1.0 and 0.96 (8).

@@ -29,6 +29,9 @@ double row_merge_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer
 double dense_blas_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
 double reference_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
 
+/// C blocks, as well as they are known.
+double likely_c_blocks(const Statistics& s);
+
 /// How many times as fast as one thread this many are.
 double parallel_speed(unsigned num_threads, const Limits& limits);
 

@@ -36,6 +36,7 @@ constexpr double kStreamedBlockS = 1e-6;  // a block of A, whose row of B is rea
 constexpr double kStreamedPairNs = 30;
 constexpr double kStreamedByteNs = 0.4;  // of a block of B, for each pair
 constexpr double kStreamedTermNs = 0.075;
+constexpr double kFurtherWindow = 0.25;  // of the first one: B is read again (R-MAT of side 3, 2 to 11 windows)
 // Slabs of the operands as they are: what each slab meets is counted for every number of slabs. As above.
 constexpr double kCountNsPerBlock = 120;
 // Records of some columns, found among those of a block row's slab.
@@ -68,7 +69,7 @@ double overlapped(double slowest, double others) {
 }
 
 double output_bytes(const Statistics& s) {
-  return s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+  return likely_c_blocks(s) * static_cast<double>(output_record_bytes(s.m()));
 }
 
 /// Bytes of output a second that get into new files.
@@ -203,9 +204,13 @@ double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges
   return building + kernel_s + write_seconds(plan, p, kernel_s);
 }
 
-double streamed_seconds(const Plan& plan, const Problem& p) {
+double streamed_seconds(const Plan& plan, const Problem& p, double num_windows) {
   const auto& [s, limits] = p;
-  const RowsWork rows{.m = s.m(), .a_blocks = static_cast<double>(s.a.num_blocks), .pairs = s.num_pairs};
+  const double row_c_blocks = s.num_c_blocks / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const RowsWork rows{.m = s.m(),
+                      .a_blocks = static_cast<double>(s.a.num_blocks),
+                      .pairs = s.num_pairs,
+                      .num_windows = std::clamp(row_c_blocks, 1.0, num_windows)};
   const double kernel_s = streamed_rows_seconds(rows, limits);
   return kernel_s + write_seconds(plan, p, kernel_s);
 }
@@ -214,7 +219,9 @@ double streamed_rows_seconds(const RowsWork& rows, const Limits& limits) {
   const double terms = static_cast<double>(rows.m) * rows.m * rows.m;
   const auto bytes = static_cast<double>(input_record_bytes(rows.m));
   const double pair_ns = kStreamedPairNs + bytes * kStreamedByteNs + terms * kStreamedTermNs;
-  return (rows.a_blocks * kStreamedBlockS + rows.pairs * pair_ns / 1e9) / parallel_speed(limits.num_threads, limits);
+  const double windows = 1 + (rows.num_windows - 1) * kFurtherWindow;
+  return windows * (rows.a_blocks * kStreamedBlockS + rows.pairs * pair_ns / 1e9) /
+         parallel_speed(limits.num_threads, limits);
 }
 
 double built_rows_seconds(const RowsWork& rows, const Limits& limits) {

@@ -25,8 +25,9 @@ double slab_seconds(const Plan& plan, const Problem& p);
 /// Values: num_ranges = of records of B that lie together.
 double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges);
 
-/// Seconds of a product all of whose rows are streamed from a scratch file.
-double streamed_seconds(const Plan& plan, const Problem& p);
+/// Seconds of a product all of whose rows are streamed from a scratch file. Values: num_windows = of a row, of which
+/// those without C blocks are left out.
+double streamed_seconds(const Plan& plan, const Problem& p, double num_windows);
 
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Plan& plan, const Limits& limits);
@@ -56,6 +57,7 @@ struct RowsWork {
   double b_blocks = 0;
   double num_ranges = 0;  ///< of records of B that lie together
   double pairs = 0;
+  double num_windows = 1;  ///< of a streamed row
 };
 
 /// Seconds to multiply rows while B is read past them, and to build and multiply them as a slab, both from a scratch

@@ -18,6 +18,7 @@
 #include "base/records/head.hpp"
 #include "cpu/backend.hpp"
 #include "plan/decide.hpp"
+#include "plan/models/run_models.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -323,17 +324,98 @@ TEST_CASE("a file that is both operands is sorted once, and transposed ones as t
   }
 }
 
-TEST_CASE("slabs of A that need little of B have more rows") {
-  constexpr std::uint32_t kSide = 20'000;
-  BlockMatrix band{.n = kSide, .m = 1, .index = {}, .values = {}};
-  for (std::uint32_t i = 0; i < kSide; ++i) {
-    for (std::uint32_t j = i - std::min(i, 13u); j < std::min(kSide, i + 14); ++j) band.index.push_back({i, j});
+/// Blocks on the diagonal and on `width` on each side of it, side 1.
+BlockMatrix band_of(std::uint32_t side, std::uint32_t width) {
+  BlockMatrix band{.n = side, .m = 1, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < side; ++i) {
+    for (std::uint32_t j = i - std::min(i, width); j <= std::min(side - 1, i + width); ++j)
+      band.index.push_back({i, j});
   }
   band.values.resize(band.index.size(), 7);
+  return band;
+}
+
+TEST_CASE("slabs of A that need little of B have more rows") {
+  const BlockMatrix band = band_of(20'000, 13);
   const Report report = SortedOperands(band, band).check(within(1'300'000, 2));
   CHECK(report.plan.scratch_bytes != 0);
   CHECK(report.plan.num_a_slabs > 2);
   CHECK(report.plan.num_a_slabs < 60);
+}
+
+/// One matrix times itself through a scratch file, by a program that is free to multiply slabs in its own way.
+class SlabRun {
+ public:
+  SlabRun(const BlockMatrix& matrix, std::uint64_t limit_bytes) {
+    write_matrix(folder_.file("a"), matrix);
+    source_ = open_file_source(folder_.file("a"));
+    limits_.backend = Backend::cpu;
+    limits_.kernel = plan::KernelId::row_merge;
+    limits_.has_scratch = limits_.discards_result = true;
+    limits_.host_bytes = limit_bytes;
+    execution_ = decide_(expected());
+  }
+
+  [[nodiscard]] plan::Statistics expected() const { return expected_statistics({.a = *source_, .b = *source_}); }
+  [[nodiscard]] const plan::Execution& execution() const { return execution_; }
+
+  ProductStats run(const MultiplyAtOnce& at_once) {
+    const std::vector<std::string> folders = {folder_.path().string()};
+    StageClock clock;
+    const Run run{.clock = clock,
+                  .on_progress = test::kNoProgress,
+                  .cancel = nullptr,
+                  .num_threads = 2,
+                  .scratch_folders = folders};
+    test::MemorySink sink(source_->header());
+    return multiply_out_of_core({.a = *source_, .b = *source_}, sink, decide_, at_once, run, execution_);
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+  std::unique_ptr<Source> source_;
+  plan::Limits limits_ = test::large_machine();
+  plan::Decide decide_ = [this](const plan::Statistics& slabs) { return plan::decide(slabs, limits_); };
+  plan::Execution execution_;
+};
+
+TEST_CASE("the prediction of sorted slabs is that of their decisions on exact statistics") {
+  SlabRun product(band_of(20'000, 13), 2'000'000);
+  REQUIRE(product.execution().is_sorted_by_rows());
+  const plan::Limits limits = product.execution().slab_limits;
+  double expected_s = plan::sort_seconds({product.expected(), limits});
+  product.run([&](const Inputs& one, Sink&, plan::Execution& slab) {
+    slab.predicted_ms = 100.0 + one.a.header().num_blocks;
+    const plan::Statistics exact{.a = one.a.header(), .b = one.b.header()};
+    expected_s += plan::sorted_slab_seconds(slab, {exact, limits}, 1);  // rows of B lie together
+    return ProductStats{};
+  });
+  if (!product.execution().why_no_scratch.empty()) return;  // the folder is in memory
+  CHECK(product.execution().predicted_s == Approx(expected_s));
+  CHECK(product.execution().predicted_cpu_s == product.execution().predicted_s);
+}
+
+TEST_CASE("the prediction of streamed rows follows from their pairs, of which headers know nothing") {
+  BlockMatrix skewed{.n = 3 * 4096, .m = 3, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < 4096; ++i) {  // the first rows and columns are the longest
+    for (std::uint32_t j = 0; j < 4096; j += 1 + i * j / 4096 + i / 2) skewed.index.push_back({i, j});
+  }
+  skewed.values.resize(skewed.index.size() * 9, 7);
+  SlabRun product(skewed, 300'000);
+  REQUIRE(product.execution().streams_all_rows());
+  plan::Statistics exact = product.expected();
+  const double even_pairs = exact.num_pairs;
+  const plan::Limits limits = product.execution().slab_limits;
+  const ProductStats stats = product.run([](const Inputs&, Sink&, plan::Execution&) { return ProductStats{}; });
+  if (!product.execution().why_no_scratch.empty()) return;  // the folder is in memory
+  exact.num_pairs = static_cast<double>(stats.pairs);
+  CHECK(exact.num_pairs > 2 * even_pairs);
+  const plan::StreamedRowsPlan rows =
+      plan::plan_streamed_rows(exact.a, plan::streamed_rows_limits(limits, 300'000), plan::kMostStreamedRows);
+  const double expected_s = plan::sort_seconds({exact, limits}) +
+                            plan::streamed_seconds(product.execution(), {exact, limits}, double(rows.num_windows));
+  INFO(stats.pairs << " pairs, " << even_pairs << " if they were even, " << rows.num_windows << " windows");
+  CHECK(product.execution().predicted_s == Approx(expected_s));
 }
 
 TEST_CASE("elements come into order as one number, or as records if their indices are too long") {

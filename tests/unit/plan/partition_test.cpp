@@ -71,7 +71,7 @@ TEST_CASE("a slab holds the share of its count, rounded up") {
 TEST_CASE("from four cores on files are written through mappings") {
   plan::Limits limits = large_machine();
   plan::Statistics s = evenly_spread(1u << 20, 8, 1000);
-  s.num_c_blocks = 1e7;
+  s.num_c_blocks = s.likely_c_blocks = 1e7;
   plan::Execution e;
   e.backend = Backend::cuda;
   const auto seconds = [&](unsigned num_cores) {
