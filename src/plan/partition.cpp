@@ -26,8 +26,8 @@ std::uint64_t largest_slab(const MatrixHeader& header, const std::vector<std::ui
 /// Whether operands may be sorted into a scratch file first.
 bool may_sort(const Problem& p) {
   const auto& [whole, limits] = p;
-  return limits.has_scratch && !whole.has_no_scratch && whole.a_slab_blocks.empty() &&
-         whole.slab_reads == SlabReads::others_between && whole.a.num_blocks != 0 && whole.b.num_blocks != 0;
+  return limits.has_scratch && !whole.has_no_scratch && whole.slab_reads == SlabReads::others_between &&
+         whole.a.num_blocks != 0 && whole.b.num_blocks != 0;
 }
 
 std::uint64_t scratch_bytes(const Statistics& whole) {

@@ -33,9 +33,12 @@ class SlabProduct {
         a_counts_(count_buckets(a_lists_.buckets, run)),
         b_counts_(count_b(inputs.b, plan::num_row_groups(inputs.b.header()), run)) {}
 
-  /// Adds the sizes of all slabs.
+  /// Sets the sizes of all slabs.
   void count_slabs(plan::Statistics& statistics) const {
     const auto timing = run_.clock.scope(Stage::count);
+    for (auto* sizes : {&statistics.a_slab_blocks, &statistics.b_slab_blocks, &statistics.needed_b_blocks}) {
+      sizes->clear();
+    }
     for (const std::uint32_t count : plan::kSlabCounts) {
       const std::vector<Slab> slabs_of_a = cut_slabs(a_counts_, 0, kNumBuckets, count);
       const NeededRows needed = needed_rows(a_lists_, b_counts_, slabs_of_a, run_);
@@ -183,22 +186,26 @@ ProductStats multiply_out_of_core(const Inputs& inputs, Sink& sink, const plan::
   std::optional<SplittingSink> splitting;  // slabs come one after the other, and so do the ranges
   if (sink.num_ranges() > 1) splitting.emplace(sink, expected_ranges(inputs, sink.num_ranges(), run), inputs.m());
   Sink& to = splitting ? *splitting : sink;
-  const auto multiply_slabs = [&](const Inputs& from) {
+  // Nothing if the operands are to be sorted first, now that it is known what slabs of them have.
+  const auto multiply_slabs = [&](const Inputs& from) -> std::optional<ProductStats> {
     SlabProduct product(from, to, multiply_at_once, run);
     product.count_slabs(statistics);
     decide_again();
+    if (execution.is_sorted_first() && statistics.slab_reads == plan::SlabReads::others_between) return std::nullopt;
     return product.multiply(execution);
   };
-  if (!execution.is_sorted_first()) return multiply_slabs(inputs);
+  if (!execution.is_sorted_first()) {
+    if (const auto stats = multiply_slabs(inputs)) return *stats;
+  }
   const std::unique_ptr<ScratchOperands> sorted = sort_operands(inputs, run, execution);
   if (!sorted) {
     statistics.has_no_scratch = true;
     decide_again();
-    return multiply_slabs(inputs);
+    return multiply_slabs(inputs).value();
   }
   if (execution.is_sorted_by_rows()) return multiply_sorted(*sorted, to, multiply_at_once, run, execution);
   statistics.slab_reads = plan::SlabReads::own_in_order;
-  return multiply_slabs({all_records(sorted->a()), all_records(sorted->b())});
+  return multiply_slabs({all_records(sorted->a()), all_records(sorted->b())}).value();
 }
 
 }  // namespace spmm

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -195,6 +196,20 @@ TEST_CASE("what is read rises slowly as the limit falls") {
     last = bytes;
   }
   CHECK(last < pairs * input_record_bytes(8) + 8 * first);  // nothing is read more often than it is used
+}
+
+TEST_CASE("slabs are sorted after all if they need more of B than was expected") {
+  constexpr std::uint32_t kMiddle = 8192;
+  BlockMatrix hub = test::random_matrix(8 * 2 * kMiddle, 8, 10'000, 2047, 1);
+  std::erase_if(hub.index, [](BlockIndex at) { return at.i == kMiddle || at.j == kMiddle + 1; });
+  for (std::uint32_t x = kMiddle - 5000; x < kMiddle + 5000; ++x) {
+    hub.index.push_back({kMiddle, x});
+    if (x != kMiddle) hub.index.push_back({x, kMiddle + 1});
+  }
+  std::shuffle(hub.index.begin(), hub.index.end(), std::mt19937(1));
+  hub.values.resize(hub.index.size() * 64, 7);
+  const std::uint64_t limit = hub.index.size() * input_record_bytes(8) * 2;
+  CHECK(SortedOperands(hub, hub).check(within(limit, 2)).plan.scratch_bytes != 0);
 }
 
 TEST_CASE("dense operands are sorted into slabs of rows and of columns, which read their own records alone") {
