@@ -123,6 +123,15 @@ class ChangingSource : public Source {
   mutable unsigned num_reads_ = 0;
 };
 
+/// Values: clock, folders: they outlive it.
+Run run_on_two_threads(StageClock& clock, const std::vector<std::string>& folders) {
+  return {.clock = clock,
+          .on_progress = test::kNoProgress,
+          .cancel = nullptr,
+          .num_threads = 2,
+          .scratch_folders = folders};
+}
+
 }  // namespace
 
 TEST_CASE("every limit gives the same bytes through a scratch file") {
@@ -249,11 +258,7 @@ TEST_CASE("a product on a GPU sorts its operands first if that is predicted fast
   const test::TemporaryFolder folder;
   const std::vector<std::string> folders = {folder.path().string()};
   StageClock clock;
-  const Run run{.clock = clock,
-                .on_progress = test::kNoProgress,
-                .cancel = nullptr,
-                .num_threads = 2,
-                .scratch_folders = folders};
+  const Run run = run_on_two_threads(clock, folders);
   plan::Limits of_cpu = test::large_machine();
   of_cpu.backend = Backend::cpu;
   std::uint64_t num_read = 0;
@@ -358,7 +363,7 @@ TEST_CASE("slabs of A that need little of B have more rows") {
   CHECK(report.plan.num_a_slabs < 60);
 }
 
-/// One matrix times itself through a scratch file, by a program that is free to multiply slabs in its own way.
+/// One matrix times itself through a scratch file. Tests say how a slab is multiplied.
 class SlabRun {
  public:
   SlabRun(const BlockMatrix& matrix, std::uint64_t limit_bytes) {
@@ -377,11 +382,7 @@ class SlabRun {
   ProductStats run(const MultiplyAtOnce& at_once) {
     const std::vector<std::string> folders = {folder_.path().string()};
     StageClock clock;
-    const Run run{.clock = clock,
-                  .on_progress = test::kNoProgress,
-                  .cancel = nullptr,
-                  .num_threads = 2,
-                  .scratch_folders = folders};
+    const Run run = run_on_two_threads(clock, folders);
     test::MemorySink sink(source_->header());
     return multiply_out_of_core({.a = *source_, .b = *source_}, sink, decide_, at_once, run, execution_);
   }
