@@ -17,9 +17,9 @@
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kRunLength = 32;            // records that are read together,
-constexpr std::uint64_t kRunBytes = 4u << 10;       // and no more bytes
+constexpr std::uint64_t kRunBytes = 4u << 10;       // of records that are read together: half of it takes as long
 constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
+constexpr std::uint64_t kFirstRunLength = 32;       // records; of few records, more runs tell more
 constexpr std::uint64_t kWholeBytes = 1u << 20;     // of no more than this, all records are wanted
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read, of records that are few but long
 constexpr std::uint64_t kFewRecords = 1u << 13;     // of larger ones so many are, or
@@ -33,19 +33,32 @@ constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, o
 
 using Found = SampledRecord;
 
+/// Records that are read together if one run in `stride` is.
+std::uint64_t records_of_run(const Source& source, std::uint64_t stride) {
+  const std::uint64_t bytes = stride == 1 ? kLongRunBytes : kRunBytes;
+  return std::max<std::uint64_t>(1, bytes / input_record_bytes(source.header().m));
+}
+
 SampledOperand sampled(const Source& source, std::uint64_t seed, std::uint64_t most_records) {
   const MatrixHeader& header = source.header();
   const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(header));
-  const std::uint64_t stride = std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kUsualStride);
+  const std::uint64_t least_stride = std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kUsualStride);
   const std::uint64_t wanted =
       bytes <= kWholeBytes ? SampledProduct::kMostRecords : std::max(kFewRecords, header.num_blocks / kSampledShare);
-  return {
-      .source = &source, .seed = seed, .stride = std::max(stride, header.num_blocks / std::min(wanted, most_records))};
+  const std::uint64_t stride = std::max(least_stride, header.num_blocks / std::min(wanted, most_records));
+  const std::uint64_t most = records_of_run(source, stride);
+  return {.source = &source,
+          .seed = seed,
+          .stride = stride,
+          .run_length = stride == 1 ? most : std::min(kFirstRunLength, most)};
 }
 
 /// What is read once more, in runs that lie elsewhere.
 SampledOperand again(const SampledOperand& operand, std::uint64_t stride) {
-  return {.source = operand.source, .seed = ~operand.seed, .stride = stride};
+  return {.source = operand.source,
+          .seed = ~operand.seed,
+          .stride = stride,
+          .run_length = records_of_run(*operand.source, stride)};
 }
 
 std::uint64_t mixed(std::uint64_t x) {
@@ -64,8 +77,7 @@ std::vector<Found> find_records(const SampledOperand& operand, unsigned num_thre
   const MatrixHeader& header = operand.source->header();
   const std::uint64_t stride = operand.stride;
   const std::uint64_t record = input_record_bytes(header.m);
-  const std::uint64_t most_in_run = stride == 1 ? kLongRunBytes / record : std::min(kRunLength, kRunBytes / record);
-  const std::uint64_t per_run = std::max<std::uint64_t>(1, most_in_run);
+  const std::uint64_t per_run = operand.run_length;
   const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
   std::atomic<std::uint64_t> next{0};
   std::vector<std::vector<Found>> of_worker(num_threads);

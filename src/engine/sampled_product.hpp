@@ -23,6 +23,7 @@ struct SampledOperand {
   const Source* source = nullptr;
   std::uint64_t seed = 0;  ///< where the runs lie: two operands in the same order meet too often in the same runs
   std::uint64_t stride = 1;
+  std::uint64_t run_length = 1;          ///< records
   std::vector<SampledRecord> records{};  ///< those read
 };
 

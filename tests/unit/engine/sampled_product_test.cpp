@@ -62,6 +62,7 @@ class Spread final : public Source {
   void check_unchanged() const override {}
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
     num_read_ += count;
+    ++num_runs_;
     for (std::uint64_t x = 0; x < count; ++x) {
       std::minstd_rand random(static_cast<std::uint32_t>(seed_ + first + x));
       random.discard(4);
@@ -71,12 +72,14 @@ class Spread final : public Source {
     }
   }
   [[nodiscard]] std::uint64_t num_read() const { return num_read_; }
+  [[nodiscard]] std::uint64_t num_runs() const { return num_runs_; }
 
  private:
   MatrixHeader header_;
   std::uint64_t seed_;
   std::string name_ = "spread";
   mutable std::atomic<std::uint64_t> num_read_{0};
+  mutable std::atomic<std::uint64_t> num_runs_{0};
 };
 
 /// k places that draw(random) gives.
@@ -280,6 +283,7 @@ TEST_CASE("a product with a large result goes to the device, and few of the reco
   const Spread b(1'000'000, 26'463'592, 2);
   CHECK(choose_backend({a, b}, limits, workers).backend == Backend::cuda);
   CHECK(a.num_read() + b.num_read() < 2u * 26'463'592 / 8);
+  CHECK(a.num_runs() < a.num_read() / 200);  // a page each: of runs of 320 bytes the calls took longer than the copies
 }
 
 TEST_CASE("tiles of B are estimated with the C blocks") {
