@@ -29,7 +29,7 @@ struct SampledOperand {
 
 /// Statistics from indices of both operands: of all records of operands of 1 MB, else of 8,192 or one in 128, if that
 /// is more, but of 24,576 and of one in 16 at most. Indices outside of the matrix are left out: who reads the records
-/// says what is wrong. Memory: kRecordBytes a record, 4 bytes a block row, and 64 KB a thread. Errors: what sources
+/// says what is wrong. Memory: kRecordBytes a record, 4 bytes a block row, and 150 KB a thread. Errors: what sources
 /// throw.
 class SampledProduct {
  public:

@@ -50,8 +50,9 @@ up, --runs times to /dev/null with the clock running, and once to a file whose b
 kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
 run as skipped, before its first run if ten times as long is predicted. The kernel "all" is auto and every kernel of the
 backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case;
-with --checksum, which compares checksums of all records, for none. --baseline other is the kernel that is predicted to be
-the fastest of those that share no code with the one that auto takes: for products that two-pointer takes minutes for.
+with --checksum, which compares checksums of all records, for none, but for one within a memory limit. --baseline other
+is the kernel that is predicted to be the fastest of those that share no code with the one that auto takes: for products
+that two-pointer takes minutes for.
 
 Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Limit reached =
 the share of the binding limit that device reached: bytes (input records and their blocks read, output records written,

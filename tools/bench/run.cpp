@@ -79,6 +79,20 @@ double read_seconds(const fs::path& path, unsigned num_threads) {
                       });
 }
 
+ResultChecksum file_checksum(const fs::path& path, unsigned num_threads) {
+  const io::InputFile file(path, ElementType::u32);
+  ChecksumSink sink(file.header().m, num_threads);
+  const std::uint64_t num_records = file.header().num_blocks;
+  const std::uint64_t per_read = records_per_read(file.record_bytes());
+  std::vector<std::byte> buffer(per_read * file.record_bytes());
+  for (std::uint64_t first = 0; first < num_records; first += per_read) {
+    const std::uint64_t count = std::min(per_read, num_records - first);
+    file.read_records(first, count, buffer.data());
+    sink.append(std::span(buffer).first(count * file.record_bytes()), [] {});
+  }
+  return sink.checksum();
+}
+
 /// In the way that products write here. The file never gets a name and is gone afterwards.
 double write_seconds(const fs::path& folder, std::uint64_t bytes) {
   const io::FileSinkTuning tuning = io::fastest_tuning(usable_cores());
@@ -299,9 +313,16 @@ class CaseRun {
     return others;
   }
 
-  /// A run whose result can be compared: as a file, or by its checksum.
+  /// A run whose result can be compared: as a file, or by its checksum. Within a memory limit it goes to a file, since
+  /// a product without one may not keep a scratch file.
   Report multiply_checked(const fs::path& out, const Options& options, ResultChecksum& sum) const {
     if (!options_.checksum) return multiply_to(out, options);
+    if (options.memory_limit_bytes != 0) {
+      const Report report = multiply_to(out, options);
+      sum = file_checksum(out, threads_of(options_));
+      fs::remove(out);
+      return report;
+    }
     return multiply_in_time(options, options_.max_s, [&](const Options& how) {
       Engine engine(how);
       const auto a = open_file_source(a_);

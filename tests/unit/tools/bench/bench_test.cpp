@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -364,6 +365,23 @@ TEST_CASE("bench: checksums instead of files", "[tools][bench]") {
     CHECK_FALSE(kernel.contains("file_total_s"));
   }
   CHECK(run_bench({"--case", "quick-m8", "--baseline", "nothing"}).exit_code == 2);
+}
+
+TEST_CASE("bench: checksums within a memory limit, of a file that is gone afterwards", "[tools][bench]") {
+  const TemporaryFolder folder;
+  const std::string suites =
+      write_text(folder.file("suites.json"),
+                 R"({"suites": {"x": [{"name": "limited", "n": 4096, "m": 8, "k": 50000, "memory_share": 0.9}]}})");
+  const std::string work = folder.file("work");
+  const ProcessResult result = run_tool("bench", {"--suites", suites, "--suite", "x", "--backend", "cpu", "--runs", "1",
+                                                  "--checksum", "--work", work, "--json", "-"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  const Json one = parse_report("bench", result.out)["cases"][0];
+  CHECK(one["compared_by"] == "checksum");
+  CHECK(one["kernels"][0]["validated"] == true);
+  const std::filesystem::directory_iterator left(work);
+  CHECK(std::distance(begin(left), end(left)) == 2);  // the operands
 }
 
 TEST_CASE("bench: all sides, each beside the side that it is padded to", "[tools][bench]") {
