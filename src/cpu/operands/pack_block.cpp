@@ -52,9 +52,9 @@ std::uint32_t pack_interleaved(const PackedShape& shape, const std::byte* raw, s
     for (std::size_t c = 0; c < m; ++c) both[c] = upper[c] | std::uint32_t{lower[c]} << 16;
     std::memcpy(out + t * cols, both.data(), cols * sizeof(std::uint32_t));
   }
-  if (const std::size_t inner = kSide != 0 ? kPadded : shape.inner; m + 1 < inner) {
-    std::fill(out + (m + 1) / 2 * 2 * cols, out + inner * cols, std::uint16_t{0});
-  }
+  const std::size_t used = (m + 1) / 2 * 2 * cols;
+  const std::size_t elements = kSide != 0 ? std::size_t{kPadded} * kPadded : shape.b_elements();
+  if (used < elements) std::fill(out + used, out + elements, std::uint16_t{0});
   return bits_of(block.data(), m * m);
 }
 

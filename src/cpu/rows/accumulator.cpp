@@ -15,7 +15,7 @@ constexpr std::uint32_t kRunsAhead = 2;           // blocks of A: their blocks o
 constexpr std::size_t kLineElements = 16;         // of a cache line, 32 bits each
 constexpr std::uint64_t kNearBytes = 768u << 10;  // of B that stay in the second-level cache
 constexpr std::uint32_t kMinNearColumns = 16;
-constexpr std::size_t kMaxElements = 64;  // of a block that accumulators take
+constexpr std::size_t kMaxElements = 160;  // of a block of A that accumulators take
 
 /// Adds blocks up, element by element. Shapes: a [count, kElements], sums [kMaxElements].
 /// Values: kElements is a constant so that the loop becomes vectors.
@@ -53,17 +53,23 @@ RowAccumulator::RowAccumulator(const PackedOperand& a, const PackedOperand& b, c
   near_columns_ = static_cast<std::uint32_t>((blocks_per_side - 1) / chunks + 1);
 }
 
+bool RowAccumulator::has_kernel(std::uint32_t row) const {
+  return kernel_ && (kernel_.add_wide != nullptr || !arithmetic_.of(row).wide);
+}
+
 bool RowAccumulator::takes(std::uint32_t row, std::uint64_t pairs) const {
-  return kernel_ && static_cast<double>(pairs) >= least_pairs_ &&
+  return has_kernel(row) && static_cast<double>(pairs) >= least_pairs_ &&
          a_.row_ptr[row + 1] - a_.row_ptr[row] <= cursors_.size();
 }
 
 bool RowAccumulator::takes_together(std::uint32_t first, std::uint32_t last,
                                     std::span<const std::uint64_t> row_pairs) const {
-  if (!kernel_ || last - first < 2 || a_.row_ptr[last] - a_.row_ptr[first] > cursors_.size()) return false;
+  if (last - first < 2 || a_.row_ptr[last] - a_.row_ptr[first] > cursors_.size()) return false;
   if (b_.values.size() * sizeof(std::uint16_t) <= kNearBytes) return false;
-  return std::all_of(row_pairs.begin() + first, row_pairs.begin() + last,
-                     [&](std::uint64_t pairs) { return pairs >= kPairsOfFullRows * blocks_per_side_; });
+  for (std::uint32_t row = first; row < last; ++row) {
+    if (row_pairs[row] < kPairsOfFullRows * blocks_per_side_ || !has_kernel(row)) return false;
+  }
+  return true;
 }
 
 /// Whether a sum of the row may leave 32 bits: by the elements of A themselves if the bits seen do not tell.
@@ -75,8 +81,8 @@ AccumulatorKernel::Add RowAccumulator::choose_add(std::uint32_t row) const {
   if (end - begin <= arithmetic.flush_pairs) return kernel_.add;
   std::array<std::uint32_t, kMaxElements> sums{};
   const std::uint16_t* const blocks = a_.values.data() + begin * shape_.a_elements();
-  shape_.a_elements() == kMaxElements ? add_blocks<kMaxElements>(blocks, end - begin, sums.data())
-                                      : add_blocks<kMaxElements / 4>(blocks, end - begin, sums.data());
+  const auto add = shape_.m == 4 ? add_blocks<16> : shape_.m <= 8 ? add_blocks<64> : add_blocks<kMaxElements>;
+  add(blocks, end - begin, sums.data());
   std::uint64_t largest = 0;
   for (std::uint32_t r = 0; r < shape_.rows; ++r) {
     std::uint64_t sum = 0;

@@ -51,6 +51,7 @@ class RowAccumulator {
   void merge_together(std::uint32_t first, std::uint32_t last, bool was_used, RowUnitOutput& out);
 
  private:
+  [[nodiscard]] bool has_kernel(std::uint32_t row) const;
   void clear_if(bool was_used);
   void start_cursors(std::uint32_t row, std::uint32_t col_begin, std::uint32_t* cursors);
   [[nodiscard]] AccumulatorKernel::Add choose_add(std::uint32_t row) const;

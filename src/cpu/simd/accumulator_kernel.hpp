@@ -50,7 +50,7 @@ struct AccumulatorKernel {
 
   Add add = nullptr;          ///< narrow arithmetic; Values: no sum may leave 32 bits
   Add add_clamped = nullptr;  ///< the same, clamped; Values: no product of two blocks may leave 32 bits
-  Add add_wide = nullptr;     ///< wide arithmetic, clamped
+  Add add_wide = nullptr;     ///< wide arithmetic, clamped; null = such rows are faster ordered
 
   /// Writes the records of the C blocks that are not zero and clears the sums.
   /// Shapes: sums [count, sum_elements], of columns from first_col on; out has room for count records. Returns the end

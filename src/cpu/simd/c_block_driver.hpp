@@ -156,10 +156,10 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
 struct BlocksAhead {
   static constexpr std::uint64_t kMostBytes = 1024;
 
-  BlocksAhead(const PackedBlocks& x, std::uint64_t block_bytes)
+  BlocksAhead(const PackedBlocks& x, std::uint64_t block_bytes, std::uint64_t more_bytes = 0)
       : b(reinterpret_cast<const char*>(x.b)),
         bytes(block_bytes),
-        fetched(std::min(block_bytes, kMostBytes)),
+        fetched(std::min(block_bytes + more_bytes, kMostBytes)),
         pairs(std::clamp<std::uint64_t>(6 * kMostBytes / block_bytes, 1, kPairsAhead)) {}
 
   /// Inlined by order: a function that only fetches is dropped as one without effect.
@@ -174,13 +174,6 @@ struct BlocksAhead {
   std::uint64_t fetched;
   std::uint64_t pairs;
 };
-
-/// Two elements of A, as one value for all columns.
-inline std::int32_t two_elements(const std::uint16_t* a) {
-  std::int32_t both;
-  std::memcpy(&both, a, sizeof both);
-  return both;
-}
 
 /// 2^7 times the sum over the pairs of a run of the row sums of A's blocks, as join_digits() wants it.
 /// Shapes: out [rows].

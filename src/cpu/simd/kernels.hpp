@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "cpu/simd/isa.hpp"
@@ -47,6 +48,13 @@ struct PackedBlocks {
   PackedShape shape;
   Arithmetic arithmetic;
 };
+
+/// Two elements of A, as one value for all columns.
+inline std::int32_t two_elements(const std::uint16_t* a) {
+  std::int32_t both;
+  std::memcpy(&both, a, sizeof both);
+  return both;
+}
 
 /// Pairs of consecutive C blocks of one result row.
 struct CBlockList {

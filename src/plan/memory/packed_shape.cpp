@@ -23,6 +23,7 @@ PackedShape packed_shape(Isa isa, std::uint32_t m) {
   for (const std::uint32_t side : {4u, 8u}) {
     if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .packing = packing};
   }
+  if (!by_bytes && has_tight_rows(m)) return tight_shape(m);
   return {.m = m,
           .rows = round_up(m, kStripRows),
           .inner = round_up(m, by_bytes ? kStripDepth : 2),

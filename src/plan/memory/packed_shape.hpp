@@ -14,8 +14,14 @@ enum class Packing : std::uint8_t {
   columns     ///< [cols, inner], as dot products of four or eight bytes want them
 };
 
+/// Sides whose blocks of B have no padding columns, on x86. Larger ones gain nothing.
+constexpr bool has_tight_rows(std::uint32_t m) {
+  return m == 9 || m == 10;
+}
+
 /// Packed blocks of both operands.
-/// Layout: A [rows, inner] row-major; B as `packing` says. Padding is zero.
+/// Layout: A [rows, inner] row-major; B as `packing` says, to the end of a cache line if its columns are not padded.
+/// Padding is zero.
 struct PackedShape {
   std::uint32_t m = 0;
   std::uint32_t rows = 0;
@@ -23,8 +29,13 @@ struct PackedShape {
   std::uint32_t cols = 0;
   Packing packing = Packing::rows;
 
-  [[nodiscard]] std::uint64_t a_elements() const { return std::uint64_t{rows} * inner; }
-  [[nodiscard]] std::uint64_t b_elements() const { return std::uint64_t{inner} * cols; }
+  [[nodiscard]] constexpr std::uint64_t a_elements() const { return std::uint64_t{rows} * inner; }
+  [[nodiscard]] constexpr std::uint64_t b_elements() const {
+    constexpr std::uint64_t kLineElements = 32;
+    const std::uint64_t elements = std::uint64_t{inner} * cols;
+    const bool fills_lines = packing == Packing::row_pairs && has_tight_rows(m);
+    return fills_lines ? (elements + kLineElements - 1) / kLineElements * kLineElements : elements;
+  }
   /// Where an element of a block of B lies.
   [[nodiscard]] std::uint64_t b_element(std::uint32_t row, std::uint32_t col) const {
     if (packing == Packing::columns) return std::uint64_t{col} * inner + row;
@@ -32,6 +43,11 @@ struct PackedShape {
     return (std::uint64_t{row / 2} * cols + col) * 2 + row % 2;
   }
 };
+
+/// The shape of sides with tight rows.
+constexpr PackedShape tight_shape(std::uint32_t m) {
+  return {.m = m, .rows = 16, .inner = 10, .cols = m, .packing = Packing::row_pairs};
+}
 
 /// Blocks that are summed in tiles are not padded. Sides 4 and 8 have kernels of their own, 5 to 7 are padded to 8
 /// (kernels of their own leave out most of the padding), larger ones are cut into strips of up to 8 rows, and 8 or 16

@@ -220,12 +220,15 @@ double likely_c_blocks(const Statistics& s) {
 /// Source: even products of 2,048 block columns, one thread of a Xeon: with 1, 2 and 4 pairs a column sums take, over
 /// ordered pairs, 1.0, 0.89 and 0.81 (side 5), 1.17, 1.03 and 0.81 (6), 1.2, 1.1 and 0.92 (7), 1.2, 1.0 and 0.96 (8).
 /// Two threads of a Zen 5, over products that go straight into records: side 4 with 0.4 pairs a column 0.94 (AVX-512)
-/// and 0.95 (AVX2), side 8 with 2 pairs 0.95 to 1.02 and 0.86 to 0.93.
+/// and 0.95 (AVX2), side 8 with 2 pairs 0.95 to 1.02 and 0.86 to 0.93. Another Xeon, 500 block columns, over ordered
+/// pairs: side 9 with 3, 5, 7 and 20 pairs 0.98, 0.89, 0.85 and 0.78, side 10 with 3, 4 and 20 pairs 0.97, 0.99 and
+/// 0.9.
 double least_summed_pairs(Isa isa, std::uint32_t m) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   constexpr double kSide4 = 0.4;
-  constexpr double kLeast[] = {kSide4, 1.5, 2.5, 3, 2};  // sides 4 to 8
-  return isa == Isa::portable || m < 4 || m > 8 ? kNever : kLeast[m - 4];
+  constexpr double kLeast[] = {kSide4, 1.5, 2.5, 3, 2, 3, 3};  // sides 4 to 10
+  const std::uint32_t largest = isa == Isa::avx512_vnni ? 10 : 8;
+  return isa == Isa::portable || m < 4 || m > largest ? kNever : kLeast[m - 4];
 }
 
 double parallel_speed(unsigned num_threads, const Limits& limits) {

@@ -105,7 +105,7 @@ TEST_CASE("cpu: all columns of a row are visited once, however large its element
 }
 
 TEST_CASE("cpu: sums of rows in memory, full and half empty") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
     for (const std::uint32_t step : {1u, 3u, 7u}) {
       INFO("m " << m << ", step " << step);
       for (const std::uint32_t max_value : {2047u, 16'383u, 65'535u}) {
@@ -116,7 +116,7 @@ TEST_CASE("cpu: sums of rows in memory, full and half empty") {
 }
 
 TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
     const auto columns = static_cast<std::uint32_t>(cpu::kMaxSumsBytes / 4 / m / m);
     const std::uint32_t side = 2 * columns + 5;
     MatrixBuilder a(side, m, 3);
@@ -128,7 +128,7 @@ TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time")
 }
 
 TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturate") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
     const std::uint32_t terms = 700;  // 2,047 squared times m leaves 32 bits after 256 and 128 blocks
     const std::uint32_t side = terms + 4;
     MatrixBuilder a(side, m, 5);
@@ -147,7 +147,7 @@ TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturat
 }
 
 TEST_CASE("cpu: zero blocks are dropped from sums in memory") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
     MatrixBuilder a(6, m, 7);
     MatrixBuilder b(6, m, 8);
     for (std::uint32_t x = 0; x < 6; ++x) {
@@ -172,7 +172,9 @@ TEST_CASE("cpu: full rows summed together, some block columns empty, some rows z
   };
   // With elements to 8,191 sums are folded after 8 blocks; where only one block of A has such, its other rows need not.
   for (const Values& values : {Values{8, 2047, 2047, 2047}, Values{8, 8191, 8191, 8191}, Values{8, 100, 8191, 8191},
-                               Values{5, 8191, 8191, 8191}, Values{6, 2047, 2047, 2047}, Values{7, 100, 8191, 8191}}) {
+                               Values{5, 8191, 8191, 8191}, Values{6, 2047, 2047, 2047}, Values{7, 100, 8191, 8191},
+                               Values{9, 2047, 2047, 2047}, Values{10, 8191, 8191, 8191}, Values{9, 100, 8191, 8191},
+                               Values{9, 100, 40'000, 100}}) {
     MatrixBuilder a(kSide, values.m, 9);
     for (std::uint32_t i = 0; i < kRows; ++i) {
       for (std::uint32_t t = 0; t < kPerRow; ++t) {

@@ -95,6 +95,12 @@ struct Strips {
   /// Whether blocks are functions of their own. Of sides 15 and 16, wide, strips are.
   template <std::uint32_t kM>
   static constexpr bool kIsCalled = kSide == 16 && kM != 0 && kM <= 14;
+  /// Columns of packed blocks of B and their elements, of sides known when compiling.
+  template <std::uint32_t kM>
+  static constexpr std::size_t kColsOfB = plan::has_tight_rows(kM) ? kM : kSide;
+  template <std::uint32_t kM>
+  static constexpr std::size_t kBlockOfB = plan::has_tight_rows(kM) ? plan::tight_shape(kM).b_elements()
+                                                                    : kColsOfB<kM>*(kSide == 8 ? 8 : (kM + 1) / 2 * 2);
 
   /// Where a strip lies in a block.
   struct StripCorner {
@@ -110,9 +116,10 @@ struct Strips {
                         const std::uint32_t* row_sums, std::uint32_t* out) {
     const std::size_t inner = kSide == 8 ? kSide : kM != 0 ? (kM + 1) / 2 * 2 : x.shape.inner;
     const std::size_t used_inner = kM != 0 ? kM : inner;  // what follows is padding
-    const std::size_t cols = kSide != 0 ? kSide : x.shape.cols;
+    const std::size_t cols = kSide != 0 ? kColsOfB<kM> : x.shape.cols;
+    const std::size_t out_cols = kStride != kPadded ? kStride : kSide != 0 ? kSide : x.shape.cols;
     const std::size_t a_stride = kSide != 0 ? kSide * inner : x.shape.a_elements();
-    const std::size_t b_stride = inner * cols;
+    const std::size_t b_stride = kSide != 0 ? kBlockOfB<kM> : inner * cols;
     __m256i low[kRows];
     __m256i high[kRows];
     const bool is_first = place.row == 0 && place.col == 0;
@@ -123,7 +130,7 @@ struct Strips {
       const std::uint16_t* a = x.a + pairs[p].a * a_stride + place.row * inner;
       const std::uint16_t* b = x.b + pairs[p].b * b_stride + place.col * 2;
       for (std::size_t t = 0; t < used_inner; t += 2) {
-        const __m256i b_pair = offset<kWide>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + t * cols)));
+        const __m256i b_pair = offset<kWide>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + t * cols)));
         for (std::uint32_t r = 0; r < kRows; ++r) {
           const std::size_t at = r * inner + t;
           const __m256i a_pair = _mm256_set1_epi32(two_elements(a + at));
@@ -143,7 +150,7 @@ struct Strips {
         const auto row_sum = static_cast<std::int32_t>(row_sums[place.row + r]);
         low[r] = join_digits(low[r], high[r], _mm256_set1_epi32(row_sum));
       }
-      std::uint32_t* const to = out + (place.row + r) * (kStride != kPadded ? kStride : cols) + place.col;
+      std::uint32_t* const to = out + (place.row + r) * out_cols + place.col;
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low[r]);
     }
   }
@@ -159,10 +166,10 @@ struct Strips {
                           __m256i* out) {
     constexpr std::size_t kInnerPairs = (kM + 1) / 2;
     for (std::uint32_t p = 0; p < count; ++p) {
-      const std::uint16_t* b = x.b + pairs[p].b * (2 * kInnerPairs * kSide) + col * 2;
+      const std::uint16_t* b = x.b + pairs[p].b * kBlockOfB<kM> + col * 2;
       std::int32_t both[8] = {};  // what follows the last one meets elements of other rows of A
       for (std::size_t t = 0; t < kInnerPairs; ++t) {
-        both[t] = two_elements(b + 2 * t * kSide) ^ (kWide ? static_cast<std::int32_t>(0x8000'8000u) : 0);
+        both[t] = two_elements(b + 2 * t * kColsOfB<kM>) ^ (kWide ? static_cast<std::int32_t>(0x8000'8000u) : 0);
       }
       out[p] = _mm256_setr_epi32(both[0], both[1], both[2], both[3], both[4], both[5], both[6], both[7]);
     }

@@ -1,4 +1,4 @@
-// Sums of rows of C for AVX-512 with VNNI, sides 4 to 8.
+// Sums of rows of C for AVX-512 with VNNI, sides 4 to 10.
 #include "cpu/simd/accumulator_kernel.hpp"
 
 #if defined(__x86_64__)
@@ -135,6 +135,13 @@ bool place_4(const PlacedRun& run, std::byte* records) {
 /// Eight columns of two rows of B, twice.
 inline __m512i repeat_row(const std::uint16_t* b) {
   return _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(b)));
+}
+
+/// Two columns of two rows of B, eight times.
+inline __m512i repeat_two(const std::uint16_t* b) {
+  std::int64_t both = 0;
+  std::memcpy(&both, b, sizeof both);
+  return _mm512_set1_epi64(both);
 }
 
 /// Blocks of side 5 to 8: rows of 8 elements, two in a register.
@@ -345,6 +352,123 @@ struct Rows : RowPairs<kSide> {
   }
 };
 
+/// Sides 9 and 10, narrow: a square of 8 as of side 8; a register for each row below it; the columns beside it, two
+/// elements of each of its rows, in one more.
+template <std::uint32_t kSide>
+struct SquareAndRest {
+  static constexpr std::size_t kRest = kSide - 8;
+  static constexpr std::size_t kRegisters = 5 + kRest;  // of a block of C
+  static constexpr std::size_t kColumns = 4 + kRest;    // the register of the columns
+  static constexpr std::size_t kInnerPairs = 5;         // pairs of rows of B
+  static constexpr std::size_t kInner = 2 * kInnerPairs;
+  static constexpr std::size_t kElements = plan::tight_shape(kSide).b_elements();  // of a packed block of B
+  static constexpr std::size_t kSumElements = kRegisters * 16;
+  static constexpr auto kColumnsOfRow = static_cast<__mmask16>((1u << kSide) - 1);
+
+  /// Elements 2t, 2t + 1 of rows of A, each for the lanes of its row. Shapes: rows [kRegisters, kInnerPairs].
+  static void spread(const std::uint16_t* a, __m512i (&rows)[kRegisters][kInnerPairs]) {
+    const __m512i of_a[3] = {_mm512_load_si512(a), _mm512_load_si512(a + 32), _mm512_load_si512(a + 64)};
+    const __m512i two_of_each = _mm512_setr_epi32(0, 0, 5, 5, 10, 10, 15, 15, 20, 20, 25, 25, 30, 30, 35, 35);
+    const __m512i in_last = _mm512_set1_epi32(32);
+#pragma GCC unroll 5
+    for (std::size_t t = 0; t < kInnerPairs; ++t) {
+      for (std::size_t r = 0; r < 4; ++r) {
+        const __m512i upper = _mm512_set1_epi32(two_elements(a + 2 * r * kInner + 2 * t));
+        rows[r][t] = _mm512_mask_set1_epi32(upper, 0xFF00, two_elements(a + (2 * r + 1) * kInner + 2 * t));
+      }
+      for (std::size_t r = 0; r < kRest; ++r) {
+        rows[4 + r][t] = _mm512_set1_epi32(two_elements(a + (8 + r) * kInner + 2 * t));
+      }
+      const __m512i from = _mm512_add_epi32(two_of_each, _mm512_set1_epi32(static_cast<int>(t)));
+      const __m512i firsts = _mm512_permutex2var_epi32(of_a[0], from, of_a[1]);
+      const __mmask16 lasts = _mm512_cmpge_epi32_mask(from, in_last);
+      rows[kColumns][t] = _mm512_mask_permutexvar_epi32(firsts, lasts, from, of_a[2]);
+    }
+  }
+
+  template <Sums kSums>
+  static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
+    const auto [a, b, cols, count, ahead, a_row_sums] = run;
+    __m512i rows[kRegisters][kInnerPairs];
+    spread(a, rows);
+    std::uint32_t x = 0;
+    for (; x < count && cols[x] < end_col; ++x) {
+      fetch_block<kElements>(ahead + x * kElements);
+      std::uint32_t* const at = sums + (cols[x] - first_col) * kSumElements;
+      const std::uint16_t* const block = b + x * kElements;
+      __m512i sum[kRegisters];
+#pragma GCC unroll 7
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        sum[r] = kSums == Sums::plain ? _mm512_load_si512(at + 16 * r) : _mm512_setzero_si512();
+      }
+#pragma GCC unroll 5
+      for (std::size_t t = 0; t < kInnerPairs; ++t) {
+        const std::uint16_t* const both_rows = block + 2 * kSide * t;
+        const __m512i square = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(both_rows)));
+#pragma GCC unroll 4
+        for (std::size_t r = 0; r < 4; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], square);
+        const __m512i all = _mm512_maskz_loadu_epi32(kColumnsOfRow, both_rows);
+#pragma GCC unroll 2
+        for (std::size_t r = 4; r < kColumns; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], all);
+        const __m512i columns = repeat_two(both_rows + 16);
+        sum[kColumns] = _mm512_dpwssd_epi32(sum[kColumns], rows[kColumns][t], columns);
+      }
+#pragma GCC unroll 7
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        _mm512_store_si512(at + 16 * r,
+                           kSums == Sums::plain ? sum[r] : add_clamped(_mm512_load_si512(at + 16 * r), sum[r]));
+      }
+    }
+    return x;
+  }
+
+  /// Writes the sums [kRegisters] of a block without padding and nothing behind it; whether one is not zero.
+  static bool store_block(const __m512i* sum, std::byte* out) {
+    constexpr std::size_t kRowBytes = kSide * sizeof(std::uint32_t);
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 16, 16, 16, 16, 16, 16);
+    __m512i any = sum[kColumns];
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < 8; ++r) {  // the next row overwrites what lies beyond this one
+      const __m512i of_row =
+          _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(2 * r)), 0xFF, r % 2 == 0 ? 0 : 8);
+      const __m512i from = _mm512_add_epi32(lanes, of_row);
+      _mm512_storeu_si512(out + r * kRowBytes, _mm512_permutex2var_epi32(sum[r / 2], from, sum[kColumns]));
+    }
+#pragma GCC unroll 6
+    for (std::size_t r = 0; r < kColumns; ++r) any = _mm512_or_si512(any, sum[r]);
+    for (std::size_t r = 8; r < kSide; ++r) {
+      _mm512_mask_storeu_epi32(out + r * kRowBytes, kColumnsOfRow, sum[r - 4]);
+    }
+    return _mm512_test_epi32_mask(any, any) != 0;
+  }
+
+  static std::byte* store(std::uint32_t row, std::uint32_t first_col, std::uint32_t count, std::uint32_t* sums,
+                          std::byte* out) {
+    constexpr std::size_t kRecord = kHeadBytes + kSide * kSide * sizeof(std::uint32_t);
+    for (std::uint32_t x = 0; x < count; ++x) {
+      std::uint32_t* const at = sums + x * kSumElements;
+      __m512i sum[kRegisters];
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        sum[r] = _mm512_load_si512(at + 16 * r);
+        _mm512_store_si512(at + 16 * r, _mm512_setzero_si512());
+      }
+      fetch_ahead<kRecord>(out);
+      store_index(out, row, first_col + x);  // overwritten unless a sum is not zero
+      out += store_block(sum, out + kHeadBytes) ? kRecord : 0;
+    }
+    return out;
+  }
+
+  static AccumulatorKernel kernel() {
+    return {.sum_elements = kSumElements,
+            .sums_bytes = kSumsBytes,
+            .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, kSide),
+            .add = add<Sums::plain>,
+            .add_clamped = add<Sums::clamped>,
+            .store = store};
+  }
+};
+
 }  // namespace
 
 AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape) {
@@ -366,6 +490,10 @@ AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape) {
       return Rows<7>::kernel();
     case 8:
       return Rows<8>::kernel();
+    case 9:
+      return SquareAndRest<9>::kernel();
+    case 10:
+      return SquareAndRest<10>::kernel();
     default:
       return {};
   }
