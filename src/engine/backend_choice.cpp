@@ -45,9 +45,10 @@ bool cpu_may_win(plan::Statistics s, const plan::Limits& limits) {
 /// Seconds to look at all indices: each record is copied and compared.
 double counting_seconds(const plan::Statistics& s, const plan::Limits& limits) {
   constexpr double kNsPerRecord = 12;  // four threads, 4e6 records: 34 ms of processor time, a third of it by one
-  const unsigned threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
-  return plan::read_seconds(plan::input_bytes(s.a) + plan::input_bytes(s.b), limits) +
-         static_cast<double>(s.num_blocks()) * kNsPerRecord / 1e9 / threads;
+  plan::Limits of_choice = limits;
+  of_choice.num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
+  return plan::read_seconds(plan::input_bytes(s.a) + plan::input_bytes(s.b), of_choice) +
+         static_cast<double>(s.num_blocks()) * kNsPerRecord / 1e9 / of_choice.num_threads;
 }
 
 /// Records of an operand that a sample may keep, with a part of the memory.

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "base/records/head.hpp"
+#include "base/run/parallel.hpp"
 #include "plan/models/run_models.hpp"
 #include "plan/panels/tiles.hpp"
 
@@ -24,11 +27,9 @@ constexpr std::uint64_t kWholeBytes = 1u << 20;     // of no more than this, all
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read, of records that are few but long
 constexpr std::uint64_t kFewRecords = 1u << 13;     // of larger ones so many are, or
 constexpr std::uint64_t kSampledShare = 128;        // one in so many, if that is more
-constexpr std::size_t kFewPicks = 128;              // random pairs
-constexpr double kMostPicks = 2'048;                // if few of their rows and columns meet
+constexpr double kMostPicks = 2'048;                // random pairs
 constexpr double kCountedPicks = 512;               // if all records are examined: a mean within 5 %
-constexpr double kMostMeetings = 5e4;               // of the rows and columns of all picked pairs
-constexpr double kCountedMeetings = 4e5;            // the same if all records are examined
+constexpr double kMostExamined = 4e5;               // records in rows and columns of picks, for each of which they lie
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 
 using Found = SampledRecord;
@@ -113,6 +114,57 @@ std::vector<Found> find_records(const SampledOperand& operand, unsigned num_thre
   return all;
 }
 
+/// Some rows or columns, numbered.
+class Marks {
+ public:
+  explicit Marks(std::uint32_t nb) : bits_(nb / 64 + 1), before_(bits_.size() + 1) {}
+  void add(std::uint32_t x) { bits_[x / 64] |= bit(x); }
+  /// After the last add().
+  void number() {
+    for (std::size_t x = 0; x < bits_.size(); ++x) {
+      before_[x + 1] = before_[x] + static_cast<std::uint32_t>(std::popcount(bits_[x]));
+    }
+  }
+  [[nodiscard]] bool has(std::uint32_t x) const { return (bits_[x / 64] & bit(x)) != 0; }
+  [[nodiscard]] std::uint32_t number_of(std::uint32_t x) const {
+    return before_[x / 64] + static_cast<std::uint32_t>(std::popcount(bits_[x / 64] & (bit(x) - 1)));
+  }
+  [[nodiscard]] std::uint32_t size() const { return before_.back(); }
+
+ private:
+  static std::uint64_t bit(std::uint32_t x) { return std::uint64_t{1} << x % 64; }
+
+  std::vector<std::uint64_t> bits_;
+  std::vector<std::uint32_t> before_;  // marks in front of each word
+};
+
+/// The records in marked rows or columns, one row or column after the other.
+class Groups {
+ public:
+  Groups(const std::vector<Found>& records, const Marks& marks, std::uint32_t BlockIndex::*key)
+      : marks_(marks), ends_(marks.size() + 1) {
+    for (const Found& one : records) {
+      if (marks.has(one.at.*key)) ++ends_[marks.number_of(one.at.*key) + 1];
+    }
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+    records_.resize(ends_.back());
+    std::vector<std::size_t> next = ends_;
+    for (const Found& one : records) {
+      if (marks.has(one.at.*key)) records_[next[marks.number_of(one.at.*key)]++] = one;
+    }
+  }
+  /// Values: x is marked.
+  [[nodiscard]] std::span<const Found> of(std::uint32_t x) const {
+    const std::uint32_t number = marks_.number_of(x);
+    return std::span(records_).subspan(ends_[number], ends_[number + 1] - ends_[number]);
+  }
+
+ private:
+  const Marks& marks_;
+  std::vector<std::size_t> ends_;
+  std::vector<Found> records_;
+};
+
 /// A random pair.
 struct Pick {
   Found a;
@@ -131,9 +183,7 @@ class PairPicks {
             double num_pairs, double num_picks)
       : nb_(a.source->header().blocks_per_side()),
         tile_width_(plan::sums_in_tiles(a.source->header().m) ? plan::tile_blocks(a.source->header().m) : 0),
-        rows_(nb_),
-        columns_(nb_),
-        inner_(nb_) {
+        marks_(nb_) {
     const auto picks_of = [&](BlockIndex at) {
       const double expected = b_blocks[at.j] * num_picks / num_pairs;
       return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
@@ -163,27 +213,27 @@ class PairPicks {
     std::sort(picks_.begin(), picks_.end(), by_place);
   }
 
-  /// Leaves as many picks as may be looked up: of some picks' meetings follows how many that are.
-  void limit(const SampledOperand& a, const SampledOperand& b, double most_meetings) {
-    mark((picks_.size() + kFewPicks - 1) / kFewPicks);
-    const auto all = static_cast<double>(picks_.size());
-    const double few = std::min(static_cast<double>(kFewPicks), all);
-    double meetings = 1 - few;  // with others than themselves
-    visit_meetings(a.records, b.records, [&](const Found&, const Found&) { ++meetings; });
-    meetings = std::max(1.0, meetings);
-    const double num = few * std::sqrt(most_meetings / meetings);
-    const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(all / std::max(1.0, num))));
+  /// Leaves as many picks as may be looked up among records of which one in `least_stride` is read.
+  void limit(const SampledOperand& a, const SampledOperand& b, double least_stride) {
+    mark();
+    const PickedRecords among(a, b, marks_);
+    double examined = 0;
+    for (const Pick& pick : picks_) {
+      examined += static_cast<double>(among.row(pick).size() + among.column(pick).size() + among.inner(pick).size());
+    }
+    examined *= static_cast<double>(std::min(a.stride, b.stride)) / least_stride;
+    const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(examined / kMostExamined)));
     std::size_t left = 0;
     for (std::size_t x = 0; x < picks_.size(); x += step) picks_[left++] = picks_[x];
     picks_.resize(left);
-    mark(1);
+    mark();
     pairs_.resize(left);
     blocks_.resize(left);
   }
 
   /// Whether a record may meet a pick.
-  [[nodiscard]] bool wants_of_a(BlockIndex at) const { return rows_[at.i]; }
-  [[nodiscard]] bool wants_of_b(BlockIndex at) const { return columns_[at.j] || inner_[at.i]; }
+  [[nodiscard]] bool wants_of_a(BlockIndex at) const { return marks_.rows.has(at.i); }
+  [[nodiscard]] bool wants_of_b(BlockIndex at) const { return marks_.columns.has(at.j) || marks_.inner.has(at.i); }
 
   [[nodiscard]] bool empty() const { return picks_.empty(); }
 
@@ -204,70 +254,71 @@ class PairPicks {
 
   /// Counts what meets the picks among these records, one in `stride` each, of which the picks were chosen or which
   /// were read in other runs than those.
-  void count(const SampledOperand& of_a, const SampledOperand& of_b, bool has_picks) {
+  void count(const SampledOperand& of_a, const SampledOperand& of_b, bool has_picks, unsigned num_threads,
+             Workers& workers) {
     const auto stands_for = [&](const Found& one, const SampledOperand& among, const Found& picked) {
       return has_picks && one.run == picked.run ? 1 : among.stride;  // read together with the pick: for certain
     };
-    visit_meetings(of_a.records, of_b.records, [&](const Found& a, const Found& b) {
-      count_pair(a, b, [&](const Pick& pick) { return stands_for(a, of_a, pick.a) * stands_for(b, of_b, pick.b); });
-    });
-    for (const Found& one : of_b.records) {
-      if (inner_[one.at.i]) count_blocks(one, [&](const Pick& pick) { return stands_for(one, of_b, pick.b); });
-    }
+    const PickedRecords among(of_a, of_b, marks_);
+    parallel_for(workers, num_threads, picks_.size(), picks_.size() / (4 * num_threads) + 1,
+                 [&](std::uint64_t begin, std::uint64_t end) {
+                   std::vector<bool> in_row(nb_);
+                   for (std::uint64_t x = begin; x < end; ++x) {
+                     const Pick& pick = picks_[x];
+                     const std::span<const Found> row = among.row(pick);
+                     for (const Found& a : row) in_row[a.at.j] = a.at.j != pick.a.at.j;
+                     for (const Found& b : among.column(pick)) {
+                       if (!in_row[b.at.i]) continue;
+                       const auto a =
+                           std::find_if(row.begin(), row.end(), [&](const Found& one) { return one.at.j == b.at.i; });
+                       pairs_[x] += stands_for(*a, of_a, pick.a) * stands_for(b, of_b, pick.b);
+                     }
+                     for (const Found& a : row) in_row[a.at.j] = false;
+                     for (const Found& b : among.inner(pick)) {
+                       if (b.at.j / tile_width_ != pick.b.at.j / tile_width_ || b.at.j == pick.b.at.j) continue;
+                       blocks_[x] += stands_for(b, of_b, pick.b);
+                     }
+                   }
+                 });
   }
 
  private:
-  /// Marks rows and columns of one pick in `step`.
-  void mark(std::size_t step) {
-    for (std::vector<bool>* marks : {&rows_, &columns_, &inner_}) std::fill(marks->begin(), marks->end(), false);
-    for (std::size_t x = 0; x < picks_.size(); x += std::max<std::size_t>(1, step)) {
-      rows_[picks_[x].a.at.i] = columns_[picks_[x].b.at.j] = true;
-      inner_[picks_[x].b.at.i] = tile_width_ != 0;
-    }
-  }
+  struct PickMarks {
+    explicit PickMarks(std::uint32_t nb) : rows(nb), columns(nb), inner(nb) {}
+    Marks rows;
+    Marks columns;
+    Marks inner;  ///< rows of B of which tiles are counted
+  };
 
-  /// Calls visit(a, b) for the pairs in marked rows and columns.
-  template <class Visit>
-  void visit_meetings(const std::vector<Found>& of_a, const std::vector<Found>& of_b, const Visit& visit) const {
-    std::vector<Found> in_rows;  // by column
-    std::vector<bool> has_column(nb_);
-    for (const Found& one : of_a) {
-      if (!rows_[one.at.i]) continue;
-      in_rows.push_back(one);
-      has_column[one.at.j] = true;
+  /// Records in rows and columns of picks.
+  class PickedRecords {
+   public:
+    PickedRecords(const SampledOperand& a, const SampledOperand& b, const PickMarks& marks)
+        : rows_(a.records, marks.rows, &BlockIndex::i),
+          columns_(b.records, marks.columns, &BlockIndex::j),
+          inner_(b.records, marks.inner, &BlockIndex::i),
+          has_inner_(marks.inner.size() != 0) {}
+    [[nodiscard]] std::span<const Found> row(const Pick& pick) const { return rows_.of(pick.a.at.i); }
+    [[nodiscard]] std::span<const Found> column(const Pick& pick) const { return columns_.of(pick.b.at.j); }
+    [[nodiscard]] std::span<const Found> inner(const Pick& pick) const {
+      return has_inner_ ? inner_.of(pick.b.at.i) : std::span<const Found>{};
     }
-    const auto by_column = [](const Found& x, const Found& y) { return x.at.j < y.at.j; };
-    std::sort(in_rows.begin(), in_rows.end(), by_column);
-    for (const Found& b : of_b) {
-      if (!columns_[b.at.j] || !has_column[b.at.i]) continue;
-      const Found wanted{{0, b.at.i}, 0};
-      for (auto a = std::lower_bound(in_rows.begin(), in_rows.end(), wanted, by_column);
-           a != in_rows.end() && a->at.j == b.at.i; ++a) {
-        visit(*a, b);
-      }
-    }
-  }
 
-  /// A pair of a picked row with a block of a picked column, and for how many it stands.
-  template <class StandsFor>
-  void count_pair(const Found& a, const Found& b, const StandsFor& stands_for) {
-    auto pick = std::lower_bound(picks_.begin(), picks_.end(), Pick{.a = a, .b = b}, by_place);
-    for (; pick != picks_.end() && pick->a.at.i == a.at.i && pick->b.at.j == b.at.j; ++pick) {
-      if (pick->a.at.j == b.at.i) continue;
-      pairs_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for(*pick);
-    }
-  }
+   private:
+    Groups rows_;
+    Groups columns_;
+    Groups inner_;
+    bool has_inner_;
+  };
 
-  /// Another block of B in the tile of a pick.
-  template <class StandsFor>
-  void count_blocks(const Found& b, const StandsFor& stands_for) {
-    const std::uint32_t tile = b.at.j / tile_width_;
-    auto pick = std::lower_bound(picks_.begin(), picks_.end(), tile * tile_width_,
-                                 [](const Pick& x, std::uint32_t column) { return x.b.at.j < column; });
-    for (; pick != picks_.end() && pick->b.at.j / tile_width_ == tile; ++pick) {
-      if (pick->b.at.i != b.at.i || pick->b.at.j == b.at.j) continue;
-      blocks_[static_cast<std::size_t>(pick - picks_.begin())] += stands_for(*pick);
+  void mark() {
+    marks_ = PickMarks(nb_);
+    for (const Pick& pick : picks_) {
+      marks_.rows.add(pick.a.at.i);
+      marks_.columns.add(pick.b.at.j);
+      if (tile_width_ != 0) marks_.inner.add(pick.b.at.i);
     }
+    for (Marks* one : {&marks_.rows, &marks_.columns, &marks_.inner}) one->number();
   }
 
   static double mean_share(const std::vector<std::uint64_t>& shared) {
@@ -295,9 +346,7 @@ class PairPicks {
 
   std::uint32_t nb_;
   std::uint32_t tile_width_;  // in blocks; 0 = B is not taken apart into tiles
-  std::vector<bool> rows_;    // [nb], of picks
-  std::vector<bool> columns_;
-  std::vector<bool> inner_;
+  PickMarks marks_;
   std::vector<Pick> picks_;            // by_place
   std::vector<std::uint64_t> pairs_;   // [picks], other pairs of the same C block
   std::vector<std::uint64_t> blocks_;  // [picks], other blocks of B in the same tile
@@ -352,9 +401,9 @@ SampledProduct::CBlocks SampledProduct::ends(const Picks& picks, std::uint64_t a
 SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
   if (sampled_pairs_ == 0) return {statistics_, statistics_, statistics_};
   PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kMostPicks);
-  picks.limit(a_, b_, kMostMeetings);
+  picks.limit(a_, b_, static_cast<double>(least_stride()));
   if (picks.empty()) return {statistics_, statistics_, statistics_};
-  picks.count(a_, b_, true);
+  picks.count(a_, b_, true, num_threads_, workers_);
   return ends(picks, a_.stride, b_.stride);
 }
 
@@ -362,14 +411,13 @@ SampledProduct::CBlocks SampledProduct::count_c_blocks(std::uint64_t stride) con
   if (sampled_pairs_ == 0) return {statistics_, statistics_, statistics_};
   // All records: a mean within 5 %; of a part of them, what is not found matters more than the mean.
   PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, stride == 1 ? kCountedPicks : kMostPicks);
-  picks.limit(a_, b_,
-              kCountedMeetings * static_cast<double>(stride * stride) / static_cast<double>(a_.stride * b_.stride));
+  picks.limit(a_, b_, static_cast<double>(stride));
   SampledOperand a = again(a_, stride);
   SampledOperand b = again(b_, stride);
   a.records = find_records(a, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
   b.records = find_records(b, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_b(at); });
   if (picks.empty() || a.records.empty() || b.records.empty()) return {statistics_, statistics_, statistics_};
-  picks.count(a, b, false);
+  picks.count(a, b, false, num_threads_, workers_);
   return ends(picks, stride, stride);
 }
 
