@@ -11,10 +11,11 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint32_t kRunsAhead = 2;           // blocks of A: their blocks of B are on the way
-constexpr std::size_t kLineElements = 16;         // of a cache line, 32 bits each
-constexpr std::uint64_t kNearBytes = 768u << 10;  // of B that stay in the second-level cache
-constexpr std::uint32_t kMinNearColumns = 16;
+constexpr std::uint32_t kRunsAhead = 2;              // blocks of A: their blocks of B are on the way
+constexpr std::size_t kLineElements = 16;            // of a cache line, 32 bits each
+constexpr std::uint64_t kNearBytes = 768u << 10;     // of B that stay in the second-level cache
+constexpr std::uint32_t kTileSumsBytes = 16u << 10;  // of a row of A, of those that meet a tile of B together
+constexpr std::uint32_t kTileRowsOfA = 8;
 constexpr std::size_t kMaxElements = 160;  // of a block of A that accumulators take
 
 /// Adds blocks up, element by element. Shapes: a [count, kElements], sums [kMaxElements].
@@ -46,11 +47,15 @@ RowAccumulator::RowAccumulator(const PackedOperand& a, const PackedOperand& b, c
   const std::uint64_t elements = std::uint64_t{chunk_columns_} * kernel_.sum_elements;
   sums_ = space.sums.first(elements);
   cursors_ = space.cursors;
-  const std::uint64_t b_bytes = std::max<std::uint64_t>(1, b.values.size() * sizeof(std::uint16_t));
-  const std::uint64_t near = std::max<std::uint64_t>(kMinNearColumns, blocks_per_side * kNearBytes / b_bytes);
-  const std::uint64_t columns = std::min<std::uint64_t>(chunk_columns_, near);
-  const std::uint64_t chunks = (blocks_per_side - 1) / columns + 1;
-  near_columns_ = static_cast<std::uint32_t>((blocks_per_side - 1) / chunks + 1);
+  all_sums_ = space.sums;
+  const std::uint64_t sums_bytes = kernel_.sum_elements * sizeof(std::uint32_t);
+  tile_columns_ = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(kTileSumsBytes / sums_bytes, 1, std::max<std::uint64_t>(1, chunk_columns_)));
+  tile_rows_of_a_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      space.sums.size() / (std::uint64_t{tile_columns_} * kernel_.sum_elements), 1, kTileRowsOfA));
+  const double row_bytes = static_cast<double>(b.values.size() * sizeof(std::uint16_t)) / std::max(1u, b.num_rows());
+  const double tile_row_bytes = std::max(1.0, row_bytes * tile_columns_ / blocks_per_side);
+  tile_rows_ = static_cast<std::uint32_t>(std::min(1e9, kNearBytes / tile_row_bytes)) + 1;
 }
 
 bool RowAccumulator::has_kernel(std::uint32_t row) const {
@@ -111,19 +116,21 @@ std::uint32_t RowAccumulator::next_of(std::uint32_t a_block, const std::uint32_t
   return cursor != nullptr ? *cursor : b_.row_ptr[a_.cols[a_block]];
 }
 
-void RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::uint32_t end, std::uint32_t* cursors,
-                                 AccumulatorKernel::Add add) {
+std::uint32_t RowAccumulator::sum_columns(std::uint32_t row, const Columns& columns, std::uint32_t* cursors,
+                                          AccumulatorKernel::Add add, std::uint32_t* sums) {
   const std::uint32_t begin = a_.row_ptr[row];
   const std::uint32_t row_end = a_.row_ptr[row + 1];
   const std::size_t stride = shape_.b_elements();
   const std::uint32_t* const row_sums = arithmetic_.a_row_sums.data();
-  for (std::uint32_t x = begin; x < row_end; ++x) {
+  std::uint32_t x = columns.a_begin;
+  for (; x < row_end; ++x) {
     const std::uint32_t soon = x + kRunsAhead;
     const std::uint32_t ahead = next_of(soon, soon < row_end ? cursors + (soon - begin) : nullptr);
     fetch(b_.cols.data() + ahead);
     fetch(b_.cols.data() + ahead + kLineElements);
     const std::uint32_t b_row = a_.cols[x];
     if (b_row == kNoRow) continue;
+    if (b_row >= columns.b_row_end) break;
     const std::uint32_t at = cursors[x - begin];
     const AddRun run{.a = a_.values.data() + x * shape_.a_elements(),
                      .b = b_.values.data() + at * stride,
@@ -131,13 +138,14 @@ void RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::ui
                      .count = b_.row_ptr[b_row + 1] - at,
                      .ahead = b_.values.data() + ahead * stride,
                      .a_row_sums = row_sums == nullptr ? nullptr : row_sums + x * std::uint64_t{shape_.rows}};
-    cursors[x - begin] += add(run, first, end, sums_.data());
+    cursors[x - begin] += add(run, columns.first, columns.end, sums);
   }
+  return x;
 }
 
 void RowAccumulator::clear_if(bool was_used) {
   if (!was_used) return;
-  std::fill(sums_.begin(), sums_.end(), 0);
+  std::fill(all_sums_.begin(), all_sums_.end(), 0);
 }
 
 void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used,
@@ -148,7 +156,7 @@ void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint
   for (std::uint32_t first = col_begin; first < col_end;) {
     run_.check_cancelled();
     const std::uint32_t end = std::min(col_end, first + chunk_columns_);
-    sum_columns(row, first, end, cursors_.data(), add);
+    sum_columns(row, {.first = first, .end = end, .a_begin = a_.row_ptr[row]}, cursors_.data(), add, sums_.data());
     std::uint32_t* sums = sums_.data();
     while (first < end) {
       const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), end - first));
@@ -159,29 +167,39 @@ void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint
   }
 }
 
-void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, bool was_used, RowUnitOutput& out) {
-  struct RowState {
-    AccumulatorKernel::Add add;
-    std::byte* end;  // of the records so far
+void RowAccumulator::merge_tiles(std::uint32_t first, std::span<RowState> rows) {
+  const auto cursors_of = [&](std::uint32_t row) { return cursors_.data() + (a_.row_ptr[row] - a_.row_ptr[first]); };
+  const auto sums_of = [&](std::uint32_t r) {
+    return all_sums_.data() + std::size_t{r} * tile_columns_ * kernel_.sum_elements;
   };
+  for (std::uint32_t r = 0; r < rows.size(); ++r) start_cursors(first + r, 0, cursors_of(first + r));
+  for (std::uint32_t col = 0; col < blocks_per_side_; col += tile_columns_) {
+    const std::uint32_t end = std::min(blocks_per_side_, col + tile_columns_);
+    for (std::uint32_t r = 0; r < rows.size(); ++r) rows[r].next = a_.row_ptr[first + r];
+    for (std::uint64_t b_row = 0; b_row < b_.num_rows(); b_row += tile_rows_) {
+      run_.check_cancelled();
+      const auto b_row_end = static_cast<std::uint32_t>(std::min<std::uint64_t>(b_row + tile_rows_, b_.num_rows()));
+      for (std::uint32_t r = 0; r < rows.size(); ++r) {
+        const Columns columns{.first = col, .end = end, .a_begin = rows[r].next, .b_row_end = b_row_end};
+        rows[r].next = sum_columns(first + r, columns, cursors_of(first + r), rows[r].add, sums_of(r));
+      }
+    }
+    for (std::uint32_t r = 0; r < rows.size(); ++r) {
+      rows[r].end = kernel_.store(a_.rows[first + r], col, end - col, sums_of(r), rows[r].end);
+    }
+  }
+}
+
+void RowAccumulator::merge_together(std::uint32_t first, std::uint32_t last, bool was_used, RowUnitOutput& out) {
   clear_if(was_used);
   std::byte* const begin = out.position();
   const std::size_t row_bytes = std::size_t{blocks_per_side_} * output_record_bytes(shape_.m);
-  const std::uint32_t first_block = a_.row_ptr[first];
   std::vector<RowState> rows(last - first);
   for (std::uint32_t row = first; row < last; ++row) {
     rows[row - first] = {.add = choose_add(row), .end = begin + (row - first) * row_bytes};
-    start_cursors(row, 0, cursors_.data() + (a_.row_ptr[row] - first_block));
   }
-  for (std::uint32_t col = 0; col < blocks_per_side_; col += near_columns_) {
-    const std::uint32_t end = std::min(blocks_per_side_, col + near_columns_);
-    for (std::uint32_t row = first; row < last; ++row) {
-      run_.check_cancelled();
-      RowState& state = rows[row - first];
-      std::uint32_t* const cursors = cursors_.data() + (a_.row_ptr[row] - first_block);
-      sum_columns(row, col, end, cursors, state.add);
-      state.end = kernel_.store(a_.rows[row], col, end - col, sums_.data(), state.end);
-    }
+  for (std::uint32_t r = 0; r < rows.size(); r += tile_rows_of_a_) {
+    merge_tiles(first + r, std::span(rows).subspan(r, std::min<std::size_t>(tile_rows_of_a_, rows.size() - r)));
   }
   std::byte* end = begin;
   for (std::size_t r = 0; r < rows.size(); ++r) {  // behind a row without some block the next ones move up
