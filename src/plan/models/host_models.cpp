@@ -152,6 +152,14 @@ double new_share(const Statistics& s) {
   return std::min(1.0, likely_c_blocks(s) / std::max(1.0, s.num_pairs));
 }
 
+/// C blocks as a share of those that as many pairs in each row would have if their columns were evenly spread. Where it
+/// is less, pairs meet the same columns again and again, whose slots are in a cache.
+double evenness(const Statistics& s) {
+  const double row_pairs = s.num_pairs / stored_rows(s);
+  const double even = s.nb() * -std::expm1(-row_pairs / s.nb());
+  return std::min(1.0, likely_c_blocks(s) / (stored_rows(s) * std::max(1e-9, even)));
+}
+
 /// Whether products go straight into records: few pairs meet in a C block.
 bool goes_into_records(const Problem& p) {
   const auto& [s, limits] = p;
@@ -187,12 +195,20 @@ double pairs_ns(const Problem& p) {
   return s.num_pairs * pair_ns + c_blocks * c_block_ns + s.a.num_blocks * lookup_ns;
 }
 
-/// A slot of an accumulator that is not in the caches near to the core, by its size.
-/// Source: as the rates of tiles; stencils, whose rows meet the slots of the rows before them, show none of it.
-double far_slot_ns(const Statistics& s) {
+/// Slots of an accumulator that are not in the first-level cache, by the size of the accumulator.
+struct FarSlots {
+  double pair_ns;     ///< a tile of B that is added
+  double c_block_ns;  ///< a C block that is found and written, far from the next one
+};
+/// Source: evenly spread blocks of side 1 to 3, 1 to 11 pairs a C block, one thread of a Xeon; stencils, whose rows meet
+/// the slots of the rows before them, show none of it.
+FarSlots far_slots(const Statistics& s) {
   const TileShape shape = wide_tile(s.m());
   const double bytes = static_cast<double>(shape.window(s.nb())) * (shape.sums * sizeof(std::uint32_t));
-  return bytes <= 40e3 ? 0 : bytes <= 250e3 ? 2 : bytes <= 2e6 ? 15 : 22;
+  if (bytes <= 40e3) return {.pair_ns = 0, .c_block_ns = 0};
+  if (bytes <= 250e3) return {.pair_ns = 2, .c_block_ns = 2};
+  if (bytes <= 600e3) return {.pair_ns = 2, .c_block_ns = 8};
+  return bytes <= 2e6 ? FarSlots{.pair_ns = 2, .c_block_ns = 13} : FarSlots{.pair_ns = 6, .c_block_ns = 15};
 }
 
 /// row-merge: small blocks summed in tiles.
@@ -207,8 +223,12 @@ double tiles_ns(const Problem& p) {
   const double largest_sum = s.num_pairs / std::max(1.0, c_blocks) * s.m() * s.max_element * s.max_element;
   const double tile_ns = largest_sum >= kMaxVal ? rates.wide_tile_ns[s.m() - 1] : rates.tile_ns[s.m() - 1];
   const double new_to_both = new_share(s) * new_share(s);  // neither in the row of C before nor in the rows around it
-  return s.tile_pairs * tile_ns + c_blocks * rates.c_block_ns[s.m() - 1] +
-         new_to_both * (s.a.num_blocks * kTileLookupNs + c_blocks * far_slot_ns(s));
+  const FarSlots far = far_slots(s);
+  const double even = evenness(s);
+  const double empty = 1 - std::min(1.0, c_blocks / (stored_rows(s) * s.nb()));
+  return s.tile_pairs * (tile_ns + std::pow(even, 3) * far.pair_ns) +
+         c_blocks * (rates.c_block_ns[s.m() - 1] + even * even * empty * far.c_block_ns) +
+         new_to_both * s.a.num_blocks * kTileLookupNs;
 }
 
 }  // namespace
