@@ -12,6 +12,7 @@ namespace spmm::cpu {
 namespace {
 
 constexpr std::uint32_t kRunsAhead = 2;              // blocks of A: their blocks of B are on the way
+constexpr std::uint64_t kLeastRun = 2;               // pairs of a block of A in a chunk of columns
 constexpr std::size_t kLineElements = 16;            // of a cache line, 32 bits each
 constexpr std::uint64_t kNearBytes = 768u << 10;     // of B that stay in the second-level cache
 constexpr std::uint32_t kTileSumsBytes = 16u << 10;  // of a row of A, of those that meet a tile of B together
@@ -63,8 +64,10 @@ bool RowAccumulator::has_kernel(std::uint32_t row) const {
 }
 
 bool RowAccumulator::takes(std::uint32_t row, std::uint64_t pairs) const {
-  return has_kernel(row) && static_cast<double>(pairs) >= least_pairs_ &&
-         a_.row_ptr[row + 1] - a_.row_ptr[row] <= cursors_.size();
+  const std::uint64_t blocks = a_.row_ptr[row + 1] - a_.row_ptr[row];
+  const std::uint64_t chunks = kernel_ ? (blocks_per_side_ - 1) / chunk_columns_ + 1 : 0;
+  return has_kernel(row) && static_cast<double>(pairs) >= least_pairs_ && blocks <= cursors_.size() &&
+         pairs >= kLeastRun * blocks * chunks;
 }
 
 bool RowAccumulator::takes_together(std::uint32_t first, std::uint32_t last,
