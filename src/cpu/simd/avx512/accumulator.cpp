@@ -352,8 +352,8 @@ struct Rows : RowPairs<kSide> {
   }
 };
 
-/// Sides 9 and 10, narrow. Four registers hold the sums of the first 8 rows and columns, as for side 8. Each further row
-/// has a register. One more register holds columns 8 and 9 of the first 8 rows.
+/// Sides 9 and 10, narrow. Four registers hold the sums of the first 8 rows and columns, as for side 8. Each further
+/// row has a register. One more register holds columns 8 and 9 of the first 8 rows.
 template <std::uint32_t kSide>
 struct SquareAndRest {
   static constexpr std::size_t kRest = kSide - 8;
