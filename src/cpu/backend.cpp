@@ -35,7 +35,8 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
                      .tile_pairs = static_cast<double>(product.tile_pairs),
                      .diagonal_terms = static_cast<double>(product.diagonals.a.size() * product.diagonals.b.size()) *
                                        product.blocks_per_side,
-                     .likely_c_blocks = product.likely_c_blocks,
+                     .likely_c_blocks = product.likely.c_blocks,
+                     .rows = product.likely.rows,
                      .max_element = std::max(product.a.seen_bits, product.b.seen_bits),
                      .wide_share = wide_share(product.a, product.b)};
   s.are_sorted = is_sorted(a) && is_sorted(b);

@@ -76,8 +76,9 @@ class RowSampler {
 
 }  // namespace
 
-double estimate_c_blocks(const PackedOperand& a, const PackedOperand& b, std::span<const std::uint64_t> row_pairs,
-                         std::uint32_t blocks_per_side, const Run& run) {
+CBlockEstimate estimate_c_blocks(const PackedOperand& a, const PackedOperand& b,
+                                 std::span<const std::uint64_t> row_pairs, std::uint32_t blocks_per_side,
+                                 const Run& run) {
   std::uint64_t total = 0;
   double squares = 0;
   for_ranges(run, row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
@@ -94,15 +95,21 @@ double estimate_c_blocks(const PackedOperand& a, const PackedOperand& b, std::sp
   std::uint64_t before = 0;
   std::uint64_t taken = 0;
   double sum = 0;
+  CBlockEstimate out;
   for_ranges(run, row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) {
       before += row_pairs[r];
       std::uint64_t here = 0;  // samples that fall on this row
       while (taken < samples && taken * (total / samples) < before) ++taken, ++here;
-      if (here != 0) sum += static_cast<double>(here) * sampler.blocks_per_pair(r, row_pairs[r]);
+      if (here == 0) continue;
+      const double blocks_per_pair = sampler.blocks_per_pair(r, row_pairs[r]);
+      const auto pairs = static_cast<double>(row_pairs[r]);
+      out.rows.insert(out.rows.end(), here, {.pairs = pairs, .c_blocks = pairs * blocks_per_pair});
+      sum += static_cast<double>(here) * blocks_per_pair;
     }
   });
-  return samples == 0 ? 0 : sum / static_cast<double>(samples) * static_cast<double>(total);
+  if (samples != 0) out.c_blocks = sum / static_cast<double>(samples) * static_cast<double>(total);
+  return out;
 }
 
 }  // namespace spmm::cpu

@@ -5,7 +5,6 @@
 
 #include "base/run/cancellable.hpp"
 #include "base/run/stage_progress.hpp"
-#include "cpu/operands/c_block_estimate.hpp"
 #include "cpu/operands/tile_operand.hpp"
 #include "plan/panels/tiles.hpp"
 
@@ -29,8 +28,7 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });
-  out.likely_c_blocks =
-      estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
+  out.likely = estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
   return out;
 }
 

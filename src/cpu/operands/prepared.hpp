@@ -6,6 +6,7 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/saturated_count.hpp"
 #include "base/run/run.hpp"
+#include "cpu/operands/c_block_estimate.hpp"
 #include "cpu/operands/diagonals.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/simd/isa.hpp"
@@ -21,8 +22,8 @@ struct Prepared {
   AlignedArray<std::uint32_t> b_tiles;    ///< where plan::sums_in_tiles(): [b.num_rows() + 1] first tile of each row
   std::uint64_t num_pairs = 0;
   std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
-  double likely_c_blocks = 0;    ///< estimated
-  DiagonalOffsets diagonals{};   ///< m = 1, if row-merge goes by them
+  CBlockEstimate likely{};
+  DiagonalOffsets diagonals{};  ///< m = 1, if row-merge goes by them
   std::uint32_t blocks_per_side = 0;
 
   /// The most pairs of a C block of which no sum can reach kMaxVal.

@@ -17,15 +17,15 @@ namespace spmm::cpu {
 namespace {
 
 using plan::counts_columns;
+using plan::kPlacedBytes;
 using plan::kPlacedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
     1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
-constexpr std::uint32_t kMergedAhead = 4;           // whose columns are fetched
-constexpr std::uint64_t kPlacedBytes = 512u << 10;  // of those records
-constexpr std::uint32_t kMaxComparedPairs = 512;    // sorted by comparison, more by radix
+constexpr std::uint32_t kMergedAhead = 4;         // whose columns are fetched
+constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
 
 /// Entries of each list.
 std::uint32_t list_size(const RowProduct& product) {

@@ -44,6 +44,12 @@ struct RowSample {
   double columns = 0;  ///< from the first to the last C block
 };
 
+/// A row of the result.
+struct RowShape {
+  double pairs = 0;
+  double c_blocks = 0;
+};
+
 /// What a slab reads of its operand: also the records between its own; its own alone if it is a run of the order in
 /// which they lie (rows of A, columns of B); or its own alone, as in memory.
 enum class SlabReads : std::uint8_t { others_between, own_in_order, own };
@@ -64,6 +70,7 @@ struct Statistics {
   double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/panels/tiles.hpp); 0 = there are none
   double diagonal_terms = 0;   ///< exact, CPU: products of elements if row-merge goes by diagonals; 0 = it does not
   double likely_c_blocks = 0;  ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
+  std::vector<RowShape> rows{};        ///< exact, CPU: some rows, each stands for as many pairs; empty: all alike
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   double wide_share = 1;               ///< rows of C that meet an element of more than 15 bits; exact, CPU: estimated
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows

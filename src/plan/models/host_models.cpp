@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "plan/memory/host_bytes.hpp"
 #include "plan/panels/dense_panels.hpp"
@@ -19,7 +20,7 @@ namespace {
 /// Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Diagonals: stencils and
 /// bands on a Zen 3; not measured with AVX-512. Pairs: evenly spread blocks of side 4 to 64, 1 and 4 pairs a C block,
 /// elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2 stands in, with about as many instructions for a
-/// multiply-add (tests/README.md).
+/// multiply-add (tests/README.md). kPortable's multiply-adds: 1.9 a ns on the Zen 5, 0.75 on a Xeon.
 struct Rates {
   double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
   double ordered_ns;       ///< the same of a pair that is ordered first
@@ -55,8 +56,8 @@ constexpr Rates kAvx2{.pair_ns = 1.5,
                       .term_ns = 0.16};
 constexpr Rates kPortable{.pair_ns = 20,
                           .ordered_ns = 20,
-                          .narrow_per_ns = 1.9,
-                          .wide_per_ns = 1.9,
+                          .narrow_per_ns = 1.3,
+                          .wide_per_ns = 1.3,
                           .wide_pair_ns = 0,
                           .dense_per_ns = 8.5,
                           .tile_ns = {2.2, 5, 8.5},
@@ -70,9 +71,13 @@ constexpr double kStoreNs = 1;   // an element of the result: saturated, copied 
 constexpr double kSide4SummedNs = 0.6;     // instead of pair_ns
 constexpr double kSide4WideNs = 2;         // instead of wide_pair_ns
 constexpr double kSummedBlockNs = 1;       // a C block whose sums lie in memory
-constexpr double kSide4BlockNs = 4;        // the same of side 4
+constexpr double kSide4BlockNs = 3;        // the same of side 4
+constexpr double kSide4ColumnNs = 1;       // and each column, with or without one
 constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
-constexpr double kPlacedPairNs = 1.5;      // instead of ordered_ns, where products go straight into records
+constexpr double kNearCounters = 8192;     // of columns: as many stay in the first-level cache
+constexpr double kFarCounterNs = 2;        // besides ordered_ns
+constexpr double kFarPlaceNs = 10;         // besides kPlacedPairNs
+constexpr double kPlacedPairNs = 3;        // instead of ordered_ns, where products go straight into records
 constexpr double kPlacedBlockNs = 1;       // a C block of those
 constexpr double kStripsBlockNs = 15;      // the same above side 8
 constexpr double kOutputByteNs = 0.02;     // of a record
@@ -80,7 +85,9 @@ constexpr double kLookupNs = 100;          // a block of A: the row of B lies el
 constexpr double kCachedShare = 0.3;       // of it, where that is in a cache
 constexpr double kCachedBytes = 32 << 20;  // of B: the rest of its blocks comes from memory, at so many ns a byte
 constexpr double kUncachedByteNs = 0.09;
-constexpr double kDiagonalSumNs = 0.7;  // a C block of operands on diagonals, and a row of them
+constexpr double kNearRowBytes = 1 << 20;  // of the blocks of B that a row meets
+constexpr double kPairsOfFullRows = 16;    // for each column of C: rows that meet tiles of B together
+constexpr double kDiagonalSumNs = 0.7;     // a C block of operands on diagonals, and a row of them
 constexpr double kDiagonalRowNs = 8;
 constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
@@ -127,10 +134,10 @@ double packed_terms(const Problem& p) {
   return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * cols;
 }
 
-/// Whether rows are summed in memory (cpu/rows/accumulator.hpp), of rows of the average length.
-bool sums_in_memory(const Problem& p) {
-  const auto& [s, limits] = p;
-  return s.num_pairs / stored_rows(s) >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb());
+/// Sampled rows, or a row of the average length.
+std::vector<RowShape> row_shapes(const Statistics& s) {
+  if (!s.rows.empty()) return s.rows;
+  return {{.pairs = s.num_pairs / stored_rows(s), .c_blocks = likely_c_blocks(s) / stored_rows(s)}};
 }
 
 constexpr std::uint32_t kWide = 1u << 15;  // elements from here on need wide arithmetic
@@ -160,11 +167,36 @@ double evenness(const Statistics& s) {
   return std::min(1.0, likely_c_blocks(s) / (stored_rows(s) * std::max(1e-9, even)));
 }
 
-/// Whether products go straight into records: few pairs meet in a C block.
-bool goes_into_records(const Problem& p) {
+/// row-merge: a pair of a row and what its C blocks cost for each pair, without the products.
+/// Rows are summed in memory (cpu/rows/accumulator.hpp); or their products go straight into records, where few pairs
+/// meet in a C block; or their pairs are ordered.
+double found_pair_ns(const Problem& p, const RowShape& row) {
   const auto& [s, limits] = p;
-  const bool has_kernel = (s.m() == 4 || s.m() == 8) && (limits.isa == Isa::avx512_vnni || limits.isa == Isa::avx2);
-  return has_kernel && wide_rows(s) == 0 && !sums_in_memory(p) && s.num_pairs <= kPlacedPairs * likely_c_blocks(s);
+  const bool has_placing = (s.m() == 4 || s.m() == 8) && (limits.isa == Isa::avx512_vnni || limits.isa == Isa::avx2);
+  const Rates& rates = rates_of(limits.isa);
+  const double c_blocks = row.c_blocks / std::max(1.0, row.pairs);
+  if (row.pairs >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb())) {
+    if (s.m() > 4) return rates.pair_ns + c_blocks * kSummedBlockNs;
+    return kSide4SummedNs + c_blocks * kSide4BlockNs + s.nb() / std::max(1.0, row.pairs) * kSide4ColumnNs;
+  }
+  const double far_counters = 1 - std::min(1.0, kNearCounters / s.nb());
+  const double lists = std::max(1.0, 2 * row.pairs / listed_pairs(s.b.num_blocks));  // half full ones
+  const double list_bytes = row.c_blocks / lists * static_cast<double>(output_record_bytes(s.m()));
+  if (has_placing && wide_rows(s) == 0 && row.pairs <= kPlacedPairs * row.c_blocks && list_bytes <= kPlacedBytes) {
+    return kPlacedPairNs + far_counters * kFarPlaceNs + c_blocks * kPlacedBlockNs;
+  }
+  return rates.ordered_ns + far_counters * kFarCounterNs + c_blocks * (s.m() <= 8 ? kOrderedBlockNs : kStripsBlockNs);
+}
+
+/// row-merge: a pair of a row, when the products of its blocks take terms_ns, until they are in the result.
+double pair_ns_of(const Problem& p, const RowShape& row, double terms_ns) {
+  const Statistics& s = p.s;
+  const double b_block_bytes =
+      sizeof(std::uint16_t) * static_cast<double>(packed_shape(p.limits.isa, s.m()).b_elements());
+  // The blocks of B that a row meets are read from a shared cache where they leave the core's own.
+  const bool meets_tiles = row.pairs >= kPairsOfFullRows * s.nb();
+  const double far = meets_tiles ? 0 : 1 - std::min(1.0, kNearRowBytes / std::max(1.0, row.pairs * b_block_bytes));
+  return found_pair_ns(p, row) + std::max(terms_ns, far * b_block_bytes * kUncachedByteNs);
 }
 
 /// row-merge: larger blocks.
@@ -172,27 +204,18 @@ double pairs_ns(const Problem& p) {
   const auto& [s, limits] = p;
   const Rates& rates = rates_of(limits.isa);
   const double wide = wide_rows(s);
-  const double c_blocks = likely_c_blocks(s);
   const double b_block_bytes = static_cast<double>(input_record_bytes(s.m()));
   const double uncached = 1 - std::min(1.0, kCachedBytes / std::max(1.0, s.b.num_blocks * b_block_bytes));
   const double far_share = uncached * new_share(s);
-  const bool is_summed = sums_in_memory(p);
-  const bool is_placed = goes_into_records(p);
-  const double least_ns = is_placed    ? kPlacedPairNs
-                          : !is_summed ? rates.ordered_ns
-                          : s.m() == 4 ? kSide4SummedNs
-                                       : rates.pair_ns;
   const double wide_ns = (s.m() == 4 ? std::min(kSide4WideNs, rates.wide_pair_ns) : rates.wide_pair_ns) +
                          packed_terms(p) / rates.wide_per_ns;
-  const double pair_ns = least_ns + wide * wide_ns + (1 - wide) * packed_terms(p) / rates.narrow_per_ns +
-                         far_share * b_block_bytes * kUncachedByteNs;
-  const double block_ns = is_placed    ? kPlacedBlockNs
-                          : is_summed  ? (s.m() == 4 ? kSide4BlockNs : kSummedBlockNs)
-                          : s.m() <= 8 ? kOrderedBlockNs
-                                       : kStripsBlockNs;
-  const double c_block_ns = block_ns + kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
+  const double terms_ns = wide * wide_ns + (1 - wide) * packed_terms(p) / rates.narrow_per_ns;
+  const std::vector<RowShape> rows = row_shapes(s);
+  double pair_ns = far_share * b_block_bytes * kUncachedByteNs;
+  for (const RowShape& row : rows) pair_ns += pair_ns_of(p, row, terms_ns) / static_cast<double>(rows.size());
+  const double output_ns = kOutputByteNs * static_cast<double>(output_record_bytes(s.m()));
   const double lookup_ns = kLookupNs * std::max(kCachedShare, far_share);
-  return s.num_pairs * pair_ns + c_blocks * c_block_ns + s.a.num_blocks * lookup_ns;
+  return s.num_pairs * pair_ns + likely_c_blocks(s) * output_ns + s.a.num_blocks * lookup_ns;
 }
 
 /// Slots of an accumulator that are not in the first-level cache, by the size of the accumulator.
@@ -200,8 +223,8 @@ struct FarSlots {
   double pair_ns;     ///< a tile of B that is added
   double c_block_ns;  ///< a C block that is found and written, far from the next one
 };
-/// Source: evenly spread blocks of side 1 to 3, 1 to 11 pairs a C block, one thread of a Xeon; stencils, whose rows meet
-/// the slots of the rows before them, show none of it.
+/// Source: evenly spread blocks of side 1 to 3, 1 to 11 pairs a C block, one thread of a Xeon; stencils, whose rows
+/// meet the slots of the rows before them, show none of it.
 FarSlots far_slots(const Statistics& s) {
   const TileShape shape = wide_tile(s.m());
   const double bytes = static_cast<double>(shape.window(s.nb())) * (shape.sums * sizeof(std::uint32_t));

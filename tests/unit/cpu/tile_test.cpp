@@ -118,7 +118,7 @@ TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
         const auto [begin, end] = columns.equal_range(at.j);
         for (auto x = begin; x != end; ++x) blocks.insert({.i = at.i, .j = x->second});
       }
-      const double estimate = prepared(a, b).likely_c_blocks;
+      const double estimate = prepared(a, b).likely.c_blocks;
       const auto exact = static_cast<double>(blocks.size());
       CHECK(estimate <= 1.4 * exact + 2);  // of a row with more pairs only the first ones are seen
       CHECK(estimate >= exact / 1.4);
@@ -142,7 +142,7 @@ TEST_CASE("cpu: C blocks of a row are estimated beyond the pairs that are looked
   }
   a.values.assign(a.index.size(), 1);
   b.values.assign(b.index.size(), 1);
-  const double estimate = prepared(a, b).likely_c_blocks;  // the first pairs alone tell of 16,384
+  const double estimate = prepared(a, b).likely.c_blocks;  // the first pairs alone tell of 16,384
   CHECK(estimate < 1.4 * static_cast<double>(met.size()));
   CHECK(estimate > static_cast<double>(met.size()) / 1.4);
 }
