@@ -122,7 +122,8 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
     const auto timing = run.clock.scope(Stage::plan);
     buffers = cut_buffers(product, shared.execution, record);
     maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), shared.borders,
-                  product.blocks_per_side, buffers.bytes / record, shared.execution.num_threads);
+                  product.blocks_per_side, buffers.bytes / record, shared.execution.num_threads,
+                  std::span(product.b.cols.data(), product.b.cols.size()));
   }
   const auto around = run.clock.frame(Stage::multiply);
   OutputQueue queue(shared.sink, buffers.count, buffers.bytes, record, run);

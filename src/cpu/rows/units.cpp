@@ -15,19 +15,24 @@ constexpr std::uint64_t kMinUnitPairs = 1u << 13;             // far more work t
 constexpr std::uint64_t kMaxUnitPairs = 1u << 22;             // some 10 ms, so that output flows early
 constexpr std::uint64_t kColumnGrain = plan::tile_blocks(1);  // no tile is cut
 constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
+constexpr std::uint64_t kMaxBins = 1u << 12;                  // of columns
+constexpr std::uint64_t kWeighedBlocks = 1u << 17;            // of B: a part of a millisecond
 
 static_assert(kMaxDiagonals * kMaxDiagonals < kMinUnitPairs, "no row of diagonals is cut");
 
 }  // namespace
 
 RowUnitMaker::RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
-                           std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads)
+                           std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads,
+                           std::span<const std::uint32_t> b_cols)
     : pairs_(pairs), blocks_per_side_(blocks_per_side), buffer_records_(buffer_records) {
   for (const std::uint64_t of_row : pairs) total_pairs_ += of_row;
   const bool has_full_rows =
       total_pairs_ / std::max<std::size_t>(1, pairs.size()) >= kPairsOfFullRows * blocks_per_side;
   const std::uint64_t units = num_threads * (has_full_rows ? kFullUnitsPerThread : kUnitsPerThread);
   target_pairs_ = std::clamp(total_pairs_ / units, kMinUnitPairs, kMaxUnitPairs);
+  const std::uint64_t longest = pairs.empty() ? 0 : *std::max_element(pairs.begin(), pairs.end());
+  if (longest >= 2 * kMinUnitPairs) weigh_columns(b_cols);
   for (std::size_t x = 1; x < borders.size(); ++x) places_.push_back({.row = borders[x - 1], .end = borders[x]});
 }
 
@@ -44,8 +49,29 @@ std::uint64_t RowUnitMaker::num_parts(std::uint32_t row) const {
   return std::clamp<std::uint64_t>(wanted, 1, std::min(kMaxParts, most));
 }
 
+/// Half of the work of a range of columns is by its share of B's blocks, which stand for pairs, half by its width.
+void RowUnitMaker::weigh_columns(std::span<const std::uint32_t> b_cols) {
+  const std::uint64_t bins = std::min(kMaxBins, blocks_per_side_ / kColumnGrain);
+  if (b_cols.empty() || bins < 2) return;
+  std::vector<std::uint32_t> blocks(bins, 0);
+  const std::uint64_t stride = b_cols.size() / kWeighedBlocks | 1;
+  for (std::uint64_t y = 0; y < b_cols.size(); y += stride) ++blocks[b_cols[y] * bins / blocks_per_side_];
+  const auto weighed = static_cast<double>((b_cols.size() - 1) / stride + 1);
+  work_.assign(1, 0);
+  for (const std::uint32_t of_bin : blocks) {
+    work_.push_back(work_.back() + 0.5 * of_bin / weighed + 0.5 / static_cast<double>(bins));
+  }
+}
+
 std::uint32_t RowUnitMaker::column_at(std::uint64_t part, std::uint64_t parts) const {
   if (part == parts) return static_cast<std::uint32_t>(blocks_per_side_);
+  if (!work_.empty()) {
+    const std::uint64_t bins = work_.size() - 1;
+    const double before = work_.back() * static_cast<double>(part) / static_cast<double>(parts);
+    const auto bin =
+        static_cast<std::uint64_t>(std::lower_bound(work_.begin(), work_.end() - 2, before) - work_.begin());
+    return static_cast<std::uint32_t>(blocks_per_side_ * bin / bins / kColumnGrain * kColumnGrain);
+  }
   return static_cast<std::uint32_t>(blocks_per_side_ * part / parts / kColumnGrain * kColumnGrain);
 }
 
@@ -64,6 +90,7 @@ bool RowUnitMaker::next_of(RangePosition& place, std::uint64_t most_records, Row
   while (place.row < place.end && pairs_[place.row] == 0) ++place.row;
   if (place.row == place.end) return false;
   const std::uint64_t parts = num_parts(place.row);
+  while (place.part + 1 < parts && column_at(place.part, parts) == column_at(place.part + 1, parts)) ++place.part;
   unit = {.row_begin = place.row,
           .row_end = place.row + 1,
           .col_begin = column_at(place.part, parts),

@@ -17,14 +17,16 @@ struct RowUnit {
 };
 
 /// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
-/// blocks, a row beyond either is cut into column ranges of about equal width, between
+/// blocks, a row beyond either is cut into column ranges of about equal work, between
 /// tiles (plan/panels/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order
 /// within the range.
 class RowUnitMaker {
  public:
-  /// Shapes: pairs [num_rows], which must outlive this. Values: borders = first row of each range, and num_rows.
+  /// Shapes: pairs [num_rows], which must outlive this; b_cols [blocks of B], or empty: ranges of equal width.
+  /// Values: borders = first row of each range, and num_rows; b_cols = block columns, of which some are looked at.
   RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
-               std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads);
+               std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads,
+               std::span<const std::uint32_t> b_cols = {});
 
   /// Values: most_records = result blocks up to which rows are joined, buffer_records at most. False at the end.
   bool next(RowUnit& unit, std::uint64_t most_records);
@@ -40,6 +42,7 @@ class RowUnitMaker {
   bool next_of(RangePosition& place, std::uint64_t most_records, RowUnit& unit) const;
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
   [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
+  void weigh_columns(std::span<const std::uint32_t> b_cols);
   [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;
 
   std::span<const std::uint64_t> pairs_;
@@ -47,6 +50,7 @@ class RowUnitMaker {
   std::uint64_t buffer_records_;
   std::uint64_t total_pairs_ = 0;
   std::uint64_t target_pairs_ = 0;
+  std::vector<double> work_;  // [bins of columns + 1], of all columns before a bin; empty: as much in each column
   std::vector<RangePosition> places_;
   std::size_t turn_ = 0;  // the range that is asked next
 };

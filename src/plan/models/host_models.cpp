@@ -87,7 +87,9 @@ constexpr double kCachedBytes = 32 << 20;  // of B: the rest of its blocks comes
 constexpr double kUncachedByteNs = 0.09;
 constexpr double kNearRowBytes = 1 << 20;  // of the blocks of B that a row meets
 constexpr double kPairsOfFullRows = 16;    // for each column of C: rows that meet tiles of B together
-constexpr double kDiagonalSumNs = 0.7;     // a C block of operands on diagonals, and a row of them
+constexpr double kTileByteNs = 0.045;      // where those tiles come from memory: of a B of more bytes than
+constexpr double kNearTilesBytes = 64 << 20;
+constexpr double kDiagonalSumNs = 0.7;  // a C block of operands on diagonals, and a row of them
 constexpr double kDiagonalRowNs = 8;
 constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
@@ -196,7 +198,9 @@ double pair_ns_of(const Problem& p, const RowShape& row, double terms_ns) {
   // The blocks of B that a row meets are read from a shared cache where they leave the core's own.
   const bool meets_tiles = row.pairs >= kPairsOfFullRows * s.nb();
   const double far = meets_tiles ? 0 : 1 - std::min(1.0, kNearRowBytes / std::max(1.0, row.pairs * b_block_bytes));
-  return found_pair_ns(p, row) + std::max(terms_ns, far * b_block_bytes * kUncachedByteNs);
+  const double b_bytes = std::max(1.0, s.b.num_blocks * b_block_bytes);
+  const double tile_ns = meets_tiles ? b_block_bytes * kTileByteNs * (1 - std::min(1.0, kNearTilesBytes / b_bytes)) : 0;
+  return found_pair_ns(p, row) + std::max(terms_ns, far * b_block_bytes * kUncachedByteNs) + tile_ns;
 }
 
 /// row-merge: larger blocks.

@@ -68,6 +68,30 @@ TEST_CASE("cpu: units cover every row and column once, in order") {
   }
 }
 
+TEST_CASE("cpu: a row is cut into parts of about equal work where columns of B differ") {
+  constexpr std::uint32_t kBlocksPerSide = 8000;
+  std::vector<std::uint32_t> b_cols;  // 9 of 10 blocks in the first 80 columns
+  for (std::uint32_t x = 0; x < 100'000; ++x) b_cols.push_back(x % 10 == 0 ? x % kBlocksPerSide : x % 80);
+  const std::vector<std::uint64_t> pairs = {1'000'000};
+  const std::vector<std::uint32_t> borders = {0, 1};
+  cpu::RowUnitMaker maker(pairs, borders, kBlocksPerSide, 1'000'000, 2, b_cols);
+  cpu::RowUnit unit;
+  std::uint32_t col = 0;
+  std::size_t largest = 0;
+  std::size_t num_parts = 0;
+  for (; maker.next(unit, 1'000'000); ++num_parts) {
+    CHECK(unit.col_begin == col);
+    CHECK(unit.col_begin < unit.col_end);
+    col = unit.col_end;
+    const auto blocks = std::count_if(b_cols.begin(), b_cols.end(),
+                                      [&](std::uint32_t at) { return at >= unit.col_begin && at < unit.col_end; });
+    largest = std::max(largest, static_cast<std::size_t>(blocks));
+  }
+  CHECK(col == kBlocksPerSide);
+  CHECK(num_parts > 20);
+  CHECK(largest < b_cols.size() / 8);  // of equal width: 0.9
+}
+
 TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
   for (std::uint32_t m = 1; m <= 64; ++m) {
     for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::neon_i8mm}) {
