@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t kUnitsPerThread = 32;                 // the last ones level out what the others differ
 constexpr std::uint64_t kFullUnitsPerThread = 16;             // where rows of a unit are summed together
 constexpr std::uint64_t kMinUnitPairs = 1u << 13;             // far more work than handing out a unit
+constexpr std::uint64_t kMinPartPairs = 1u << 11;             // the same where blocks are large
 constexpr std::uint64_t kMaxUnitPairs = 1u << 22;             // some 10 ms, so that output flows early
 constexpr std::uint64_t kColumnGrain = plan::tile_blocks(1);  // no tile is cut
 constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
@@ -40,11 +41,15 @@ std::uint64_t RowUnitMaker::records_of(std::uint32_t row) const {
   return std::min(pairs_[row], blocks_per_side_);
 }
 
-std::uint64_t RowUnitMaker::num_parts(std::uint32_t row) const {
-  // For balance, and so that a part fits a buffer unless that makes parts tiny (then it fills several).
+std::uint64_t RowUnitMaker::num_parts(std::uint32_t row, std::uint64_t most_records) const {
+  // For balance, and so that a part fits a buffer unless that makes parts tiny (then it fills several). Large blocks:
+  // what of a buffer stays in the cache. R-MAT, m = 16, 16 threads: 0.96 s instead of 1.85 s.
+  const bool are_large = buffer_records_ <= kMinUnitPairs;
+  const std::uint64_t part_records = are_large ? std::max<std::uint64_t>(1, most_records) : buffer_records_;
   const std::uint64_t for_balance = pairs_[row] / target_pairs_;
-  const std::uint64_t for_buffers = (records_of(row) - 1) / buffer_records_ + 1;
-  const std::uint64_t wanted = std::max(for_balance, std::min(for_buffers, pairs_[row] / kMinUnitPairs));
+  const std::uint64_t for_buffers = (records_of(row) - 1) / part_records + 1;
+  const std::uint64_t wanted =
+      std::max(for_balance, std::min(for_buffers, pairs_[row] / (are_large ? kMinPartPairs : kMinUnitPairs)));
   const std::uint64_t most = std::max<std::uint64_t>(1, blocks_per_side_ / kColumnGrain);
   return std::clamp<std::uint64_t>(wanted, 1, std::min(kMaxParts, most));
 }
@@ -89,7 +94,8 @@ bool RowUnitMaker::next(RowUnit& unit, std::uint64_t most_records) {
 bool RowUnitMaker::next_of(RangePosition& place, std::uint64_t most_records, RowUnit& unit) const {
   while (place.row < place.end && pairs_[place.row] == 0) ++place.row;
   if (place.row == place.end) return false;
-  const std::uint64_t parts = num_parts(place.row);
+  if (place.part == 0) place.parts = num_parts(place.row, most_records);
+  const std::uint64_t parts = place.parts;
   while (place.part + 1 < parts && column_at(place.part, parts) == column_at(place.part + 1, parts)) ++place.part;
   unit = {.row_begin = place.row,
           .row_end = place.row + 1,

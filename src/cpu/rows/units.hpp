@@ -28,7 +28,8 @@ class RowUnitMaker {
                std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads,
                std::span<const std::uint32_t> b_cols = {});
 
-  /// Values: most_records = result blocks up to which rows are joined, buffer_records at most. False at the end.
+  /// Values: most_records = result blocks up to which rows are joined or not cut, buffer_records at most. False at the
+  /// end.
   bool next(RowUnit& unit, std::uint64_t most_records);
 
  private:
@@ -36,12 +37,13 @@ class RowUnitMaker {
   struct RangePosition {
     std::uint32_t row = 0;
     std::uint32_t end = 0;
-    std::uint64_t part = 0;  // of row
+    std::uint64_t part = 0;   // of row
+    std::uint64_t parts = 0;  // in which row is cut, once it has begun
   };
 
   bool next_of(RangePosition& place, std::uint64_t most_records, RowUnit& unit) const;
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
-  [[nodiscard]] std::uint64_t num_parts(std::uint32_t row) const;
+  [[nodiscard]] std::uint64_t num_parts(std::uint32_t row, std::uint64_t most_records) const;
   void weigh_columns(std::span<const std::uint32_t> b_cols);
   [[nodiscard]] std::uint32_t column_at(std::uint64_t part, std::uint64_t parts) const;
 

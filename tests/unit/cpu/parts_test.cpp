@@ -90,6 +90,12 @@ TEST_CASE("cpu: a row is cut into parts of about equal work where columns of B d
   CHECK(col == kBlocksPerSide);
   CHECK(num_parts > 20);
   CHECK(largest < b_cols.size() / 8);  // of equal width: 0.9
+
+  // Large blocks, of which a buffer holds few: parts as large as what stays in the cache.
+  const std::vector<std::uint64_t> short_row = {30'000};
+  cpu::RowUnitMaker of_large(short_row, borders, kBlocksPerSide, 4000, 2);
+  for (num_parts = 0; of_large.next(unit, 1000);) ++num_parts;
+  CHECK(num_parts == 8);
 }
 
 TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
