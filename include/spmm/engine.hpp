@@ -25,7 +25,7 @@ struct DeviceBsrBatch;
 /// Everything is started when a product first needs it and kept for the next one; a product on the CPU makes no CUDA
 /// call.
 ///
-/// Threads: all members from any thread at once; each product has streams of its own. The products share the engine's
+/// Threads: all members from any thread at once; each product has its own streams. The products share the engine's
 /// memory limits: one that does not fit in addition to those that run waits for them, in the order of the calls.
 /// Memory: without a limit in the options, the limits are most of what is free when the first of several concurrent
 /// products starts. Device memory that a product gives back stays with the engine, as do pinned buffers (4 MB each, 8

@@ -53,7 +53,7 @@ struct FileSinkOptions {
 /// what it points to is replaced; a character device (/dev/null) is written in place.
 /// Errors: OutputError (cannot create; found before any work is done where possible); append() also OutOfMemory (more
 /// than 2^32 - 1 blocks). append(), finish() and publish() in the wrong order are std::logic_error.
-/// Threads: a few writers of its own write queued slices at their offsets.
+/// Threads: a few writer threads write queued slices at their offsets.
 std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uint32_t m,
                                      const FileSinkOptions& options);
 

@@ -34,7 +34,7 @@ struct CloseFolder {
 };
 
 /// Calls visit(name) for each entry of a folder; for none if it cannot be read. std::filesystem's iterator ends the
-/// process if memory ends, also if it is asked to report errors.
+/// process if memory ends, even if it should report errors.
 template <class Visit>
 void for_each_name(const fs::path& path, const Visit& visit) {
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));

@@ -52,7 +52,7 @@ std::string name_of(const char* given, const char* usual) {
   return given != nullptr ? given : usual;
 }
 
-/// Returns the report of a product if it is asked for. Nothing that can fail may follow.
+/// Returns the report of a product if the caller asks for it. Nothing that can fail may follow.
 void hand_out(Report report, const cli::RunNames& names, spmm_report** report_out) {
   if (report_out == nullptr) return;
   auto kept = std::make_unique<spmm_report>();

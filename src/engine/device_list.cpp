@@ -1,4 +1,4 @@
-// Which lists of devices options may name. A file of its own: tests on one GPU put another function in its place.
+// Which lists of devices options may name. A separate file: tests on one GPU replace the function.
 #include <algorithm>
 
 #include "base/text.hpp"

@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t kRunBytes = 4u << 10;       // of records that are read together: half of it takes as long
 constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
 constexpr std::uint64_t kFirstRunLength = 32;       // records; of few records, more runs tell more
-constexpr std::uint64_t kWholeBytes = 1u << 20;     // of no more than this, all records are wanted
+constexpr std::uint64_t kWholeBytes = 1u << 20;     // of no more than this, all records are read
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read, of records that are few but long
 constexpr std::uint64_t kFewRecords = 1u << 13;     // of larger ones so many are, or
 constexpr std::uint64_t kSampledShare = 128;        // one in so many, if that is more

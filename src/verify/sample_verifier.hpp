@@ -18,7 +18,7 @@ struct VerifySettings {
   std::uint64_t num_blocks = 0;  ///< of C that are sampled at most, and as many absent ones
   std::uint64_t seed = 1;
   std::uint64_t sample_bytes = 0;  ///< while the product is computed: bounds the number of blocks, at least one
-  std::uint64_t check_bytes = 0;   ///< in check() besides; less makes it read the inputs more often
+  std::uint64_t check_bytes = 0;   ///< in check() in addition; less makes it read the inputs more often
 };
 
 /// Settings for a product with this limit of host memory (0 = none): sample_bytes must be left to the verifier by the

@@ -1,4 +1,4 @@
-// Work in a process of its own that sends its results line by line: a fault or a hang ends the process, not the run.
+// Work in a separate process that sends its results line by line: a fault or a hang ends the process, not the run.
 #pragma once
 
 #include <functional>

@@ -25,7 +25,7 @@ constexpr std::uint64_t kBucketRecords = std::uint64_t{1} << 17;      // records
 constexpr std::uint64_t kMinRecordsPerPass = std::uint64_t{8} << 20;  // positions held at a time
 constexpr std::uint64_t kMaxPasses = 16;
 
-/// What a random number is for: each use has a sequence of its own.
+/// What a random number is for: each use has its own sequence.
 enum Use : std::uint64_t { kOrder, kValues, kPart };
 
 /// The blocks of the matrix: slot 0 .. k - 1 -> position i * nb + j -> record.

@@ -1,4 +1,4 @@
-// The most blocks that a header can name. A file of its own: tests of the limit put another function in its place.
+// The most blocks that a header can name. A separate file: tests of the limit replace the function.
 #include <limits>
 
 #include "base/records/errors.hpp"

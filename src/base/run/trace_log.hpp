@@ -1,4 +1,4 @@
-// Collects a trace while a product runs: a buffer of its own for each thread, no lock and no text.
+// Collects a trace while a product runs: a buffer for each thread, no lock and no text.
 #pragma once
 
 #include <chrono>

@@ -40,7 +40,7 @@ class Workers {
   /// others each on a thread of the pool if there are enough. Where a thread cannot be started, or wakes up late, an
   /// index is run by a thread that has finished another one, on the caller's if need be. So a body may wait for what an
   /// index that has been started will do, but never for an index to be started: no barriers.
-  /// Errors: rethrows the first exception of a body after all indices have been run; throws nothing of its own.
+  /// Errors: rethrows the first exception of a body after all indices have been run; throws nothing else.
   void run(unsigned num, const Body& body);
 
   /// Threads that were started so far; all are kept.

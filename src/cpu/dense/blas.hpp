@@ -1,4 +1,4 @@
-// The one thing that is asked of a BLAS library, where the build found one.
+// The one function that is called of a BLAS library, if the build found one.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ constexpr std::uint64_t kMaxMarkedPairs = 1u << 15;  // of a row: its first ones
 constexpr std::uint64_t kMaxSortedPairs = 1u << 12;  // the same, where columns are too many for marks
 constexpr std::uint64_t kMaxMarkedColumns = 1u << 20;
 
-/// Finds what share of the pairs of a row has a column of its own.
+/// Finds the number of different columns of a row for each of its pairs.
 class RowSampler {
  public:
   RowSampler(const PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side) : a_(a), b_(b) {

@@ -17,7 +17,7 @@
 
 namespace spmm::cpu {
 
-/// Thrown into the other workers after one has failed; carries no message of its own.
+/// Thrown into the other workers after one has failed; carries no message.
 struct Stopped {};
 
 /// Units of work are numbered as they are handed out; their output reaches the sink in that order. A unit may fill any

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kMaxSumsBytes = 128u << 10;
 /// Pairs per block column of C from which hardly a row misses one.
 inline constexpr std::uint64_t kPairsOfFullRows = 16;
 
-/// Memory: none of its own. Threads: one.
+/// Memory: allocates none. Threads: one.
 class RowAccumulator {
  public:
   /// Memory that the caller has for other rows.

@@ -23,7 +23,7 @@ struct RowUnit {
 class RowUnitMaker {
  public:
   /// Shapes: pairs [num_rows], which must outlive this; b_cols [blocks of B], or empty: ranges of equal width.
-  /// Values: borders = first row of each range, and num_rows; b_cols = block columns, of which some are looked at.
+  /// Values: borders = first row of each range, and num_rows; b_cols = block columns; a sample of them counts.
   RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
                std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads,
                std::span<const std::uint32_t> b_cols = {});
@@ -54,7 +54,7 @@ class RowUnitMaker {
   std::uint64_t target_pairs_ = 0;
   std::vector<double> work_;  // [bins of columns + 1], of all columns before a bin; empty: as much in each column
   std::vector<RangePosition> places_;
-  std::size_t turn_ = 0;  // the range that is asked next
+  std::size_t turn_ = 0;  // the range that gives the next unit
 };
 
 }  // namespace spmm::cpu

@@ -46,7 +46,8 @@ std::uint64_t leave_to_proof(const plan::Statistics& expected, std::uint32_t col
   if (resident > limit / 2) {
     throw OutOfMemory(
         "ProductOptions::verify_full",
-        text("the proof needs ", human_bytes(resident), " beside the product, the limit is ", human_bytes(limit)),
+        text("the proof needs ", human_bytes(resident), " in addition to the product, the limit is ",
+             human_bytes(limit)),
         "raise EngineOptions::memory_limit_bytes, or multiply without ProductOptions::verify_full and use spmm-verify "
         "on the result");
   }

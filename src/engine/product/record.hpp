@@ -30,7 +30,7 @@ struct ProductRecord {
 
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   Trace* trace;
-  std::optional<TraceLog> log{};  // only where a trace is wanted
+  std::optional<TraceLog> log{};  // only if the caller wants a trace
   StageClock clock{cuda::stage_hooks(), trace != nullptr ? &log.emplace(start) : nullptr};
   Report report{};
   std::vector<std::string> scratch_folders{};  // as in Run

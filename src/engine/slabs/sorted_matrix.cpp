@@ -146,7 +146,7 @@ SortedMatrix::Parts::Parts(const Source& source, const Sorting& sorting, const R
   count(source, run);
 }
 
-/// Most records are told their part by their row, without a search.
+/// The row of most records gives their part, without a search.
 void SortedMatrix::Parts::list_near_keys(std::uint32_t blocks_per_side) {
   constexpr int kRunBits = 12;
   const int index_bits = std::bit_width(blocks_per_side);

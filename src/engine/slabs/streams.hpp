@@ -17,7 +17,7 @@
 
 namespace spmm::slabs {
 
-/// The records of one slab, as a source of its own. Memory: 4 bytes per record; while it reads, kReadBytes per
+/// The records of one slab, as a separate source. Memory: 4 bytes per record; while it reads, kReadBytes per
 /// thread.
 class SlabSource : public SortedSource {
  public:

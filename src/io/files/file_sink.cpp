@@ -16,7 +16,7 @@ namespace spmm {
 namespace io {
 namespace {
 
-/// Records to a file: append() queues, writers of its own write at the final offsets.
+/// Records to a file: append() queues, the writer threads of the sink write at the final offsets.
 class FileSink final : public Sink {
  public:
   FileSink(const std::filesystem::path& path, std::uint32_t m, const FileSinkOptions& options,

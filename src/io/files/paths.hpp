@@ -44,7 +44,7 @@ std::filesystem::path follow_links(std::filesystem::path path);
 /// Errors: OutputError (a directory, a pipe, no such folder, not writable, exists and `no_clobber`, ...).
 Target find_target(const std::filesystem::path& path, bool no_clobber);
 
-/// The same for an output that is a folder of its own: nothing is there, or a folder that may be moved and emptied.
+/// The same for an output folder: nothing is there, or a folder that may be moved and emptied.
 /// Values: is_device stays false; exists = a folder is there. Errors: OutputError (a file, a mount point, ...).
 Target find_folder_target(const std::filesystem::path& path, bool no_clobber);
 

@@ -21,7 +21,7 @@
 namespace spmm::io {
 namespace {
 
-/// Why a file with that many bytes of its own cannot be made there; empty: it can, and is open.
+/// Why a file of that many bytes cannot be made there; empty: it can, and is open.
 std::string try_folder(const std::string& folder, std::uint64_t bytes, Descriptor& fd) {
   Descriptor file(
       retried([&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_NOATIME, S_IRUSR | S_IWUSR); }));

@@ -11,7 +11,7 @@
 
 namespace spmm::io {
 
-/// Each record of another source, transposed in the caller's buffer once it is read: no pass over the data of its own,
+/// Each record of another source, transposed in the caller's buffer once it is read: no separate pass over the data,
 /// and no other reader knows of it. Messages name record and block as they are in the other source.
 class TransposedSource final : public Source {
  public:

@@ -44,7 +44,7 @@ void BRows::sort(const Source& b, unsigned num_threads) {
 }
 
 Share BRows::find(std::uint32_t row, std::uint64_t from) const {
-  // Gallops: rows are short, and what is asked for in order lies close together.
+  // Gallops: rows are short, and consecutive requests lie close together.
   const auto past = [&](std::uint64_t begin, const auto& is_before) {
     std::uint64_t low = begin;
     for (std::uint64_t step = 1; low < order_.size() && is_before(row_of(order_[low])); step *= 2) {

@@ -13,7 +13,7 @@
 namespace spmm::mpi {
 
 /// Takes the records of all of this rank's ranges, in order, from one product or several in a row. At the end of a
-/// range each rank sends the size of its own to the others, and goes on; once all sizes of a round are known each
+/// range each rank sends the size of its part to the others, and goes on; once all sizes of a round are known each
 /// writes: whole pages; what shares a page with another range is kept and goes to rank 0 at the end. So a rank may be
 /// some rounds ahead of others, and ranks that would write at the same time, one after the other by the file's lock,
 /// fall out of step. Collective: every rank closes every round, or says that it cannot. Memory: kNumRanges ranges, or

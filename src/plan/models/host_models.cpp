@@ -26,7 +26,7 @@ struct Rates {
   double ordered_ns;       ///< the same of a pair that is ordered first
   double narrow_per_ns;    ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;      ///< the same, wide
-  double wide_pair_ns;     ///< and for each pair besides, wide
+  double wide_pair_ns;     ///< and for each pair in addition, wide
   double dense_per_ns;     ///< DGEMM: multiply-adds
   double tile_ns[3];       ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
   double wide_tile_ns[3];  ///< the same if sums may leave 32 bits
@@ -75,8 +75,8 @@ constexpr double kSide4BlockNs = 3;        // the same of side 4
 constexpr double kSide4ColumnNs = 1;       // and each column, with or without one
 constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
 constexpr double kNearCounters = 8192;     // of columns: as many stay in the first-level cache
-constexpr double kFarCounterNs = 2;        // besides ordered_ns
-constexpr double kFarPlaceNs = 10;         // besides kPlacedPairNs
+constexpr double kFarCounterNs = 2;        // added to ordered_ns
+constexpr double kFarPlaceNs = 10;         // added to kPlacedPairNs
 constexpr double kPlacedPairNs = 3;        // instead of ordered_ns, where products go straight into records
 constexpr double kPlacedBlockNs = 1;       // a C block of those
 constexpr double kStripsBlockNs = 15;      // the same above side 8

@@ -15,7 +15,7 @@
 
 namespace spmm {
 
-/// What is wanted of a block of C.
+/// What to compute of a block of C.
 enum class WantedSum : std::uint8_t {
   none,
   exact,

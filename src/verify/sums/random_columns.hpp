@@ -42,7 +42,7 @@ class RandomColumns {
   std::uint64_t second_;
 };
 
-/// Column q of X by block columns: a table where it is allowed, else computed where it is wanted.
+/// Column q of X by block columns: a table if the limit allows it, else computed at each use.
 class RandomVectors {
  public:
   /// Memory: 8 n bytes with a table. Errors: OutOfMemory, Interrupted.
