@@ -1,5 +1,5 @@
 // C = A * B for block-sparse matrices: exact u16 products, sums saturated at kMaxVal. Each call is a product on an
-// engine of its own; engine.hpp is for programs that multiply more than once.
+// separate engine; engine.hpp is for programs that multiply more than once.
 #pragma once
 
 #include <filesystem>

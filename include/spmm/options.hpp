@@ -57,7 +57,7 @@ struct ProductOptions {
   const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written
 };
 
-/// Options of a product on an engine of its own.
+/// Options of a product on a separate engine.
 struct Options : EngineOptions, ProductOptions {};
 
 }  // namespace spmm

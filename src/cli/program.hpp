@@ -98,7 +98,7 @@ std::size_t option_choice(const ParsedOptions& parsed, const std::string& option
 enum class Dash : std::uint8_t { refused_input, refused_output, allowed };
 
 /// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError, also for "-" where the
-/// program must read or write at places of its own choice.
+/// program must read or write at places that it chooses.
 std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,
                                 Dash dash = Dash::refused_input);
 

@@ -1,4 +1,4 @@
-// The public functions: names and versions, products on engines of their own, products of the caller's arrays.
+// The public functions: names and versions, products on separate engines, products of the caller's arrays.
 #include "spmm/multiply.hpp"
 
 #include "base/text.hpp"

@@ -23,8 +23,8 @@ std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b
 /// How many parts a product with these options has; 0 = one file. Errors: UsageError.
 std::uint32_t wanted_parts(const plan::Statistics& expected, const ProductOptions& options);
 
-/// The same of a product by several processes, each on so many cores, that write parts of their own; left open: as many
-/// of each as pay, at least one. 0 = one file. Errors: UsageError.
+/// The same of a product by several processes, each on so many cores, each of which writes its parts; left open: as
+/// many of each as pay, at least one. 0 = one file. Errors: UsageError.
 std::uint32_t parts_of_ranks(const plan::Statistics& expected, const ProductOptions& options, std::uint32_t num_ranks,
                              unsigned num_cores);
 

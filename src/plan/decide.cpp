@@ -32,7 +32,7 @@ Backend wanted_backend(const Limits& limits) {
   return limits.kernel ? row_of(*limits.kernel).backend : limits.backend;
 }
 
-/// Why this backend runs. Nothing but the CPU is there where neither is asked for nor was chosen.
+/// Why this backend runs. If no backend was requested or chosen, only the CPU can run.
 std::string why_backend(const Limits& limits) {
   if (wanted_backend(limits) == Backend::automatic) return limits.why_no_device;
   return limits.why_backend.empty() ? "asked for" : limits.why_backend;

@@ -300,7 +300,7 @@ class SortedSlabs {
     return most;
   }
 
-  /// More blocks of A beside fewer of B, in the memory that the largest slabs leave, with as many threads.
+  /// More blocks of A with fewer of B, in the memory that the largest slabs leave, with as many threads.
   [[nodiscard]] std::vector<SlabCaps> longer_caps(const Execution& e) const {
     constexpr std::size_t kMost = 12;
     Limits limits = e.slab_limits;
@@ -369,7 +369,7 @@ class SortedSlabs {
   double met_per_block_ = 1;  ///< share of B's groups that a block of A meets, of those that no other one has met
 };
 
-/// Kernels of the CPU want memory of their own: with the most blocks that fit any of them, slabs would run by the one
+/// Kernels of the CPU need their own memory: with the most blocks that fit any of them, slabs would run by the one
 /// that wants the least, which may take a thousand times as long.
 Execution decide_sorted_slabs(const Problem& whole, DecideSlab decide_slab) {
   const Limits& limits = whole.limits;

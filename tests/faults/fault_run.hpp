@@ -13,7 +13,7 @@
 
 namespace spmm::test {
 
-/// The file that the preloaded library shares, in a folder of its own.
+/// The file that the preloaded library shares, in a separate folder.
 class FaultFile {
  public:
   FaultFile();
@@ -41,7 +41,7 @@ struct FaultScenario {
   /// What is wrong with what is left, or "". The result has an exit code; that, the message and must_be_survived() were
   /// judged before.
   std::function<std::string(const ProcessResult&)> judge;
-  std::vector<int> exit_codes;           ///< besides 0, and 1 where a program reports failed jobs
+  std::vector<int> exit_codes;           ///< in addition to 0, and to 1 if a program reports failed jobs
   std::uint64_t quick = 1;               ///< points of a kind and mode in a quick run
   std::vector<FaultKind> left_out{};     ///< kinds that are not for this program
   std::optional<FaultMode> only_mode{};  ///< the others are left out

@@ -10,7 +10,7 @@ TEST_CASE("a process multiplies on after every fault of a product") {
     const FaultFile file;
     ProcessOptions options{.env = {{"LD_PRELOAD", SPMM_FAULT_SHIM}, {kFaultStateVariable, file.path()}},
                            .folder = {},
-                           .timeout = std::chrono::hours(1)};  // each product has a limit of its own
+                           .timeout = std::chrono::hours(1)};  // each product has its own limit
     for (const char* const name : {"SPMM_TEST_FAULTS", "SPMM_TEST_FAULTS_SHARE", "SPMM_TEST_FAULT_POINT"}) {
       if (const char* const value = std::getenv(name)) options.env.emplace_back(name, value);
     }

@@ -9,7 +9,7 @@
 namespace layers {
 namespace {
 
-/// A layer: files below `prefix`, and what they may include besides their own layer.
+/// A layer: files below `prefix`, and what they may include in addition to their own layer.
 struct Layer {
   std::string prefix;
   std::vector<std::string> allowed;   ///< layers, or single files

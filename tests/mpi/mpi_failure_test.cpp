@@ -57,7 +57,7 @@ void move_record(const std::string& path, std::uint64_t record, std::uint32_t i,
   put_content(path, bytes);
 }
 
-/// A product in which rank R stops before its N-th read or write, until it is told to go on ("stop-write:R:N").
+/// A product in which rank R stops before its N-th read or write, until a message lets it go on ("stop-write:R:N").
 class StoppedRun {
  public:
   StoppedRun(int num_ranks, const std::vector<std::string>& arguments, const std::string& fault,

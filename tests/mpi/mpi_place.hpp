@@ -26,7 +26,7 @@ std::vector<std::string> mpi_words(int num_ranks, const std::vector<std::string>
 ProcessResult run_ranks(int num_ranks, const std::vector<std::string>& arguments, const Variables& variables = {});
 
 /// Many products in one launch, which takes longer than a small product. Their operands and results lie in the working
-/// folder under names of their own.
+/// folder under separate names.
 class ProductList {
  public:
   /// How a product is run: "key=value" words of mpi-products, but for its files.

@@ -47,7 +47,7 @@ void on_alarm(int) {
   ::abort();
 }
 
-/// Runs cases in a folder of its own.
+/// Runs cases in a separate folder.
 class Stress {
  public:
   /// What is wrong with the product of a case, or "".

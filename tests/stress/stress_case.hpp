@@ -10,7 +10,7 @@
 
 namespace spmm::test {
 
-/// How the product is asked for.
+/// How the test calls the product.
 enum class StressWay : std::uint8_t {
   memory,  ///< matrices in memory
   files,   ///< three files

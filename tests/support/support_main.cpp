@@ -1,4 +1,4 @@
-// Default entry of a test program; a program with a main of its own replaces it.
+// Default entry of a test program; a program with its own main replaces it.
 #include "support/catch.hpp"
 
 int main(int argc, char** argv) {

@@ -33,7 +33,8 @@ constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others
 constexpr unsigned kCoresPerGpu = 2;         // feed a GPU with records; the rest computes
 constexpr unsigned kMaxGpuThreads = 8;
 
-/// CUDA_VISIBLE_DEVICES of each GPU worker. Errors: UsageError, DeviceError (a GPU is asked for and none is there).
+/// CUDA_VISIBLE_DEVICES of each GPU worker. Errors: UsageError, DeviceError (the list needs a GPU and the machine has
+/// none).
 std::vector<std::string> gpus_of(const BatchOptions& options) {
   const std::vector<std::string> all = has_backend(Backend::cuda) ? visible_gpus() : std::vector<std::string>{};
   std::vector<std::string> gpus = wanted_gpus(options.gpus, "--gpus", all);

@@ -14,7 +14,7 @@
 namespace spmm::tools {
 
 /// A flag for Options::cancel that is set when the time is over, or when `outer` is set.
-/// Threads: one of its own if there is a limit; without one the flag is `outer` itself.
+/// Threads: starts one if there is a limit; without one the flag is `outer` itself.
 class TimeLimit {
  public:
   /// Values: outer may be null; it must outlive the object.

@@ -52,7 +52,7 @@ struct Scratch {
   }
 };
 
-/// Calls body(buffer, p) for p = 0 .. count - 1 on a few threads, each with a buffer of its own, and returns the
+/// Calls body(buffer, p) for p = 0 .. count - 1 on a few threads, each with its own buffer, and returns the
 /// seconds.
 template <class Body>
 double timed_pieces(unsigned num_workers, std::uint64_t count, std::uint64_t buffer_bytes, const Body& body) {
@@ -306,7 +306,7 @@ class CaseRun {
     return text("the checksums differ; ", out_sum_.num_blocks, " blocks, the baseline has ", baseline_sum_.num_blocks);
   }
 
-  /// What the exact decision of a first run considered besides what it chose; nothing if it did not run.
+  /// What the exact decision of a first run considered and did not choose; nothing if it did not run.
   [[nodiscard]] std::vector<std::string> found_others() const {
     std::vector<std::string> others;
     (void)refusal_of([&] { others = other_kernels(multiply_to("/dev/null", with_kernel("auto")).plan); });

@@ -100,7 +100,7 @@ struct CaseProcesses {
   std::vector<ProcessTimes> kernels;  ///< one for each of BenchOptions::kernels
 };
 
-/// Times processes, where these are asked for. For all cases before the first run_case(): a process that holds a
+/// Times processes, if the options say so. For all cases before the first run_case(): a process that holds a
 /// context of CUDA makes each start and end of CUDA in other processes cheaper. Inputs stay in the work folder. Errors:
 /// those of generate_file(); Interrupted.
 CaseProcesses time_processes(const BenchCase& bench_case, const BenchOptions& options);

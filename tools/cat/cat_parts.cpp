@@ -65,7 +65,7 @@ void cat_part(const std::filesystem::path& folder, const ResultPart& part, std::
     file.read_records(first, count, records.data());
     check_places(file, part, first, records, before);
     crc = io::crc32(crc, records);
-    if (sink != nullptr) sink->append(records, nullptr);  // without writers of its own: written when it returns
+    if (sink != nullptr) sink->append(records, nullptr);  // it has no writer threads: written when it returns
   }
   file.check_unchanged();
   if (crc == part.crc32) return;

@@ -30,7 +30,7 @@ struct ExpectedRows {
 };
 
 /// Computes rows of the product; f32 sums in double.
-/// Shapes: a [shape.rows, inner], b [inner, cols]. Threads: num_threads of its own.
+/// Shapes: a [shape.rows, inner], b [inner, cols]. Threads: starts num_threads.
 ExpectedRows expected_rows(Type type, Shape shape, std::span<const std::byte> a, std::span<const std::byte> b,
                            std::vector<std::uint32_t> rows, unsigned num_threads);
 
@@ -49,7 +49,7 @@ struct Comparison {
   double relative_norm = 0;       ///< norm over the norm of the expected rows; 0 if both are 0
 };
 
-/// Shapes: c [shape.rows, cols]. Threads: num_threads of its own; the result does not depend on them.
+/// Shapes: c [shape.rows, cols]. Threads: starts num_threads; the result does not depend on them.
 Comparison compare_rows(Type type, Shape shape, const ExpectedRows& expected, std::span<const std::byte> c,
                         double threshold, unsigned num_threads);
 

@@ -79,7 +79,7 @@ def programs_of(tests):
 
 
 class Copy:
-    """A copy of the tree with a build of its own."""
+    """A copy of the tree with its own build."""
 
     def __init__(self, options):
         self.tree = options.work.resolve() / "tree"

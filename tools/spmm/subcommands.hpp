@@ -1,4 +1,4 @@
-// The programs that are one with spmm: run by a name of their own, which is a link to spmm, or as a subcommand of it.
+// The programs that are one with spmm: run by their own names, which are links to spmm, or as a subcommand of it.
 #pragma once
 
 #include <optional>

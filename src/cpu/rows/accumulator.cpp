@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/rows/fetch_ahead.hpp"
+#include "plan/models/host_models.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::cpu {
@@ -75,7 +76,7 @@ bool RowAccumulator::takes_together(std::uint32_t first, std::uint32_t last,
   if (last - first < 2 || a_.row_ptr[last] - a_.row_ptr[first] > cursors_.size()) return false;
   if (b_.values.size() * sizeof(std::uint16_t) <= kNearBytes) return false;
   for (std::uint32_t row = first; row < last; ++row) {
-    if (row_pairs[row] < kPairsOfFullRows * blocks_per_side_ || !has_kernel(row)) return false;
+    if (row_pairs[row] < plan::kPairsOfFullRows * blocks_per_side_ || !has_kernel(row)) return false;
   }
   return true;
 }

@@ -16,9 +16,6 @@ namespace spmm::cpu {
 /// Sums of a range of columns at most.
 inline constexpr std::uint64_t kMaxSumsBytes = 128u << 10;
 
-/// Pairs per block column of C from which hardly a row misses one.
-inline constexpr std::uint64_t kPairsOfFullRows = 16;
-
 /// Memory: allocates none. Threads: one.
 class RowAccumulator {
  public:

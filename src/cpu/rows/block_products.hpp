@@ -11,7 +11,7 @@
 
 namespace spmm::cpu {
 
-/// By the kernels of row-merge, a C block for each pair. Sides that those sum in tiles have loops of their own.
+/// By the kernels of row-merge, a C block for each pair. Sides that those sum in tiles have separate loops.
 /// Memory: plan::block_products_bytes(). Threads: one.
 class BlockProducts {
  public:

@@ -1,4 +1,4 @@
-// Some records of a file that this rank can read itself, as a matrix of their own.
+// Some records of a file that this rank can read itself, as a separate matrix.
 #pragma once
 
 #include <cstdint>

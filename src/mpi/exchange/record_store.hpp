@@ -69,7 +69,7 @@ class RecordStore {
   std::deque<AlignedArray<std::byte>> chunks_;
 };
 
-/// Stored whole records as a matrix of their own. The store must outlive it and stay as it is.
+/// Stored whole records as a separate matrix. The store must outlive it and stay as it is.
 class StoreSource : public Source {
  public:
   /// Values: whole = where the records come from; it must outlive this source, too.

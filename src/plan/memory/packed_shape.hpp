@@ -50,7 +50,7 @@ constexpr PackedShape tight_shape(std::uint32_t m) {
 }
 
 /// Blocks that are summed in tiles are not padded. Sides 4 and 8 have kernels of their own, 5 to 7 are padded to 8
-/// (kernels of their own leave out most of the padding), larger ones are cut into strips of up to 8 rows, and 8 or 16
+/// (their kernels leave out most of the padding), larger ones are cut into strips of up to 8 rows, and 8 or 16
 /// columns. For bytes of ARM all are multiples of 8.
 PackedShape packed_shape(Isa isa, std::uint32_t m);
 

@@ -86,8 +86,7 @@ constexpr double kCachedShare = 0.3;       // of it, where that is in a cache
 constexpr double kCachedBytes = 32 << 20;  // of B: the rest of its blocks comes from memory, at so many ns a byte
 constexpr double kUncachedByteNs = 0.09;
 constexpr double kNearRowBytes = 1 << 20;  // of the blocks of B that a row meets
-constexpr double kPairsOfFullRows = 16;    // for each column of C: rows that meet tiles of B together
-constexpr double kTileByteNs = 0.045;      // where those tiles come from memory: of a B of more bytes than
+constexpr double kTileByteNs = 0.045;      // of a tile of B, if B has more than so many bytes
 constexpr double kNearTilesBytes = 64 << 20;
 constexpr double kDiagonalSumNs = 0.7;  // a C block of operands on diagonals, and a row of them
 constexpr double kDiagonalRowNs = 8;
@@ -195,8 +194,8 @@ double pair_ns_of(const Problem& p, const RowShape& row, double terms_ns) {
   const Statistics& s = p.s;
   const double b_block_bytes =
       sizeof(std::uint16_t) * static_cast<double>(packed_shape(p.limits.isa, s.m()).b_elements());
-  // The blocks of B that a row meets are read from a shared cache where they leave the core's own.
-  const bool meets_tiles = row.pairs >= kPairsOfFullRows * s.nb();
+  // If the blocks of B that a row meets exceed the core's cache, the row reads them from the shared one.
+  const bool meets_tiles = row.pairs >= static_cast<double>(kPairsOfFullRows * s.nb());
   const double far = meets_tiles ? 0 : 1 - std::min(1.0, kNearRowBytes / std::max(1.0, row.pairs * b_block_bytes));
   const double b_bytes = std::max(1.0, s.b.num_blocks * b_block_bytes);
   const double tile_ns = meets_tiles ? b_block_bytes * kTileByteNs * (1 - std::min(1.0, kNearTilesBytes / b_bytes)) : 0;

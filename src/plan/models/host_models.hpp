@@ -24,6 +24,9 @@ inline constexpr double kPlacedPairs = 3.5;
 /// Up to so many bytes of records of a list of pairs: they stay in the second-level cache.
 inline constexpr std::uint64_t kPlacedBytes = 512u << 10;
 
+/// Pairs per block column of C from which hardly a row misses one: row-merge sums such rows together, by tiles of B.
+inline constexpr std::uint64_t kPairsOfFullRows = 16;
+
 /// Milliseconds of the multiply stage, with output buffers of this size.
 using HostModel = double (*)(const Problem&, unsigned num_threads, std::uint64_t buffer_bytes);
 

@@ -28,7 +28,7 @@ struct ColumnSpread {
 /// Blocks anywhere in num_columns columns. Values: num_blocks in b_rows block rows.
 ColumnSpread even_spread(std::uint64_t num_blocks, std::uint64_t b_rows, std::uint32_t num_columns);
 
-/// Columns that occur often have shares of their own, the others share what is left.
+/// Each frequent column has its own share, the others divide the rest.
 /// Values: sample = block columns of randomly or evenly chosen blocks of B; sorted here.
 ColumnSpread sampled_spread(std::vector<std::uint32_t> sample, std::uint64_t num_blocks, std::uint64_t b_rows,
                             std::uint32_t num_columns);

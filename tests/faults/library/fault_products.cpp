@@ -136,7 +136,7 @@ bool same(const ProductMatrix& x, const ProductMatrix& y) {
   return x.n == y.n && x.m == y.m && x.index == y.index && x.values == y.values;
 }
 
-/// Products of two files into a third, each on an engine of its own or all on one.
+/// Products of two files into a third, each on a separate engine or all on one.
 Scenario files_scenario(const ProductOptions& product, const EngineOptions& engine_options, bool keeps_engine) {
   const auto a = random_matrix(256, 4, 150, 65535, 1);
   const auto b = random_matrix(256, 4, 140, 65535, 2);

@@ -143,7 +143,7 @@ TEST_CASE("kept operands: what is idle gives way to products that reserve or gro
     CHECK(claim.item() != nullptr);
     CHECK_FALSE(product.share.grow_device(1));
   }
-  CHECK_FALSE(budget.keeps(file(2)));  // nobody used it any more while the product held all memory
+  CHECK_FALSE(budget.keeps(file(2)));  // no product used it any more while the product held all memory
   keep(budget, file(3), 300);
   {
     Product product(budget, 600);

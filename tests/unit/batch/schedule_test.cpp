@@ -221,7 +221,7 @@ TEST_CASE("jobs that come one by one wait beside those that share an operand") {
     add(a, b);
   const auto& waiting = table.waiting();
   CHECK(std::vector<std::uint64_t>(waiting.begin(), waiting.end()) == std::vector<std::uint64_t>{0, 2, 4, 1, 3, 5});
-  // Nobody is overtaken for ever.
+  // No job is overtaken for ever.
   std::uint64_t last = 0;
   for (std::uint64_t j = 0; j < 2 * JobTable::kMaxOvertaking; ++j) last = add("1", "s");
   std::uint64_t latest_before = 0;

@@ -77,7 +77,7 @@ TEST_CASE("costs balance the shards") {
   }
   const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
   CHECK(*most - *least <= dearest);
-  // A job as dear as all others together has a shard of its own.
+  // A job as dear as all others together has its own shard.
   const JobList skewed = parse_job_list("a\tb\tc1\na\tb\tc2\tcost=4\na\tb\tc3\na\tb\tc4\na\tb\tc5\n", {"l", "/"}, {});
   CHECK(jobs_of_shard(skewed, {.index = 0, .count = 2}) == std::vector<std::size_t>{1});
   CHECK(jobs_of_shard(skewed, {.index = 1, .count = 2}) == std::vector<std::size_t>{0, 2, 3, 4});

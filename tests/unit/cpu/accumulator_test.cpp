@@ -42,7 +42,7 @@ BlockMatrix every(std::uint32_t num_rows, std::uint32_t num_columns, std::uint32
 struct SeenSums {
   std::uint32_t adds = 0;     // runs, each of which has a block in column 0
   std::uint64_t stored = 0;   // columns
-  bool keeps_between = true;  // nobody changes sums between two runs
+  bool keeps_between = true;  // no other code changes sums between two runs
 };
 SeenSums seen_sums;
 constexpr std::uint32_t kSeenElements = 16;

@@ -127,7 +127,7 @@ TEST_CASE("cpu: a large element costs the rows that meet it") {
         if (i != 3) b.add_random(i, (x + i) % kSide, 255);  // block row 3 of B is empty
       }
     }
-    a.add_random(11, 30, 255);  // nobody else meets block row 30 of B
+    a.add_random(11, 30, 255);  // no other row meets block row 30 of B
     BlockMatrix left = a.matrix();
     BlockMatrix right = b.matrix();
     const auto shape = cpu::packed_shape(cpu::Isa::avx2, m);

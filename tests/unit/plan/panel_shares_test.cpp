@@ -159,7 +159,7 @@ TEST_CASE("shares: one row, one heavy row, and nothing at all") {
   const auto by_pairs = share_panels(cut_panels(heavy, 20'000, 20'000, Listing::wherever_it_fits), heavy, all, two);
   const std::vector<double> load = loads(by_pairs, two);
   CHECK(std::max(load[0], load[1]) <= 10'099);
-  CHECK(std::min(load[0], load[1]) >= 40);  // the other device has rows of its own
+  CHECK(std::min(load[0], load[1]) >= 40);  // the other device has its own rows
 }
 
 TEST_CASE("shares: no column chunk of a row is lost, though only the first one names its pairs") {

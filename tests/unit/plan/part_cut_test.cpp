@@ -40,7 +40,7 @@ TEST_CASE("parts: borders lie where the shares end") {
   CHECK(cut({1, 1, 1, 1, 1}, 1) == Borders{0, 5});
   CHECK(cut({0, 0, 0}, 2).back() == 3);
   CHECK(cut({1, 1}, 4).size() == 5);
-  // A heavy row is a part of its own; the others share what is left.
+  // A long row is a part; the others share the rest.
   CHECK(cut({100, 1, 1, 1, 1}, 3) == Borders{0, 1, 3, 5});
   CHECK(cut({1, 1, 1, 1, 100}, 3) == Borders{0, 4, 5, 5});
   CHECK(cut({3, 1, 0, 0, 4}, 2) == Borders{0, 4, 5});

@@ -20,7 +20,7 @@ struct WorkerSetup {
   pid_t supervisor = 0;
 };
 
-/// Runs orders, each on a thread of its own, until the supervisor closes the socket or dies; then stops running jobs,
+/// Runs orders, each on a separate thread, until the supervisor closes the socket or dies; then stops running jobs,
 /// so that they leave nothing behind, and ends. For a freshly forked process without threads.
 [[noreturn]] void run_worker_process(const WorkerSetup& setup);
 

@@ -1,4 +1,4 @@
-"""Calls that Ctrl-C may interrupt: the library works on a thread of its own while the main thread waits."""
+"""Calls that Ctrl-C may interrupt: the library works on a separate thread while the main thread waits."""
 
 from __future__ import annotations
 

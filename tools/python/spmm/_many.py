@@ -65,7 +65,7 @@ def _pairs(products: Any) -> List[Tuple[Any, Any]]:
 
 
 class _Batch(NamedTuple):
-    """The left or the right matrices of many products, in arrays that they share; each has an indptr of its own."""
+    """The left or the right matrices of many products, in arrays that they share; each has its own indptr."""
 
     indptr: int
     indices: int

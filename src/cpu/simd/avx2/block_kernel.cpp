@@ -92,7 +92,7 @@ struct Strips {
   template <bool kWide, std::uint32_t kM>
   static constexpr std::uint32_t kMaxStripRows = kWide || kSide < 16 ? 4 : 12;
   static constexpr std::uint32_t kStripCols = 8;
-  /// Whether blocks are functions of their own. Of sides 15 and 16, wide, strips are.
+  /// Whether blocks are separate functions. Of sides 15 and 16, wide, strips are.
   template <std::uint32_t kM>
   static constexpr bool kIsCalled = kSide == 16 && kM != 0 && kM <= 14;
   /// Columns of packed blocks of B and their elements, of sides known when compiling.
