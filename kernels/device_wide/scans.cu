@@ -1,10 +1,15 @@
 // Scans and selections by the whole device, and scans by a CTA.
+// One copy of each scan, by 64-bit numbers of items.
+#define THRUST_FORCE_64_BIT_OFFSET_TYPE
+
 #include <type_traits>
 
+#include <thrust/execution_policy.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
+#include <thrust/scan.h>
+#include <thrust/system_error.h>
 #include <cub/block/block_scan.cuh>
-#include <cub/device/device_scan.cuh>
 #include <cub/device/device_select.cuh>
 
 #include "kernels/blocks/scan_terms.cuh"
@@ -126,21 +131,50 @@ void launch_total_row_pairs(const RowMatch& match, cudaStream_t stream) {
   check_launch("total_row_pairs");
 }
 
+/// The memory of one scan. Without memory: what Thrust asks for, which is all that it tells of it.
+struct ScanAllocator {
+  using value_type = char;
+  struct NoMemory {};
+
+  Workspace work;
+  std::size_t* asked_bytes;
+
+  char* allocate(std::ptrdiff_t bytes) const {
+    *asked_bytes = static_cast<std::size_t>(bytes);
+    if (*asked_bytes > work.bytes) throw NoMemory{};
+    return static_cast<char*>(work.data);
+  }
+  void deallocate(char*, std::size_t) const {}
+};
+
+/// Errors: as check(); NoMemory if the allocator has too little, before anything is launched.
+template <class Terms, class Sum>
+void scan(const Terms& terms, std::uint64_t count, Sum* sums, ScanAllocator allocator, cudaStream_t stream,
+          const char* what) {
+  const auto first = values_of(terms);
+  try {
+    thrust::exclusive_scan(thrust::cuda::par_nosync(allocator).on(stream), first,
+                           first + static_cast<std::int64_t>(count), sums, Sum{0});
+  } catch (const thrust::system_error& error) {
+    check(static_cast<cudaError_t>(error.code().value()), what);
+  }
+}
+
 template <class Terms, class Sum>
 std::size_t scan_workspace_bytes(std::uint64_t count) {
   std::size_t bytes = 0;
-  check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, values_of(Terms{}), static_cast<Sum*>(nullptr),
-                                      static_cast<std::int64_t>(count)),
-        "scan workspace");
+  try {
+    scan(Terms{}, count, static_cast<Sum*>(nullptr), {.work = {}, .asked_bytes = &bytes}, nullptr, "scan workspace");
+  } catch (const ScanAllocator::NoMemory&) {
+  }
   return bytes;
 }
 
 template <class Terms, class Sum>
 void launch_scan(const Terms& terms, std::uint64_t count, Sum* sums, Workspace work, cudaStream_t stream,
                  const char* what) {
-  check(cub::DeviceScan::ExclusiveSum(work.data, work.bytes, values_of(terms), sums, static_cast<std::int64_t>(count),
-                                      stream),
-        what);
+  std::size_t bytes = 0;
+  scan(terms, count, sums, {.work = work, .asked_bytes = &bytes}, stream, what);
 }
 
 // Rows of a sort; C blocks that are not zero; pairs of blocks and of rows; tasks of small-blocks and their records;
