@@ -6,7 +6,7 @@
 #include "cli/program.hpp"
 #include "fuzz/fuzz_support.hpp"
 #include "tools/batch/options.hpp"
-#include "tools/convert/options.hpp"
+#include "tools/convert/convert.hpp"
 #include "tools/gen/gen_options.hpp"
 #include "tools/spmm/command_line.hpp"
 

@@ -1,11 +1,45 @@
-// One conversion.
+// The command line of spmm-convert, and one conversion.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
-#include "tools/convert/options.hpp"
+#include "cli/options/table.hpp"
+#include "spmm/io.hpp"
+#include "tools/convert/elements.hpp"
+#include "tools/convert/mtx.hpp"
 
 namespace spmm::tools {
+
+enum class FileFormat : std::uint8_t { bin, mtx };
+
+struct ConvertOptions {
+  std::string in;
+  std::string out;
+  FileFormat from = FileFormat::bin;
+  FileFormat to = FileFormat::bin;
+  bool transposed = false;
+  unsigned num_threads = 1;
+  bool quiet = false;
+
+  // To .bin.
+  bool auto_block = false;
+  std::optional<std::uint32_t> block;
+  std::optional<std::uint32_t> n;
+  std::optional<std::string> like;
+  ElementRule rule;
+
+  // From .bin.
+  std::optional<ElementType> type;
+  std::optional<MatrixShape> shape;
+  double scale = 1;
+};
+
+cli::OptionTable make_convert_options();
+
+/// Opens the input to see what it is, where --from does not say so. Errors: UsageError, InputError, FormatError.
+ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed);
 
 /// Writes the output; returns what it is in one line. Errors: those of readers and writers, UsageError (a size that
 /// does not fit), ShapeError.

@@ -9,7 +9,6 @@
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "tools/convert/convert.hpp"
-#include "tools/convert/options.hpp"
 #include "tools/spmm/subcommands.hpp"
 
 namespace {
@@ -33,20 +32,15 @@ Files are known by their content, then by their ending, unless --from and --to s
 
 To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
-given; the last line says how many were rounded, raised to 0 and cut to 65535. What is not a number (NaN) is always an
-error. Rectangular matrices are padded with zeros to a square. Both operands of a product need one n and one m: convert
-the second with --like FIRST.bin, or both with the same --n and --block. --block auto takes the side of 1 to 16, 32 and 64
-whose file is the shortest. Blocks without an element other than zero are not written.
+given; the last line says how many were rounded, raised to 0 and cut to 65535. Rectangular matrices are padded with
+zeros to a square. Both operands of a product need one n and one m: convert the second with --like FIRST.bin, or both
+with the same --n and --block. --block auto takes the side of 1 to 16, 32 and 64 whose file is the shortest.
 
-.bin to .bin: a result (also a folder of parts) becomes an operand of the next product: its elements of 32 bits become
-elements of 16 bits by the rule above; n and the side of the blocks stay.
+.bin to .bin: a result becomes an operand of the next product: its elements of 32 bits become elements of 16 bits by
+the same rule; n and the side of the blocks stay.
 
-From .bin: inputs (16-bit elements) and results (32-bit; also folders of parts) are told apart by their lengths; --type
-says it if both fit. --shape cuts the padding off. With --scale they become real.
-
-Memory: from other formats 16 bytes for each element that is not zero, 25 with --block auto; from .bin 16 bytes for each block
-if the blocks are not in order or --transpose is given, else a few MB. The output appears under its name when it is
-complete.
+From .bin: inputs (16-bit elements) and results (32-bit) are told apart by their lengths; --type says it if both fit.
+--shape cuts the padding off. Elements keep the order of the file. With --scale they become real.
 
 Every option can also be given as an environment variable: SPMM_ON_OVERFLOW for --on-overflow.
 Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 71 memory,

@@ -1,10 +1,14 @@
 // The command line of spmm-convert.
-#include "tools/convert/options.hpp"
+#include "tools/convert/convert.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -13,11 +17,12 @@
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
+#include "io/files/input_file.hpp"
 #include "io/formats/foreign_format.hpp"
+#include "io/system/retried.hpp"
 #include "spmm/error.hpp"
 #include "spmm/types.hpp"
 #include "tools/common/matrix_file.hpp"
-#include "tools/convert/mtx/byte_input.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -44,21 +49,17 @@ std::optional<FileFormat> format_option(const cli::ParsedOptions& parsed, const 
   return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
 }
 
+/// By its first bytes, then by its ending. Errors: InputError, FormatError, UsageError.
 FileFormat input_format(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return FileFormat::bin;  // a result in parts
-  const auto input = open_byte_input(path);
+  const io::Descriptor fd = io::open_regular_file(path);
   std::array<std::byte, kHeaderBytes> head{};
-  switch (io::find_foreign_format(std::span(head).first(input->read(head)))) {
-    case io::ForeignFormat::matrix_market:
-      return FileFormat::mtx;
-    case io::ForeignFormat::npy:
-    case io::ForeignFormat::npz:
-      io::reject_foreign_format(head, path);
-      break;
-    default:
-      break;
-  }
+  const ssize_t got = io::retried([&] { return ::pread(fd.get(), head.data(), head.size(), 0); });
+  const auto found =
+      io::find_foreign_format(std::span(head).first(static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
+  if (found == io::ForeignFormat::matrix_market) return FileFormat::mtx;
+  if (found != io::ForeignFormat::gzip) io::reject_foreign_format(head, path);
   const auto format = format_of_ending(path);
   if (format != FileFormat::bin) io::reject_foreign_format(head, path);  // a header may begin as gzip does
   if (format) return *format;
@@ -139,10 +140,6 @@ void parse_from_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
 
 }  // namespace
 
-const char* format_name(FileFormat format) {
-  return kFormatNames[static_cast<std::size_t>(format)].c_str();
-}
-
 cli::OptionTable make_convert_options() {
   using cli::value;
   cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
@@ -178,9 +175,7 @@ ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
   options.from = from ? *from : input_format(options.in);
   options.to = to ? *to : output_format(options.out, options.from);
   if (options.from != FileFormat::bin && options.to != FileFormat::bin) {
-    throw UsageError("command line",
-                     text("from ", format_name(options.from), " to ", format_name(options.to),
-                          ": one of the two must be a block-sparse file (.bin)"),
+    throw UsageError("command line", "from mtx to mtx: one of the two must be a block-sparse file (.bin)",
                      "convert to .bin and from there");
   }
   options.transposed = cli::option_flag(parsed, "transpose");

@@ -55,23 +55,6 @@ const char* open_remedy(int error) {
                                  : "store the data in a file first: records are read by position and more than once");
 }
 
-Descriptor open_regular_file(const std::string& name) {
-  // O_NONBLOCK: opening a pipe must not wait for a writer. It is taken back below.
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-  Descriptor fd(retried([&] { return ::open(name.c_str(), kFlags); }));
-  if (!fd.is_open()) {
-    const int error = errno;
-    struct stat info {};
-    if (error == ENXIO && ::stat(name.c_str(), &info) == 0) throw_not_a_file(name, info.st_mode);
-    throw_cannot_open(name, error);
-  }
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) throw_cannot_open(name, errno);
-  if (!S_ISREG(info.st_mode)) throw_not_a_file(name, info.st_mode);
-  ::fcntl(fd.get(), F_SETFL, 0);
-  return fd;
-}
-
 /// Checks the block rows of the first and the last record of a part against its range in the index: records ascend.
 /// Errors: FormatError, IoError.
 void check_rows(const InputFile& file, const ResultPart& part) {
@@ -96,6 +79,23 @@ std::int64_t nanoseconds(const timespec& time) {
 }
 
 }  // namespace
+
+Descriptor open_regular_file(const std::string& name) {
+  // O_NONBLOCK: opening a pipe must not wait for a writer. It is taken back below.
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  Descriptor fd(retried([&] { return ::open(name.c_str(), kFlags); }));
+  if (!fd.is_open()) {
+    const int error = errno;
+    struct stat info {};
+    if (error == ENXIO && ::stat(name.c_str(), &info) == 0) throw_not_a_file(name, info.st_mode);
+    throw_cannot_open(name, error);
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) throw_cannot_open(name, errno);
+  if (!S_ISREG(info.st_mode)) throw_not_a_file(name, info.st_mode);
+  ::fcntl(fd.get(), F_SETFL, 0);
+  return fd;
+}
 
 /// The files of a result in parts, and the first record of each.
 struct InputFile::Parts {

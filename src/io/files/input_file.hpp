@@ -19,6 +19,9 @@
 
 namespace spmm::io {
 
+/// Opens a file for reading. Errors: InputError, also for what is not a regular file.
+Descriptor open_regular_file(const std::string& name);
+
 /// An open matrix file whose header fits its length; or a result in parts, read as if it were one file.
 /// Memory: none beyond the object; records go straight to the caller's buffers. A memory map would end the process by
 /// SIGBUS when the file shrinks, and would cost a page fault per page on the way into staging buffers.

@@ -56,7 +56,7 @@ TEST_CASE("convert: malformed heads of Matrix Market files", "[convert]") {
                  {banner("coordinate complex general") + "1 1 1\n1 1 1 0\n", "line 1: the elements are complex"},
                  {banner("coordinate rational general"), "line 1: the field \"rational\" is not known"},
                  {banner("coordinate real skew-symmetric") + "2 2 1\n2 1 1\n", "line 1: the matrix is skew-symmetric"},
-                 {banner("coordinate real hermitian") + "2 2 1\n2 1 1\n", "line 1: the matrix is hermitian"},
+                 {banner("coordinate real hermitian") + "2 2 1\n2 1 1\n", "line 1: the elements are complex"},
                  {banner("coordinate real diagonal"), "line 1: the symmetry \"diagonal\" is not known"},
                  {banner("array pattern general") + "1 1\n", "line 1: an array with field pattern has no elements"},
                  {mtx("% nothing else\n"), "line 2: the line of the sizes is missing"},

@@ -2,9 +2,11 @@
 #include <string>
 #include <vector>
 
+#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "tools/convert/mtx.hpp"
 #include "unit/convert/support.hpp"
 
 namespace {
@@ -31,6 +33,12 @@ BlockMatrix sorted_matrix(std::uint32_t n, std::uint32_t m, std::uint32_t blocks
     sorted.values[(sorted.index.size() - 1) * m * m] = 65535;
   }
   return sorted;
+}
+
+/// What spmm-convert writes in front of the elements.
+std::string head_of(const std::string& field, const std::string& shape, const std::string& count) {
+  return "%%MatrixMarket matrix coordinate " + field + " general\n% written by spmm-convert\n" + shape + " " + count +
+         std::string(20 - count.size(), ' ') + "\n";
 }
 
 const std::string kSmall = "%%MatrixMarket matrix coordinate integer general\n% x\n2 3 3\n1 1 4\n2 3 9\n1 2 1\n";
@@ -99,12 +107,10 @@ TEST_CASE("convert: size, side, transposition and scale", "[convert]") {
     convert(options);
     return content_of(folder.file("t.mtx"));
   };
-  const std::string head = "%%MatrixMarket matrix coordinate integer general\n% written by spmm-convert\n";
-  CHECK(to_mtx({"--shape", "2x3"}) == head + "2 3 3\n1 1 4\n1 2 1\n2 3 9\n");
-  CHECK(to_mtx({}) == head + "4 4 3\n1 1 4\n1 2 1\n2 3 9\n");
-  CHECK(to_mtx({"--shape", "3x2", "--transpose"}) == head + "3 2 3\n1 1 4\n2 1 1\n3 2 9\n");
-  CHECK(to_mtx({"--scale", "0.5"}).find("real general\n% written by spmm-convert\n4 4 3\n1 1 2\n1 2 0.5\n2 3 4.5\n") !=
-        std::string::npos);
+  CHECK(to_mtx({"--shape", "2x3"}) == head_of("integer", "2 3", "3") + "1 1 4\n1 2 1\n2 3 9\n");
+  CHECK(to_mtx({}) == head_of("integer", "4 4", "3") + "1 1 4\n1 2 1\n2 3 9\n");
+  CHECK(to_mtx({"--shape", "3x2", "--transpose"}) == head_of("integer", "3 2", "3") + "1 1 4\n2 1 1\n3 2 9\n");
+  CHECK(to_mtx({"--scale", "0.5"}) == head_of("real", "4 4", "3") + "1 1 2\n1 2 0.5\n2 3 4.5\n");
   const ProcessResult cut = run_convert({folder.file("s.bin"), folder.file("u.mtx"), "--shape", "2x2"});
   CHECK(cut.exit_code == 65);
   CHECK(cut.err.find("the element at row 1, column 2 (counted from 0) is 9, outside the shape 2x2; give a larger") !=
@@ -134,6 +140,31 @@ TEST_CASE("convert: kinds of Matrix Market files", "[convert]") {
   CHECK(converted(banner + "array real symmetric\n2 2\n1\n2\n3.0\n") == "0,0=1 0,1=2 1,0=2 1,1=3 ");
   CHECK(converted("%%matrixmarket MATRIX Coordinate Integer General\n1 1 0\n") == "");
   CHECK(converted(banner + "coordinate integer general\n1 1 2\n1 1 0\n1 1 -0\n") == "");
+}
+
+TEST_CASE("convert: lines are whole wherever the pieces of a file end", "[convert]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("p.mtx");
+  std::string content = "%%MatrixMarket matrix coordinate integer general\n% comment\n\n60 7 50\n";
+  for (int e = 0; e < 50; ++e) {
+    content += std::string(static_cast<std::size_t>(e % 13), ' ') + std::to_string(e + 1) + " " +
+               std::to_string(e % 7 + 1) + " " + std::to_string(e * e) + "\n" + (e % 5 == 0 ? "% more\n" : "");
+  }
+  for (const std::string end : {"", "\n", "%"}) {
+    write_content(path, content + end);
+    for (const std::size_t piece_bytes : {50u, 51u, 63u, 200u, 1u << 20}) {
+      const tools::MtxFile file(path, piece_bytes);
+      CHECK((file.shape().rows == 60 && file.shape().columns == 7 && file.max_elements() == 50));
+      std::uint32_t e = 0;
+      file.read([&](std::uint32_t row, std::uint32_t column, double value, std::uint64_t line) {
+        CHECK((row == e && column == e % 7 && value == e * e));
+        CHECK(line == 5 + e + (e + 4) / 5);
+        ++e;
+      });
+      CHECK(e == 50);
+    }
+    CHECK_THROWS_AS(tools::MtxFile(path, 48), FormatError);  // the banner has 48 characters
+  }
 }
 
 TEST_CASE("convert: comments of any length in front of the sizes", "[convert]") {

@@ -1,4 +1,4 @@
-// The parts of spmm-convert: sorting, sums, block sides, text in pieces.
+// The parts of spmm-convert: sorting, sums, block sides.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -6,12 +6,9 @@
 #include <set>
 #include <vector>
 
-#include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/convert/blocks/element_rule.hpp"
-#include "tools/convert/blocks/entries.hpp"
-#include "tools/convert/blocks/side.hpp"
-#include "tools/convert/mtx/text_pieces.hpp"
+#include "tools/convert/blocks.hpp"
+#include "tools/convert/elements.hpp"
 #include "unit/convert/support.hpp"
 
 namespace {
@@ -90,21 +87,20 @@ TEST_CASE("convert: sums become elements by the rule", "[convert]") {
   const double infinity = std::numeric_limits<double>::infinity();
   const ElementRule strict;
   const ElementRule soft{.round = true, .saturate = true};
-  CHECK(apply_rule(65535, 1, false, strict).value == 65535);
-  CHECK(apply_rule(0.5, 1, false, strict).fault == ElementFault::fraction);
-  CHECK(apply_rule(-1, 1, false, strict).fault == ElementFault::negative);
-  CHECK(apply_rule(65536, 1, false, strict).fault == ElementFault::too_large);
-  CHECK(apply_rule(std::nan(""), 1, false, soft).fault == ElementFault::not_a_number);
-  CHECK(apply_rule(5, 2, true, soft).fault == ElementFault::inexact);
-  CHECK(apply_rule(0.5, 1, false, soft).value == 0);
-  CHECK(apply_rule(1.5, 1, false, soft).value == 2);
-  CHECK(apply_rule(2.5, 1, false, soft).value == 2);
-  CHECK(apply_rule(65535.5, 1, false, {.round = true}).fault == ElementFault::too_large);
-  CHECK(apply_rule(-0.25, 1, false, {.round = true}).fault == ElementFault::none);
-  CHECK(apply_rule(infinity, 1, true, soft).value == 65535);
-  CHECK(apply_rule(-infinity, 1, true, soft).value == 0);
-  CHECK(apply_rule(0.25, 1, false, {.scale = 4}).value == 1);
-  CHECK(apply_rule(3, 1, false, {.scale = 0.5}).fault == ElementFault::fraction);
+  CHECK(apply_rule(65535, strict).value == 65535);
+  CHECK(apply_rule(0.5, strict).fault == ElementFault::fraction);
+  CHECK(apply_rule(-1, strict).fault == ElementFault::negative);
+  CHECK(apply_rule(65536, strict).fault == ElementFault::too_large);
+  CHECK(apply_rule(std::nan(""), soft).fault == ElementFault::not_a_number);
+  CHECK(apply_rule(0.5, soft).value == 0);
+  CHECK(apply_rule(1.5, soft).value == 2);
+  CHECK(apply_rule(2.5, soft).value == 2);
+  CHECK(apply_rule(65535.5, {.round = true}).fault == ElementFault::too_large);
+  CHECK(apply_rule(-0.25, {.round = true}).fault == ElementFault::none);
+  CHECK(apply_rule(infinity, soft).value == 65535);
+  CHECK(apply_rule(-infinity, soft).value == 0);
+  CHECK(apply_rule(0.25, {.scale = 4}).value == 1);
+  CHECK(apply_rule(3, {.scale = 0.5}).fault == ElementFault::fraction);
 
   std::vector<MatrixEntry> entries = {{.column = 1, .row = 0, .value = 70000},
                                       {.column = 1, .row = 0, .value = -69999},
@@ -127,34 +123,4 @@ TEST_CASE("convert: sums become elements by the rule", "[convert]") {
   CHECK(changed.raised == 2);
   CHECK(changed.cut == 3);
   CHECK(changed.summary() == "; 4 rounded, 2 raised to 0, 3 cut to 65535");
-}
-
-TEST_CASE("convert: text comes in whole lines, wherever the pieces end", "[convert]") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("lines.txt");
-  std::string content;
-  for (int line = 0; line < 50; ++line)
-    content += std::string(static_cast<std::size_t>(line % 13), static_cast<char>('a' + line % 26)) + "\n";
-  for (const std::string end : {"", "last"}) {
-    write_content(path, content + end);
-    for (const std::size_t piece_bytes : {13u, 14u, 20u, 64u, 4096u}) {
-      TextPieces pieces(open_byte_input(path), piece_bytes);
-      std::string all;
-      for (auto piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
-        CHECK(pieces.offset() == all.size());
-        all += piece;
-        CHECK((piece.back() == '\n' || all.size() == content.size() + end.size()));
-      }
-      CHECK(all == content + end);
-    }
-    TextPieces small(open_byte_input(path), 5);
-    const auto read_all = [&] {
-      while (!small.next().empty()) {
-      }
-    };
-    CHECK_THROWS_AS(read_all(), FormatError);
-  }
-  CHECK(line_number(path, 0) == 1);
-  CHECK(line_number(path, 1) == 2);
-  CHECK(line_number(path, content.size()) == 51);
 }

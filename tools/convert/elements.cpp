@@ -1,18 +1,23 @@
-// How numbers of other formats become elements of 16 bits.
-#include "tools/convert/blocks/element_rule.hpp"
+// Sorts, adds up and checks the numbers of other formats.
+#include "tools/convert/elements.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <utility>
 
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
+#include "cli/program.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {
 namespace {
 
 constexpr double kLargest = 65535;
+constexpr double kExactLimit = 0x1p53;  ///< from here on a double may be another whole number, rounded
 
 /// The shortest decimal number that is this double.
 std::string shown(double value) {
@@ -44,11 +49,9 @@ Wording wording(ElementFault fault) {
 
 }  // namespace
 
-RuledElement apply_rule(double sum, std::uint64_t num_values, bool passed_exact_limit, const ElementRule& rule) {
-  if (std::isnan(sum)) return {.fault = ElementFault::not_a_number};
-  if (num_values > 1 && passed_exact_limit) return {.fault = ElementFault::inexact};
-  const double scaled = rule.scale == 1 ? sum : sum * rule.scale;
-  if (std::isnan(scaled)) return {.fault = ElementFault::not_a_number};  // infinity times 0
+RuledElement apply_rule(double sum, const ElementRule& rule) {
+  const double scaled = sum * rule.scale;
+  if (std::isnan(scaled)) return {.fault = ElementFault::not_a_number};
   const double value = rule.round ? std::nearbyint(scaled) : scaled;
   if (value < 0) {
     if (!rule.saturate) return {.fault = ElementFault::negative};
@@ -59,7 +62,7 @@ RuledElement apply_rule(double sum, std::uint64_t num_values, bool passed_exact_
     return {.value = static_cast<std::uint16_t>(kLargest), .change = ElementChange::cut};
   }
   const auto whole = static_cast<std::uint16_t>(value);
-  if (static_cast<double>(whole) != value) return {.fault = ElementFault::fraction};
+  if (whole != value) return {.fault = ElementFault::fraction};
   return {.value = whole, .change = value == scaled ? ElementChange::none : ElementChange::rounded};
 }
 
@@ -80,26 +83,58 @@ std::string ChangedElements::summary() const {
   return line;
 }
 
+void sort_entries(std::vector<MatrixEntry>& entries, unsigned num_threads) {
+  constexpr std::size_t kBuckets = 2048;
+  const auto before = [](const MatrixEntry& x, const MatrixEntry& y) { return x.key() < y.key(); };
+  if (entries.empty() || std::is_sorted(entries.begin(), entries.end(), before)) return;
+  std::uint32_t last_row = 0;
+  for (const MatrixEntry& entry : entries) last_row = std::max(last_row, entry.row);
+  const int shift = std::max(0, static_cast<int>(std::bit_width(last_row)) - std::countr_zero(kBuckets));
+  const auto bucket_of = [&](const MatrixEntry& entry) { return std::size_t{entry.row} >> shift; };
+
+  // Each element goes to the next free place of its bucket of rows, in place; then the buckets are sorted.
+  std::array<std::uint64_t, kBuckets + 1> bounds{};
+  for (const MatrixEntry& entry : entries) ++bounds[bucket_of(entry) + 1];
+  for (std::size_t b = 0; b < kBuckets; ++b) bounds[b + 1] += bounds[b];
+  std::array<std::uint64_t, kBuckets> next{};
+  std::copy_n(bounds.begin(), kBuckets, next.begin());
+  for (std::size_t b = 0; b < kBuckets; ++b) {
+    while (next[b] < bounds[b + 1]) {
+      MatrixEntry entry = entries[next[b]];
+      for (std::size_t home = bucket_of(entry); home != b; home = bucket_of(entry)) {
+        std::swap(entry, entries[next[home]++]);
+      }
+      entries[next[b]++] = entry;
+    }
+  }
+  parallel_for(num_threads, kBuckets, 1, [&](std::uint64_t first, std::uint64_t end) {
+    cli::check_cancelled("spmm-convert");
+    const auto at = [&](std::uint64_t bound) { return entries.begin() + static_cast<std::ptrdiff_t>(bounds[bound]); };
+    for (std::uint64_t b = first; b < end; ++b) std::sort(at(b), at(b + 1), before);
+  });
+}
+
 BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed) {
   std::size_t kept = 0;
   for (std::size_t begin = 0; begin < entries.size();) {
     const MatrixEntry first = entries[begin];
     double sum = first.value;
-    bool passed = std::abs(sum) >= kExactLimit;
+    bool is_inexact = std::abs(sum) >= kExactLimit;
     std::size_t end = begin + 1;
     for (; end < entries.size() && entries[end].key() == first.key(); ++end) {
-      passed = passed || std::abs(entries[end].value) >= kExactLimit;
+      is_inexact = is_inexact || std::abs(entries[end].value) >= kExactLimit;
       sum += entries[end].value;
-      passed = passed || std::abs(sum) >= kExactLimit;
+      is_inexact = is_inexact || std::abs(sum) >= kExactLimit;
     }
-    const RuledElement element = apply_rule(sum, end - begin, passed, rule);
+    const std::size_t num_values = end - begin;
+    RuledElement element = apply_rule(sum, rule);
+    if (num_values > 1 && is_inexact && !std::isnan(sum)) element.fault = ElementFault::inexact;
     if (element.fault != ElementFault::none) {
-      return {.row = first.row, .column = first.column, .sum = sum, .num_values = end - begin, .fault = element.fault};
+      return {.row = first.row, .column = first.column, .sum = sum, .num_values = num_values, .fault = element.fault};
     }
     changed.count(element.change);
     if (element.value != 0) {
-      entries[kept] = {.column = first.column, .row = first.row, .value = static_cast<double>(element.value)};
-      ++kept;
+      entries[kept++] = {.column = first.column, .row = first.row, .value = static_cast<double>(element.value)};
     }
     begin = end;
   }
@@ -107,8 +142,8 @@ BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& r
   return {};
 }
 
-void throw_at_element(const std::string& where, const BadElement& bad, std::uint64_t first_index,
-                      const ElementRule& rule) {
+void throw_bad_element(const std::string& where, const BadElement& bad, std::uint64_t first_index,
+                       const ElementRule& rule) {
   const Wording words = wording(bad.fault);
   throw FormatError(
       where,
@@ -117,22 +152,6 @@ void throw_at_element(const std::string& where, const BadElement& bad, std::uint
            shown(bad.sum), rule.scale == 1 ? "" : text(", times ", shown(rule.scale)), ", which ", words.problem,
            "; expected a whole number from 0 to 65535"),
       words.hint);
-}
-
-void throw_bad_element(EntryReader& reader, const std::string& name, BadElement bad, const ElementRule& rule,
-                       bool transposed) {
-  if (transposed) std::swap(bad.row, bad.column);
-  EntrySink finder(false);
-  finder.search(bad.row, bad.column);
-  reader.read(finder);
-  std::string where = name;
-  const auto& places = finder.places();
-  for (std::size_t p = 0; p < places.size(); ++p) {
-    const std::string place = reader.place_text(places[p]);
-    if (!place.empty()) where += (p == 0 ? ", " : " and ") + place;
-  }
-  if (bad.num_values > places.size()) where += " and more";
-  throw_at_element(where, bad, reader.first_index(), rule);
 }
 
 }  // namespace spmm::tools

@@ -1,0 +1,184 @@
+// Chooses the side of blocks, reads and writes blocks.
+#include "tools/convert/blocks.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
+#include "base/run/parallel.hpp"
+#include "base/text.hpp"
+#include "cli/program.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm::tools {
+namespace {
+
+constexpr std::uint64_t kMaxBlocks = UINT32_MAX;
+
+/// Calls take(block row, begin, end) for the elements of each block row.
+template <class Take>
+void for_each_block_row(const std::vector<MatrixEntry>& entries, std::uint32_t m, const Take& take) {
+  for (std::size_t begin = 0, end = 0; begin < entries.size(); begin = end) {
+    const std::uint32_t row = entries[begin].row / m;
+    while (end < entries.size() && entries[end].row / m == row) ++end;
+    take(row, begin, end);
+  }
+}
+
+/// Errors: FormatError if two records hold the same block.
+void check_different_blocks(const io::InputFile& file) {
+  std::vector<std::pair<BlockIndex, std::uint64_t>> places;
+  std::vector<std::byte> buffer;
+  const std::uint64_t bytes = file.record_bytes();
+  for (std::uint64_t first = 0, end = 0; first < file.num_records(); first = end) {
+    cli::check_cancelled("spmm-convert");
+    end = std::min(first + records_per_read(bytes), file.num_records());
+    buffer.resize((end - first) * bytes);
+    file.read_records(first, end - first, buffer.data());
+    for (std::uint64_t r = first; r < end; ++r) places.emplace_back(read_index(&buffer[(r - first) * bytes]), r);
+  }
+  std::sort(places.begin(), places.end());
+  const auto same = [](const auto& x, const auto& y) { return x.first == y.first; };
+  const auto found = std::adjacent_find(places.begin(), places.end(), same);
+  if (found != places.end()) throw_duplicate_block(file.name(), found->second, found[1].second, bytes, found->first);
+}
+
+}  // namespace
+
+std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_t m) {
+  if (m == 1) return entries.size();
+  std::uint32_t last_column = 0;
+  for (const MatrixEntry& entry : entries) last_column = std::max(last_column, entry.column);
+  std::uint64_t blocks = 0;
+  if (last_column / m <= entries.size() / 8) {
+    std::vector<std::uint32_t> last_row(last_column / m + 1, UINT32_MAX);  // that had a block in this block column
+    for (const MatrixEntry& entry : entries) {
+      const std::uint32_t row = entry.row / m;  // below 2^32 - 1 for m > 1
+      blocks += std::exchange(last_row[entry.column / m], row) != row ? 1 : 0;
+    }
+    return blocks;
+  }
+  std::vector<std::uint32_t> columns;
+  for_each_block_row(entries, m, [&](std::uint32_t, std::size_t begin, std::size_t end) {
+    columns.clear();
+    for (; begin < end; ++begin) columns.push_back(entries[begin].column / m);
+    std::sort(columns.begin(), columns.end());
+    blocks += static_cast<std::uint64_t>(std::unique(columns.begin(), columns.end()) - columns.begin());
+  });
+  return blocks;
+}
+
+std::uint32_t choose_block_side(const std::vector<MatrixEntry>& entries, std::uint32_t n, unsigned num_threads) {
+  std::vector<std::uint64_t> bytes(std::size(kTriedSides), UINT64_MAX);
+  parallel_for(num_threads, bytes.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t s = begin; s < end; ++s) {
+      cli::check_cancelled("spmm-convert");
+      if (n % kTriedSides[s] != 0) continue;
+      const std::uint64_t blocks = count_blocks(entries, kTriedSides[s]);
+      if (blocks <= kMaxBlocks) bytes[s] = blocks * input_record_bytes(kTriedSides[s]);
+    }
+  });
+  std::size_t best = 0;
+  for (std::size_t s = 1; s < bytes.size(); ++s) {
+    if (bytes[s] <= bytes[best]) best = s;
+  }
+  return kTriedSides[best];
+}
+
+std::byte* BufferedOutput::add(std::size_t bytes) {
+  constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+  if (buffer_.capacity() == 0) buffer_.reserve(kBufferBytes);
+  if (buffer_.size() + bytes > buffer_.capacity()) flush();
+  buffer_.resize(buffer_.size() + bytes);
+  return buffer_.data() + buffer_.size() - bytes;
+}
+
+void BufferedOutput::flush() {
+  cli::check_cancelled("spmm-convert");
+  file_.write_at(offset_, buffer_);
+  offset_ += buffer_.size();
+  buffer_.clear();
+}
+
+std::byte* BlockOutput::add(BlockIndex at) {
+  std::byte* const record = out_.add(input_record_bytes(header_.m));
+  write_index(record, at);
+  ++num_blocks_;
+  return record + kIndexBytes;
+}
+
+MatrixHeader BlockOutput::publish() {
+  if (num_blocks_ > kMaxBlocks) {
+    throw OutOfMemory(
+        out_.file().name(),
+        text("the matrix has ", num_blocks_, " blocks of side ", header_.m, ", a file at most ", kMaxBlocks),
+        "store it with larger blocks");
+  }
+  header_.num_blocks = static_cast<std::uint32_t>(num_blocks_);
+  out_.flush();
+  out_.file().finish(header_);
+  out_.file().publish();
+  return header_;
+}
+
+MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<MatrixEntry>& entries, std::uint32_t n,
+                          std::uint32_t m) {
+  BlockOutput out(path, n, m);
+  std::vector<std::uint64_t> packed;  // block column, place in the block, value: sorted, it groups the blocks
+  for_each_block_row(entries, m, [&](std::uint32_t row, std::size_t begin, std::size_t end) {
+    packed.clear();
+    for (; begin < end; ++begin) {
+      const MatrixEntry& entry = entries[begin];
+      const std::uint64_t place = std::uint64_t{entry.row % m} * m + entry.column % m;  // below 64 * 64
+      packed.push_back(std::uint64_t{entry.column / m} << 32 | place << 16 | static_cast<std::uint16_t>(entry.value));
+    }
+    std::sort(packed.begin(), packed.end());
+    std::byte* elements = nullptr;
+    std::uint64_t before = UINT64_MAX;
+    for (const std::uint64_t element : packed) {
+      const std::uint64_t column = element >> 32;
+      if (column != before) elements = out.add({.i = row, .j = static_cast<std::uint32_t>(column)});
+      before = column;
+      const auto value = static_cast<std::uint16_t>(element);
+      std::memcpy(elements + (element >> 16 & 0xFFFF) * sizeof value, &value, sizeof value);
+    }
+  });
+  return out.publish();
+}
+
+void for_each_block(const MatrixFile& matrix, bool transposed,
+                    const std::function<void(BlockIndex at, const std::vector<std::uint32_t>& elements)>& take) {
+  const io::InputFile& file = matrix.file;
+  const std::uint32_t nb = file.header().blocks_per_side();
+  const std::size_t m = file.header().m;
+  const std::uint64_t bytes = file.record_bytes();
+  std::vector<std::uint32_t> elements(m * m);
+  std::vector<std::byte> buffer;
+  BlockIndex before;
+  bool ascends = true;
+  file.expect_sequential_reads();
+  for (std::uint64_t first = 0, end = 0; first < file.num_records(); first = end) {
+    cli::check_cancelled("spmm-convert");
+    end = std::min(first + records_per_read(bytes), file.num_records());
+    buffer.resize((end - first) * bytes);
+    file.read_records(first, end - first, buffer.data());
+    for (std::uint64_t r = first; r < end; ++r) {
+      const std::byte* const record = &buffer[(r - first) * bytes];
+      const BlockIndex at = read_index(record);
+      if (at.i >= nb || at.j >= nb) throw_index_out_of_range(file.name(), r, bytes, at, nb);
+      ascends = ascends && (r == 0 || before < at);
+      before = at;
+      for (std::size_t e = 0; e < m * m; ++e) {
+        elements[transposed ? e % m * m + e / m : e] = element_at(record, matrix.type, e);
+      }
+      take(transposed ? BlockIndex{.i = at.j, .j = at.i} : at, elements);
+    }
+  }
+  if (!ascends) check_different_blocks(file);
+  file.check_unchanged();
+}
+
+}  // namespace spmm::tools
