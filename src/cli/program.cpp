@@ -29,7 +29,6 @@
 #include "cli/failure.hpp"
 #include "cli/options/did_you_mean.hpp"
 #include "cli/options/table.hpp"
-#include "cli/options/variables.hpp"
 #include "cli/stop_request.hpp"
 #include "spmm/error.hpp"
 #include "spmm/options.hpp"
@@ -154,6 +153,18 @@ std::vector<std::string> with_short_letters(int argc, const char* const* argv) {
 
 std::string quoted(const std::string& value) {
   return "\"" + value + "\"";
+}
+
+/// Options that are read from SPMM_BACKEND, SPMM_THREADS and SPMM_MEMORY_LIMIT if they are not typed.
+bool is_variable(const std::string& option) {
+  return option == "backend" || option == "threads" || option == "memory-limit";
+}
+
+/// "SPMM_MEMORY_LIMIT" for "memory-limit".
+std::string variable_name(const std::string& option) {
+  std::string name = "SPMM_";
+  for (const char c : option) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
 }
 
 /// Names of all options but hidden ones.
@@ -287,42 +298,28 @@ ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* 
     throw UsageError("command line", "unexpected argument " + quoted(parsed.unexpected()), hint);
   }
   if (!parsed.repeated().empty()) throw UsageError("--" + parsed.repeated(), "is given more than once", hint);
-  std::vector<std::string> environment;
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    environment.emplace_back(*variable);
+  for (const std::string& name : names) {
+    const std::string variable = variable_name(name);
+    const char* value = is_variable(name) ? nullptr : std::getenv(variable.c_str());
+    if (value == nullptr || *value == '\0') continue;
+    warn(options.page().program,
+         text("the variable ", variable, " has no effect, give ", name.size() == 1 ? "-" : "--", name));
   }
-  for (const std::string& line : variable_warnings(environment, names)) warn(options.page().program, line);
   return parsed;
-}
-
-std::string environment_name(const std::string& option) {
-  std::string name = "SPMM_";
-  for (const char c : option) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
 }
 
 std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::string& option) {
   const std::string typed = "--" + option;
   if (parsed.count(option) > 0) return OptionText{.value = parsed.text(option), .where = typed};
-  const std::string name = environment_name(option);
-  const char* value = std::getenv(name.c_str());
+  const std::string name = variable_name(option);
+  const char* value = is_variable(option) ? std::getenv(name.c_str()) : nullptr;
   if (value != nullptr && *value != '\0') return OptionText{.value = value, .where = name + " (environment)"};
   if (parsed.has_text(option)) return OptionText{.value = parsed.text(option), .where = typed};
   return std::nullopt;
 }
 
 bool option_flag(const ParsedOptions& parsed, const std::string& option) {
-  if (parsed.count(option) > 0) return parsed.text(option) == "1";
-  const std::string name = environment_name(option);
-  const char* found = std::getenv(name.c_str());
-  const std::string value = found == nullptr ? "" : found;
-  for (const char* on : {"1", "true", "yes", "on"}) {
-    if (value == on) return true;
-  }
-  for (const char* off : {"", "0", "false", "no", "off"}) {
-    if (value == off) return false;
-  }
-  throw UsageError(name + " (environment)", quoted(value) + " is neither on nor off", "set it to 1 or 0, or unset it");
+  return parsed.count(option) > 0 && parsed.text(option) == "1";
 }
 
 std::optional<std::uint64_t> option_bytes(const ParsedOptions& parsed, const std::string& option) {

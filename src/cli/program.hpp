@@ -65,7 +65,7 @@ void warn(const std::string& program, const std::string& message);
 void silence_warnings();
 
 /// Options::parse() that refuses what it lets pass: more positionals than declared, an option given twice. A misspelt
-/// option is reported with the one that may be meant; variables that are nearly those of options are warned of.
+/// option is reported with the one that may be meant. Variables that were options once (SPMM_KERNEL) get a warning.
 /// Errors: UsageError, OptionError.
 ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv);
 
@@ -75,14 +75,11 @@ struct OptionText {
   std::string where;  ///< "--memory-limit", or "SPMM_MEMORY_LIMIT (environment)"
 };
 
-/// "SPMM_MEMORY_LIMIT" for "memory-limit".
-std::string environment_name(const std::string& option);
-
-/// Value of an option declared as value<std::string>(): as typed, else from the environment, else its default.
+/// Value of an option: as typed, else for --backend, --threads and --memory-limit from the environment (SPMM_THREADS),
+/// else its default.
 std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::string& option);
 
-/// A switch: typed, or turned on by the environment (1, true, yes, on; off: 0, false, no, off, empty).
-/// Errors: UsageError.
+/// Whether a switch is on.
 bool option_flag(const ParsedOptions& parsed, const std::string& option);
 
 /// Numbers by option_text(); nothing if the option is not given and has no default. Errors: UsageError.

@@ -118,13 +118,7 @@ TEST_CASE("bad environment variables are named") {
   check_table({
       {files, kUsage, {"SPMM_THREADS", "\"many\""}, {{"SPMM_THREADS", "many"}}},
       {files, kUsage, {"SPMM_BACKEND", "\"gpu\"", "give auto, cuda or cpu"}, {{"SPMM_BACKEND", "gpu"}}},
-      {files, kUsage, {"SPMM_KERNEL", "\"slow\"", "reference"}, {{"SPMM_KERNEL", "slow"}}},
       {files, kUsage, {"SPMM_MEMORY_LIMIT", "lots"}, {{"SPMM_MEMORY_LIMIT", "lots"}}},
-      {files, kUsage, {"SPMM_NO_CLOBBER", "\"maybe\""}, {{"SPMM_NO_CLOBBER", "maybe"}}},
-      {files, kUsage, {"SPMM_VERIFY", "\"x\""}, {{"SPMM_VERIFY", "x"}}},
-      {files, kUsage, {"SPMM_PROGRESS", "\"x\""}, {{"SPMM_PROGRESS", "x"}}},
-      {files, kUsage, {"SPMM_DEVICE", "\"x\""}, {{"SPMM_DEVICE", "x"}}},
-      {files, kUsage, {"SPMM_QUIET", "SPMM_VERBOSE"}, {{"SPMM_QUIET", "1"}, {"SPMM_VERBOSE", "1"}}},
   });
 }
 
@@ -176,7 +170,6 @@ TEST_CASE("outputs that cannot be made") {
       {{"a.bin", "b.bin", "a.bin/c.bin"}, kCannotCreate, {"a.bin/c.bin"}},
       {{"a.bin", "b.bin", "/proc/c.bin"}, kCannotCreate, {"/proc/c.bin"}},
       {{"--no-clobber", "a.bin", "b.bin", "old.bin"}, kCannotCreate, {"old.bin", "exists", "another output path"}},
-      {{"a.bin", "b.bin", "old.bin"}, kCannotCreate, {"old.bin", "exists"}, {{"SPMM_NO_CLOBBER", "1"}}},
       {{"--report", "none/r.json", "a.bin", "b.bin", "old.bin"}, kCannotCreate, {"none/r.json", "mkdir -p none"}},
       {{"--report", "folder", "a.bin", "b.bin", "old.bin"}, kCannotCreate, {"folder"}},
       {{"a.bin", "b.bin", "/dev/full"}, kIoError, {"/dev/full", "No space left"}},

@@ -28,19 +28,17 @@ TEST_CASE("transposed operands on the command line, by variables, in parts, in l
   struct Use {
     Words options;
     std::string expected;
-    Variables variables = {};
   };
   const std::vector<Use> table = {
       {{"--transpose-a"}, "ta.bin"},
       {{"--transpose-b", "--kernel", "reference"}, "tb.bin"},
       {{"--transpose-a", "--transpose-b", "--verify", "20"}, "both.bin"},
-      {{"--transpose-b"}, "both.bin", {{"SPMM_TRANSPOSE_A", "1"}}},
       {{"--kernel", "reference", "--memory-limit", "60k", "--threads", "1", "--transpose-a"}, "ta.bin"},
   };
   for (const Use& use : table) {
     Words words = use.options;
     words.insert(words.end(), {"a.bin", "b.bin", "c.bin"});
-    const ProcessResult result = spmm_command(words, use.variables);
+    const ProcessResult result = spmm_command(words);
     INFO(use.options.front() << "\n" << result.err);
     REQUIRE(result.exit_code == kOk);
     CHECK(bytes_of("c.bin") == bytes_of(use.expected));

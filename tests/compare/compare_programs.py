@@ -169,8 +169,8 @@ def file_cases(inputs):
                     ["spmm-info", a, a, "--transpose-a", "--no-picture"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "40", a],
                     ["spmm-gen", "--n", "63", "--m", "4", "--k", "40", "o.bin"], ["spmm-gen", "--n", "64", "--m", "65", "--k", "1", "o.bin"],
                     ["spmm-gen", "--n", "64", "--m", "4", "--k", "1e9", "o.bin"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "4", "o.npz"],
-                    ["spmm", "--report", "-", "-q", a, a, "/dev/null"], ["spmm", "-", a, "c.bin"], ["SPMM_QUIET=1", "SPMM_PARTS=2", "spmm", a, a, "p"],
-                    ["SPMM_QUIT=1", "spmm", a, a, "c.bin"], ["SPMM_CPU_ISA=x", "spmm", a, a, "c.bin"], ["SPMM_THREADS=x", "spmm", a, a, "c.bin"]):
+                    ["spmm", "--report", "-", "-q", a, a, "/dev/null"], ["spmm", "-", a, "c.bin"], ["spmm", "-q", "--parts", "2", a, a, "p"],
+                    ["SPMM_CPU_ISA=x", "spmm", a, a, "c.bin"], ["SPMM_THREADS=x", "spmm", a, a, "c.bin"]):
         yield three, [make, parts, command]
     for pattern in PATTERNS + ("stencil-5", "stencil-7", "heavy-column", "saddle-point"):
         for extra in ([], ["--order", "sorted", "--threads", "1", "--zero-blocks", "0.5", "--max-value", "65535"]):
@@ -211,10 +211,10 @@ def list_cases(inputs):
 def option_cases(names, options):
     for name in names:
         files = ["s.json"] if name == "spmm-bench" else []
-        prefix = ["SPMM_SUITES=s.json"] if files else []
+        suites = ["--suites", "s.json"] if files else []
         yield [], [[name, "--help"], [name, "--version"], [name, "a", "b", "c", "d"], [name, "--no-such-option"], [name, "help"]]
         for option in sorted(options[name]):
-            yield files, [[*prefix, name, *words] for words in ([option[:-1] + "z"], [option, "-1"], [option + "="], [option, option],
+            yield files, [[name, *suites, *words] for words in ([option[:-1] + "z"], [option, "-1"], [option + "="], [option, option],
                                                                 [option, "a.bin", "b.bin", "c.bin"])]
 
 

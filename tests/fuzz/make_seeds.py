@@ -63,7 +63,7 @@ def products():
 def command_lines():
     lines = {
         "spmm": "\0a.bin\nb.bin\nc.bin\n--memory-limit=1.5GiB\n--verify\n100\n--kernel=row-merge",
-        "spmm-env": "\0SPMM_THREADS=4\nSPMM_MEMORY_LIMIT=2G\nSPMM_QUIET=on\na\nb\nc",
+        "spmm-env": "\0SPMM_THREADS=4\nSPMM_MEMORY_LIMIT=2G\nSPMM_KERNEL=row-merge\na\nb\nc",
         "spmm-plan": "\0--plan\na.bin\nb.bin\n--devices=0,1\n--report=-",
         "spmm-parts": "\0a\nb\nc\n--parts=auto\n--durable\n-v",
         "batch": "\1jobs.tsv\n--resume\n--halt\nnow,fail=10%\n--timeout\n10m\n--shard\n2/8\n--joblog=x",

@@ -45,7 +45,7 @@ each writes a report and a job log of its own (r.3-of-8.json for --report r.json
 
 On SIGTERM, SIGINT, SIGHUP or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are dropped.
 
-Every option can also be given as an environment variable: SPMM_KEEP_ORDER for --keep-order.
+Variables where the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
 Exit codes: 0 all done, 1 a job failed, 2 usage, 65 bad list, 66 a file of the list is missing, 73 an output, journal or
 report cannot be created, 74 reading or writing failed, 75 interrupted by a signal: --resume goes on.
 )";

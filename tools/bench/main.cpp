@@ -73,7 +73,6 @@ includes the start: a process whose product has one block.
 src/plan/models/device_rates.cpp for this device to them. It prints the row, and which rates could not be measured so and stay
 as they were scaled.
 
-Every option can also be given as an environment variable: SPMM_FILTER_SECONDS for --filter-seconds.
 Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs (--diff: something got slower than
 --tolerance and beyond the spread of both, or broke), 2 usage, 65 malformed file, 66 no such file, 69 no kernel could
 run, 71 memory, 73 cannot create a file, 74 reading or writing failed, 75 interrupted.

@@ -24,7 +24,6 @@ Examples:
 FOLDER is what spmm --parts has written. OUT gets the same bytes as without --parts; it appears when it is complete and
 every part was right: its checksum, its block rows, and the order of its blocks. With --check nothing is written.
 
-Every option can also be given as an environment variable: SPMM_NO_CLOBBER=1 for --no-clobber.
 Exit codes: 0 done, 2 usage, 65 malformed index or part, or a wrong checksum, 66 no such folder, 71 more blocks than one
 file holds, 73 cannot create the file, 74 reading or writing failed, 75 interrupted (nothing was written).
 )";

@@ -34,7 +34,6 @@ given. Elements of results at the limit 4294967295 are counted.
 Elements are compared by value, so an operand (16-bit elements, in any order of blocks) may be compared with a result
 (32-bit elements). If these differ, one line says which is which, and --max-differences lists differences.
 
-Every option can also be given as an environment variable: SPMM_MAX_DIFFERENCES for --max-differences.
 Exit codes, as of cmp and diff: 0 the same, 1 different, 2 trouble of any kind (usage, unreadable or malformed file,
 interrupted).
 )";

@@ -42,7 +42,6 @@ the same rule; n and the side of the blocks stay.
 From .bin: inputs (16-bit elements) and results (32-bit) are told apart by their lengths; --type says it if both fit.
 --shape cuts the padding off. Elements keep the order of the file. With --scale they become real.
 
-Every option can also be given as an environment variable: SPMM_ON_OVERFLOW for --on-overflow.
 Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 71 memory,
 73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was written).
 )";

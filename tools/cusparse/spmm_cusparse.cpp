@@ -42,7 +42,6 @@ Examples:
   spmm-cusparse --case rmat-1e6-m1,stencil-27-m1 --json cusparse.json
   spmm-cusparse a.bin b.bin --kernel f64-alg2,f64-alg3 --chunk-fraction 0.05
 
-Every option can also be given as an environment variable: SPMM_MAX_SECONDS for --max-seconds.
 Exit codes: 0 all that ran had the values of spmm, 1 a result differs, 2 usage, 65 malformed file, 66 no such file,
 69 nothing could run, 71 memory, 73 cannot create a file, 74 reading or writing failed, 75 interrupted.
 )";

@@ -50,7 +50,6 @@ Examples:
   spmm-dense --rows 3 --inner 4 --cols 5 --type u16 --range 0:9 --kernel host-naive --print small
   spmm-dense a.csv b.csv --kernel tiled --print product
 
-Every option can also be given as an environment variable: SPMM_THRESHOLD for --threshold.
 Exit codes: 0 every result right, 1 a result differs, 2 usage, 65 malformed file or sides that do not fit, 66 no such
 file, 69 no kernel could run, 71 memory, 73 cannot create a file, 74 reading or writing failed, 75 interrupted.
 )";

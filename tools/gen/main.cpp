@@ -53,7 +53,6 @@ All k blocks lie at different places. The same options give the same bytes on ev
 threads; --order changes the order of the records, not the blocks. Give A and B different seeds. The file appears under
 its name when it is complete.
 
-Every option can also be given as an environment variable: SPMM_MAX_VALUE for --max-value.
 Exit codes: 0 written, 2 usage (also: the blocks do not fit), 71 memory, 73 cannot create the file, 74 writing failed,
 75 interrupted (nothing was written).
 )";

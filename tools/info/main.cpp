@@ -34,7 +34,6 @@ elements of A and B and the number of pairs. FILE may be a folder of parts that 
 as a whole. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted"
 in the report: records in strictly rising order hold no block twice.
 
-Every option can also be given as an environment variable: SPMM_NO_PICTURE=1 for --no-picture.
 Exit codes: 0 ok, 2 usage, 65 malformed file or files of different n or m, 66 no such file, 71 memory, 74 reading failed,
 75 interrupted.
 )";

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs a spmm command under a profiler and prints its stage table.
+# Runs a spmm command under a profiler.
 set -euo pipefail
 
 usage() {
   cat <<'END'
-usage: bash tools/scripts/profile.sh [nsys|ncu|none] [STAGE] -- ./spmm A B OUT [options]
+usage: bash tools/scripts/profile.sh [nsys|ncu|none] [STAGE] -- ./spmm -v A B OUT [options]
 
   nsys   timeline of the whole run: time per stage, per kernel and per copy direction (the default where nsys is found)
   ncu    counters of the first 20 kernels of one STAGE (multiply unless named: build, count, multiply, compact)
-  none   the stage table alone
+  none   no profiler: the stage table of spmm -v
 
 Stages of a run are NVTX ranges of the same name in the domain spmm; bytes or pairs are their payload. Reports are written below build/profile/.
 For the source lines of GPU code in ncu: cmake --preset cuda-profile && cmake --build --preset cuda-profile, then build-cuda-profile/bin/spmm.
@@ -65,7 +65,6 @@ if [[ $profiler != none ]] && ! tool=$(find_profiler "$profiler"); then
 fi
 
 mkdir -p "$out"
-export SPMM_VERBOSE=1 # the stage table
 # A small product would run on the CPU, where a profiler of the GPU finds nothing.
 if [[ $profiler != none && -e /proc/driver/nvidia/version && ! " $*" =~ \ --(backend|kernel) ]]; then
   export SPMM_BACKEND=${SPMM_BACKEND:-cuda}

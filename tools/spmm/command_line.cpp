@@ -214,8 +214,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.verbose = option_flag(parsed, "verbose");
   options.progress = kProgress[option_choice(parsed, "progress", {"auto", "always", "never"})];
   if (options.quiet && options.verbose) {
-    throw UsageError("--quiet", "is given together with --verbose",
-                     "leave one of them out, and look at SPMM_QUIET and SPMM_VERBOSE");
+    throw UsageError("--quiet", "is given together with --verbose", "leave one of them out");
   }
   set_files(options, parsed);
   set_report(options, parsed);
@@ -248,8 +247,8 @@ Kernels:
   }
   help += R"(
 Environment:
-  Every option can be set by a variable of the same name, SPMM_ and capitals: SPMM_MEMORY_LIMIT=2G, SPMM_QUIET=1.
-  The command line wins.
+  SPMM_BACKEND, SPMM_THREADS and SPMM_MEMORY_LIMIT stand for the options of these names, in all programs. The command
+  line wins.
 
 Exit codes:
    0  done

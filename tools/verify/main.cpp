@@ -38,7 +38,7 @@ written. Every element row that A stores or C holds is checked, saturated at 429
 modulo 2^61 - 1: a wrong row passes with a probability of at most 1 in 2.3e18, and a right one always does. What differs
 is computed exactly and shown. The key of the random numbers is a new one each time; --verify-seed repeats a run.
 
-Every option can also be given as an environment variable: SPMM_THREADS for --threads.
+Variables where the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
 Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file breaks the format, 66 a file cannot be
 opened, 69 no device for --backend cuda, 71 does not fit the memory or the limit, 74 reading failed, 75 interrupted.
 )";

@@ -195,20 +195,19 @@ TEST_CASE("dense: what does not fit the memory is refused before it is made", "[
   CHECK(contains(result.err, "shape 4000000x4000000x4000000: needs 192"));
 }
 
-TEST_CASE("dense: help, version, environment and JSON beside the table", "[tools][dense]") {
+TEST_CASE("dense: help, version and JSON beside the table", "[tools][dense]") {
   const TemporaryFolder folder;
   const ProcessResult help = run_tool("dense", {"--help"});
   CHECK(help.exit_code == 0);
   CHECK(contains(help.out, "Exit codes: 0 every result right, 1 a result differs"));
   CHECK(contains(run_tool("dense", {"--version"}).out, "spmm "));
-  ProcessOptions options;
-  options.env = {{"SPMM_TYPE", "i32"}, {"SPMM_KERNEL", "host-naive"}};
-  const ProcessResult result = run_tool("dense", {"--shape", "9", "--json", folder.file("j.json")}, options);
+  const ProcessResult result =
+      run_tool("dense", {"--shape", "9", "--type=i32", "--kernel=host-naive", "--json", folder.file("j.json")});
   CHECK(result.exit_code == 0);
   CHECK(contains(result.out, "host-naive"));
   const Json json = Json::parse(content_of(folder.file("j.json")));
   CHECK(json["type"] == "i32");
-  CHECK(json["command"].size() == 5);
+  CHECK(json["command"].size() == 7);
 }
 
 TEST_CASE("dense: the tables in one command, and again from its JSON", "[tools][dense]") {

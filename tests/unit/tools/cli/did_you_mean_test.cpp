@@ -6,7 +6,6 @@
 
 #include "base/text.hpp"
 #include "cli/free_space.hpp"
-#include "cli/options/variables.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -37,25 +36,6 @@ TEST_CASE("the nearest word is near, or the only one with that beginning", "[too
   CHECK(cli::nearest_word("x", {}).empty());
   CHECK(cli::suggestion("thread", known, "--") == ", did you mean --threads?");
   CHECK(cli::suggestion("bogus", known, "--").empty());
-}
-
-TEST_CASE("variables that are nearly options are warned of, those of others are not", "[tools][program]") {
-  const Words options = {"threads", "memory-limit", "quiet", "n", "parts"};
-  const auto warned = [&](const std::string& variable) {
-    const Words lines = cli::variable_warnings({"HOME=/", variable}, options);
-    return lines.empty() ? "" : lines.front();
-  };
-  CHECK(warned("SPMM_THREAD=2") ==
-        "the variable SPMM_THREAD is not known and has no effect, did you mean SPMM_THREADS?");
-  CHECK(warned("SPMM_MEMORYLIMIT=2G").find("SPMM_MEMORY_LIMIT?") != std::string::npos);
-  CHECK(warned("SPMM_MEM_LIMIT=2G").empty());  // three letters are missing
-  CHECK(warned("SPMM_QUITE=1").find("SPMM_QUIET?") != std::string::npos);
-  for (const char* fine : {"SPMM_THREADS=2", "SPMM_RUNS=3", "SPMM_SEED=1", "SPMM_TEST_THREAD=1", "SPMM_REQUIRE_GPU=1",
-                           "SPMM_MPI_RECORDS=sent", "SPMM_BATCH_FAULT=x", "SPMM_CPU_ISA=avx2", "SPMM_M=1",
-                           "SPMM_=", "SPMM_SOMETHING_ELSE=1", "THREAD=2"}) {
-    INFO(fine);
-    CHECK(warned(fine).empty());
-  }
 }
 
 TEST_CASE("numbers with a prefix for their unit", "[tools][program]") {

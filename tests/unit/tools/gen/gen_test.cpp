@@ -294,15 +294,17 @@ TEST_CASE("gen: a signal ends it cleanly", "[tools][gen]") {
   }
 }
 
-TEST_CASE("gen: help and options by environment", "[tools][gen]") {
+TEST_CASE("gen: help, and a warning about variables that were options", "[tools][gen]") {
   const ProcessResult help = run_tool("gen", {"--help"});
   CHECK(help.exit_code == 0);
   CHECK(help.out.find("Examples:") != std::string::npos);
   const TemporaryFolder folder;
   ProcessOptions options;
-  options.env = {{"SPMM_N", "8"}, {"SPMM_M", "2"}, {"SPMM_K", "3"}, {"SPMM_QUIET", "1"}};
-  const ProcessResult result = run_tool("gen", {folder.file("a")}, options);
+  options.env = {{"SPMM_K", "2"}, {"SPMM_MAX_VALUE", "9"}, {"SPMM_SEED", ""}, {"SPMM_THREADS", "1"}};
+  const ProcessResult result = run_tool("gen", {folder.file("a"), "--n=8", "--m=2", "--k=3", "-q"}, options);
   CHECK(result.exit_code == 0);
-  CHECK(result.out.empty());
+  CHECK(result.err ==
+        "spmm-gen: warning: the variable SPMM_K has no effect, give -k\n"
+        "spmm-gen: warning: the variable SPMM_MAX_VALUE has no effect, give --max-value\n");
   CHECK(read_matrix(folder.file("a")).index.size() == 3);
 }
