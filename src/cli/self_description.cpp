@@ -1,10 +1,10 @@
-// Help, version, manual page and completions on request.
+// Help and version on request.
 #include "cli/self_description.hpp"
 
 #include <iostream>
 
 #include "cli/exit_codes.hpp"
-#include "cli/options/pages.hpp"
+#include "cli/options/help.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
@@ -15,29 +15,13 @@ namespace spmm::cli {
 void add_common_options(OptionTable& options, const std::string& group) {
   options.add_options(group)("version", "print version, git revision, CUDA version, architectures and backends")(
       "h,help", "print this");
-  options.add_options("hidden")("generate", "", value());
 }
 
 std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
                                           const std::string& notes) {
   if (parsed.count("help") > 0) return help_page(options.page(), notes, help_width());
   if (parsed.count("version") > 0) return version_string() + "\n";
-  if (parsed.count("generate") == 0) return std::nullopt;
-  switch (option_choice(parsed, "generate", {"man", "bash", "zsh", "fish", "names"})) {
-    case 0:
-      return manual_page(options.page(), notes);
-    case 1:
-      return bash_completion(options.page());
-    case 2:
-      return zsh_completion(options.page());
-    case 3:
-      return fish_completion(options.page());
-    default:
-      break;
-  }
-  std::string names;
-  for (const OptionDetails& option : options.page().options) names += option.name + "\n";
-  return names;
+  return std::nullopt;
 }
 
 int run_program(const Program& program, int argc, const char* const* argv,

@@ -1,4 +1,4 @@
-// What every program says about itself: help, version, manual page and completions, all from one table of options.
+// What every program says about itself: help and version.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,11 @@
 
 namespace spmm::cli {
 
-/// Adds --version, --help and --generate, which --help does not show.
+/// Adds --version and --help.
 void add_common_options(OptionTable& options, const std::string& group = "");
 
-/// What --help, --version or --generate asks for; nothing if none is given.
+/// What --help or --version asks for; nothing if none is given.
 /// Values: notes = what follows the options in --help.
-/// Errors: UsageError (what --generate is to make is not known).
 std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
                                           const std::string& notes);
 

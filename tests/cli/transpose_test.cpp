@@ -20,7 +20,7 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("transposed operands on the command line, by variables, in parts, in little memory, verified") {
+TEST_CASE("transposed operands on the command line, in parts, in little memory, verified") {
   const Workplace workplace;
   spmm::write_product("ta.bin", oracle_multiply(transposed(workplace.a()), workplace.b()));
   spmm::write_product("tb.bin", oracle_multiply(workplace.a(), transposed(workplace.b())));

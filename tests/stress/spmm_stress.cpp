@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/options/pages.hpp"
+#include "cli/options/help.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "spmm/spmm.hpp"

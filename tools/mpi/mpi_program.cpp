@@ -190,12 +190,6 @@ void print_error(const std::string& message) {
 int spmm::mpi::run_program(int argc, char** argv, const Policy& policy) {
   cli::open_standard_streams();
   cli::install_signal_handlers();
-  if (argc == 3 && std::string_view(argv[1]) == "--generate") {  // while it is built, where no launcher is
-    return cli::run_program(kProgram, [&] {
-      std::cout << cli::parse_options(argc, argv, kProgram, notes).answer.value();
-      return cli::kOk;
-    });
-  }
   const mpi::Communicator ranks(policy);
   try {
     run(ranks, argc, argv);

@@ -6,6 +6,26 @@
 # Its objects also name a temporary file, which strip removes.
 set -euo pipefail
 
+# make_manual_pages BUILD: help2man's page of each program, in BUILD/man.
+make_manual_pages() {
+  local program name summary
+  mkdir -p "$1/man"
+  for program in "$1"/bin/spmm*; do
+    name=${program##*/}
+    summary=$("$program" --help | sed -n '1s/\.$//p;q')
+    # help2man sets lines behind a $ as they are, others as one paragraph.
+    printf '#!/bin/sh\n"%s" --help | sed "s/^  spmm/  $ spmm/"\n' "$program" >"$1/man/$name"
+    chmod +x "$1/man/$name"
+    COLUMNS=120 help2man --no-info --section=1 --manual="spmm manual" --name="$summary" --version-string="$name (spmm) $version" \
+      --output="$1/man/$name.1" "$1/man/$name"
+    rm "$1/man/$name"
+  done
+}
+if ! command -v help2man >/dev/null; then
+  echo "package.sh: help2man is missing, which makes the manual pages: apt-get install help2man" >&2
+  exit 69
+fi
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build-packages
 out=${1:-$build/out}
@@ -33,6 +53,7 @@ fi
 cmake -S "$build/spmm" -B "$build/spmm/build" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
   -D SPMM_MPI=OFF -D SPMM_OPENBLAS=OFF -D SPMM_BUILD_TESTS=OFF "${launcher[@]}" "${options[@]}" >"$build/package.log"
 cmake --build "$build/spmm/build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >>"$build/package.log"
+make_manual_pages "$build/spmm/build"
 (cd "$build/spmm/build" && cpack >>"$build/package.log")
 mv "$build"/spmm/build/packages/*.{deb,tar.gz} "$out"
 if python3 -c 'import auditwheel, build' 2>/dev/null; then

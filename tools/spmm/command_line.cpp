@@ -187,7 +187,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   description.subcommands(subcommands);
   const ParsedOptions parsed = parse_strictly(description, argc, argv);
   CliOptions options;
-  const bool asks = notes != nullptr && parsed.count("help") + parsed.count("generate") > 0;
+  const bool asks = notes != nullptr && parsed.count("help") > 0;
   options.answer = requested_text(parsed, description, asks ? notes() : "");
   if (options.answer) return options;
 

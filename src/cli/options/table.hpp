@@ -55,7 +55,7 @@ struct SubcommandName {
   std::string summary;
 };
 
-/// What help, manual page and completions show of a program.
+/// What the help shows of a program.
 struct ProgramPage {
   std::string program;
   std::string description;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cli/options/table.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
@@ -205,8 +206,9 @@ TEST_CASE("options: typed before environment before default", "[tools][program]"
   CHECK_THROWS_WITH(cli::option_choice(parse({"--order", "sorted"}), "order", {"a", "b", "c"}),
                     "--order: \"sorted\" is not known; give a, b or c");
   const Variable bad("SPMM_MEMORY_LIMIT", "many");
-  CHECK_THROWS_WITH(cli::option_bytes(parse({}), "memory-limit"),
-                    "SPMM_MEMORY_LIMIT (environment): \"many\" is not a number of bytes; write it like 8G, 512M, 2GiB or 1e9");
+  CHECK_THROWS_WITH(
+      cli::option_bytes(parse({}), "memory-limit"),
+      "SPMM_MEMORY_LIMIT (environment): \"many\" is not a number of bytes; write it like 8G, 512M, 2GiB or 1e9");
 }
 
 TEST_CASE("switches are typed", "[tools][program]") {

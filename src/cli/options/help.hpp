@@ -1,4 +1,4 @@
-// Help, manual page and completions of a program, from its options.
+// The help of a program, from its options.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,5 @@ std::size_t help_width();
 
 /// What --help prints. Values: notes = what follows the options.
 std::string help_page(const ProgramPage& about, const std::string& notes, std::size_t width);
-
-/// A page in the macros of man(7).
-std::string manual_page(const ProgramPage& about, const std::string& notes);
-
-std::string bash_completion(const ProgramPage& about);
-std::string zsh_completion(const ProgramPage& about);
-std::string fish_completion(const ProgramPage& about);
 
 }  // namespace spmm::cli
