@@ -2,21 +2,23 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 
-#include "cli/options/help.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
+#include "cli/self_description.hpp"
+#include "cpu/simd/isa.hpp"
 #include "spmm/spmm.hpp"
 #include "stress/stress_case.hpp"
+#include "support/battery.hpp"
 #include "support/oracle.hpp"
 #include "support/process.hpp"
 #include "test_paths.hpp"
@@ -28,49 +30,66 @@ using namespace spmm::test;
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kNotes = R"(
+Exit codes: 0 all are right, 1 some are wrong, 2 wrong command line, 77 no device for --backend cuda.
+)";
+
 struct StressOptions {
-  StressLimits limits{};
+  StressChoice choice{};
+  std::vector<int> devices{};
   std::uint64_t seed = 1;
   std::uint64_t count = 0;
   double seconds = 0;
-  unsigned limit_s = 300;  ///< of one product, against hangs
+  unsigned limit_s = 300;
+  bool forges = false;
   bool verbose = false;
 };
 
-std::array<char, 400> current_case{};
+std::array<char, 500> current_case{};
 
-/// A product that does not end.
-void on_alarm(int) {
-  constexpr char kWords[] = "spmm-stress: error: hangs: ";
-  [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kWords, sizeof kWords - 1);
+/// A case that does not end, or that ends the process.
+void on_signal(int number) {
+  const std::string_view words = number == SIGALRM ? "spmm-stress: error: hangs: " : "spmm-stress: error: crashes: ";
+  [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
   put = ::write(STDERR_FILENO, current_case.data(), current_case.size());
+  ::signal(SIGABRT, SIG_DFL);
   ::abort();
+}
+
+void force_isa(const std::string& name) {
+  name.empty() ? ::unsetenv("SPMM_CPU_ISA") : ::setenv("SPMM_CPU_ISA", name.c_str(), 1);
 }
 
 /// Runs cases in a separate folder.
 class Stress {
  public:
-  /// What is wrong with the product of a case, or "".
+  explicit Stress(const StressOptions& options) : options_(options) {}
+
+  /// What is wrong with a case, or "".
   std::string problem_of(StressCase& c) {
-    const ProductMatrix expected = oracle_multiply(c.a, c.b);
+    if (options_.forges) return problem_of_proofs(c, folder_.path(), num_forged);
+    force_isa(c.isa);
     // A limit under which no division fits is refused with a message that says so: then twice as much.
-    for (int attempt = 0; attempt < 40; ++attempt) {
+    for (int attempt = 0; attempt < 50; ++attempt) {
       try {
         const ProductMatrix product = multiply(c);
-        if (product == expected) return "";
+        if (product == c.expected) return "";
         return "differs: " + std::to_string(product.index.size()) + " blocks, expected " +
-               std::to_string(expected.index.size());
+               std::to_string(c.expected.index.size());
       } catch (const OutOfMemory& error) {
         if (c.options.memory_limit_bytes == 0) return error.what();
         c.options.memory_limit_bytes *= 2;
-        ++num_refused_;
+        ++num_refused;
+      } catch (const SaturationError& error) {
+        if (c.options.on_saturation == OnSaturation::report || num_saturated(c.expected) == 0) return error.what();
+        return c.in_files && fs::exists(folder_.file("c")) != had_output_ ? "an output in spite of saturation" : "";
       } catch (const UsageError& error) {
         // A kernel that cannot take a product says so by its name: then the one that is picked.
         if (c.options.kernel == "auto" || std::string(error.what()).find(c.options.kernel) == std::string::npos) {
           return error.what();
         }
         c.options.kernel = "auto";
-        ++num_kernels_refused_;
+        ++num_kernels_refused;
       } catch (const std::exception& error) {
         return error.what();
       }
@@ -78,33 +97,48 @@ class Stress {
     return "does not fit any memory limit";
   }
 
-  [[nodiscard]] std::uint64_t num_refused() const { return num_refused_; }
-  [[nodiscard]] std::uint64_t num_kernels_refused() const { return num_kernels_refused_; }
+  std::uint64_t num_refused = 0;
+  std::uint64_t num_kernels_refused = 0;
+  std::uint64_t num_forged = 0;
 
  private:
   ProductMatrix multiply(const StressCase& c) {
-    if (!c.keeps_engine) return multiply_on(*std::make_unique<Engine>(c.options), c);
-    if (!engine_) engine_ = std::make_unique<Engine>(EngineOptions{});
+    if (!c.is_warm) {
+      EngineOptions fresh = c.options;
+      fresh.devices = options_.devices;
+      return multiply_on(*std::make_unique<Engine>(fresh), c);
+    }
+    if (!engine_) engine_ = std::make_unique<Engine>(EngineOptions{.devices = options_.devices});
     return multiply_on(*engine_, c);
   }
 
   ProductMatrix multiply_on(Engine& engine, const StressCase& c) {
-    if (c.way == StressWay::memory) return engine.multiply(c.a, c.b, c.options);
-    const std::string a = folder_.file("a.bin");
-    const std::string b = folder_.file("b.bin");
-    const std::string out = folder_.file("c");
-    write_matrix(a, c.a);
-    write_matrix(b, c.b);
-    if (c.seed % 2 == 0) fs::remove_all(out);  // else the last output is replaced, if it is of the same kind
-    if (fs::exists(out) && fs::is_directory(out) != (c.way == StressWay::parts)) fs::remove_all(out);
-    if (c.way == StressWay::ranks) {
-      run_ranks(c, a, b, out);
+    Report report;
+    ProductMatrix product;
+    if (!c.in_files) {
+      product = engine.multiply(c.a, c.b, c.options, &report);
     } else {
-      engine.multiply(a, b, out, c.options);
+      const std::string a = folder_.file("a");
+      const std::string b = folder_.file("b");
+      const std::string out = folder_.file("c");
+      write_matrix(a, c.a);
+      write_matrix(b, c.b);
+      if (c.seed % 2 == 0) fs::remove(out);  // else the last output is replaced
+      had_output_ = fs::exists(out);
+      if (c.num_ranks != 0) {
+        run_ranks(c, a, b, out);
+        return read_product(out);
+      }
+      report = engine.multiply(a, b, out, c.options);
+      const auto num_names = std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator());
+      if (num_names != 3) throw std::runtime_error("something is left beside the output");
+      product = read_product(out);
     }
-    const auto num_names = std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator());
-    if (num_names != 3) throw std::runtime_error("something is left beside the output");
-    return read_product(out);
+    if (report.saturated_elements != num_saturated(c.expected)) throw std::runtime_error("saturated elements: wrong");
+    if (c.options.on_saturation == OnSaturation::error && report.saturated_elements > 0) {
+      throw std::runtime_error("elements saturate, and the product ended well");
+    }
+    return product;
   }
 
   static void run_ranks(const StressCase& c, const std::string& a, const std::string& b, const std::string& out) {
@@ -118,34 +152,71 @@ class Stress {
                                       SPMM_BIN_DIR "/spmm-mpi",
                                       "-q",
                                       "--backend",
-                                      "cpu"};
+                                      "cpu",
+                                      "--threads",
+                                      "1"};
+    if (c.options.transpose_a) words.emplace_back("--transpose-a");
+    if (c.options.transpose_b) words.emplace_back("--transpose-b");
+    if (c.options.on_saturation == OnSaturation::error) words.insert(words.end(), {"--on-saturation", "error"});
     if (c.options.memory_limit_bytes != 0) {
       words.insert(words.end(), {"--memory-limit", std::to_string(c.options.memory_limit_bytes)});
     }
-    words.insert(words.end(), {"--threads", "1", a, b, out});
-    const ProcessResult result = run_process(words);
+    words.insert(words.end(), {a, b, out});
+    const ProcessResult result = run_process(words, {.env = {{"SPMM_CPU_ISA", c.isa}}});
     constexpr int kMemory = 71;
+    constexpr int kSaturated = 76;
     if (result.exit_code == kMemory) throw OutOfMemory("ranks", result.err, "");
+    if (c.options.on_saturation == OnSaturation::error && result.exit_code == kSaturated) {
+      throw SaturationError("ranks", result.err, "");
+    }
     if (result.exit_code != 0) throw std::runtime_error(result.err + ", exit code " + std::to_string(result.exit_code));
 #else
-    static_cast<void>(c);
-    throw std::runtime_error("built without MPI: no ranks for " + a + ", " + b + ", " + out);
+    throw std::runtime_error("built without MPI: no ranks for " + c.text + ", " + a + ", " + b + ", " + out);
 #endif
   }
 
+  const StressOptions& options_;
   TemporaryFolder folder_;
   std::unique_ptr<Engine> engine_;
-  std::uint64_t num_refused_ = 0;
-  std::uint64_t num_kernels_refused_ = 0;
+  bool had_output_ = false;
 };
 
+/// Whether this machine has an instruction set.
+bool has_isa(const std::string& name) {
+  force_isa(name);
+  try {
+    return cpu::isa_name(cpu::choose_isa()) == name;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+/// Whether the device has what a kernel needs: some are for tensor cores of Hopper. Errors: DeviceError, of "auto".
+bool runs_here(const std::string& kernel, Backend backend) {
+  Options options;
+  options.backend = backend;
+  options.kernel = kernel;
+  options.force = true;
+  const BlockMatrix one = identity_matrix(16, 8);
+  try {
+    return multiply(one, one, options).index.size() == 2;
+  } catch (const DeviceError&) {
+    if (kernel == "auto") throw;
+    return false;
+  }
+}
+
 cli::OptionTable declared_options() {
-  cli::OptionTable options("spmm-stress", "Multiplies random matrices and compares with the definition.");
-  options.add_options()("seed", "of the first product; the others have the numbers after it", cli::value("1"))(
-      "count", "products at most; 0 = until the time is over", cli::value("0"))(
+  cli::OptionTable options("spmm-stress",
+                           "Multiplies random matrices in random ways and compares every byte with the definition.");
+  options.add_options()("seed", "of the first case; the others have the numbers after it", cli::value("1"))(
+      "count", "cases at most; 0 = until the time is over", cli::value("0"))(
       "seconds", "time at most; 0 = until the number is reached", cli::value("0"))(
-      "limit", "seconds of one product, against hangs", cli::value("300"))("backend", "cpu or cuda", cli::value("cpu"))(
-      "kernel", "this kernel alone", cli::value())("ranks", "some products by spmm-mpi")(
+      "limit", "seconds of one case, against hangs", cli::value("300"))(
+      "backend", "cpu, or cuda: without a device exit code 77, or 1 under SPMM_REQUIRE_GPU=1", cli::value("cpu"))(
+      "all-devices", "every product on all GPUs")("kernel", "this kernel alone", cli::value())(
+      "isa", "this instruction set alone", cli::value())("ranks", "some products by spmm-mpi")(
+      "forge", "proofs instead, of each product and of results of it that are forged in every known way")(
       "v,verbose", "print every case before it runs")("h,help", "print this help");
   return options;
 }
@@ -158,52 +229,90 @@ StressOptions parse(const cli::ParsedOptions& parsed) {
   options.seconds = static_cast<double>(number("seconds"));
   options.limit_s = static_cast<unsigned>(number("limit"));
   if (options.count == 0 && options.seconds == 0) options.count = 1000;
-  const bool on_cuda = parsed.text("backend") == "cuda";
-  options.limits.backend = on_cuda ? Backend::cuda : Backend::cpu;
-  options.limits.has_ranks = parsed.count("ranks") != 0;
-  if (parsed.count("kernel") != 0) options.limits.kernel = parsed.text("kernel");
-  options.verbose = parsed.count("verbose") != 0 || on_cuda;  // a device that hangs says nothing afterwards
+  options.choice.backend = parsed.text("backend") == "cuda" ? Backend::cuda : Backend::cpu;
+  options.choice.has_ranks = parsed.count("ranks") != 0;
+  if (parsed.count("kernel") != 0) options.choice.kernels = {parsed.text("kernel")};
+  if (parsed.count("isa") != 0) options.choice.isas = {parsed.text("isa")};
+  if (parsed.count("all-devices") != 0) options.devices = {kAllDevices};
+  options.forges = parsed.count("forge") != 0;
+  if (options.forges) options.choice.max_work /= 20;  // of one case of many proofs
+  options.verbose = parsed.count("verbose") != 0;
   return options;
 }
 
-int run(int argc, char** argv) {
-  cli::OptionTable declared = declared_options();
-  const auto parsed = cli::parse_strictly(declared, argc, argv);
-  if (parsed.count("help") != 0) {
-    std::cout << cli::help_page(declared.page(), "", cli::help_width());
-    return 0;
+/// Kernels and instruction sets of this machine, where none is given. False: there is no device.
+bool find_what_runs(StressChoice& choice) {
+  try {
+    if (!runs_here("auto", choice.backend)) throw std::runtime_error("the identity squared is wrong");
+  } catch (const DeviceError& error) {
+    std::cerr << "spmm-stress: " << error.what() << std::endl;
+    return false;
   }
-  const StressOptions options = parse(parsed);
-  ::signal(SIGALRM, on_alarm);
+  const bool are_all = choice.kernels.empty();
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (are_all && kernel.backend == choice.backend && runs_here(kernel.name, choice.backend)) {
+      choice.kernels.push_back(kernel.name);
+    }
+  }
+  if (!choice.isas.empty() || choice.backend == Backend::cuda) return true;
+  for (const char* name : {"portable", "avx2", "avx512-vnni", "neon-dotprod", "neon-i8mm"}) {
+    if (has_isa(name)) choice.isas.emplace_back(name);
+  }
+  force_isa("");
+  return true;
+}
+
+int run(const cli::ParsedOptions& parsed) {
+  StressOptions options = parse(parsed);
+  if (!find_what_runs(options.choice)) {
+    const char* required = std::getenv("SPMM_REQUIRE_GPU");
+    constexpr int kSkipped = 77;
+    return required != nullptr && std::string(required) == "1" ? 1 : kSkipped;
+  }
+  for (const int number : {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(number, on_signal);
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);  // in a container
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  Stress stress;
+  Stress stress(options);
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  std::map<std::string, std::uint64_t> ran;
   std::uint64_t done = 0;
   std::uint64_t bad = 0;
+  double slowest_s = 0;
+  std::string slowest;
   while ((options.count == 0 || done < options.count) && (options.seconds == 0 || seconds() < options.seconds)) {
-    StressCase c = make_stress_case(options.seed + done, options.limits);
+    StressCase c = make_stress_case(options.seed + done, options.choice);
     current_case.fill(0);
-    (c.text + "\n").copy(current_case.data(), current_case.size());
+    (c.text + "\n").copy(current_case.data(), current_case.size() - 1);
     if (options.verbose) std::cout << c.text << std::endl;
     ::alarm(options.limit_s);
+    const double began_s = seconds();
     const std::string problem = stress.problem_of(c);
     ::alarm(0);
+    if (seconds() - began_s > slowest_s) {
+      slowest_s = seconds() - began_s;
+      slowest = c.text;
+    }
+    ++ran[c.options.kernel];
+    ++ran[c.isa.empty() ? "widest" : c.isa];
+    if (c.num_ranks != 0) ++ran["ranks"];
     ++done;
     if (problem.empty()) continue;
     ++bad;
-    std::cerr << "spmm-stress: error: " << c.text << ": " << problem << "\nrepeat it with --seed " << c.seed
-              << " --count 1" << std::endl;
+    std::cerr << "spmm-stress: error: " << c.text << ": " << problem << "\nrepeat it with the same options and --seed "
+              << c.seed << " --count 1; if it is right then, with --seed " << options.seed << " --count " << done
+              << std::endl;
   }
   std::cout << done << " products from seed " << options.seed << " on in " << seconds() << " s, " << bad << " wrong, "
-            << stress.num_refused() << " memory limits refused and doubled, " << stress.num_kernels_refused()
-            << " kernels refused" << std::endl;
+            << stress.num_refused << " memory limits refused and doubled, " << stress.num_kernels_refused
+            << " kernels refused, " << stress.num_forged << " forged results\n";
+  for (const auto& [name, number] : ran) std::cout << name << " " << number << "; ";
+  std::cout << "slowest: " << slowest_s << " s, " << slowest << std::endl;
   return bad == 0 ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return cli::run_program("spmm-stress", [&] { return run(argc, argv); });
+  return spmm::cli::run_program({.name = "spmm-stress", .options = declared_options, .notes = kNotes}, argc, argv, run);
 }

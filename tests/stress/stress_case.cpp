@@ -1,141 +1,144 @@
 #include "stress/stress_case.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <map>
-#include <random>
-#include <set>
 #include <sstream>
-#include <utility>
 
-#include "spmm/multiply.hpp"
-#include "support/gpu_kernels.hpp"
+#include "support/battery.hpp"
+#include "support/oracle.hpp"
 
 namespace spmm::test {
 namespace {
 
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::uint64_t below(std::uint64_t bound) { return engine_() % bound; }
-  bool one_in(std::uint64_t n) { return below(n) == 0; }
-  /// From 1 to bound, small ones as often as large ones.
-  std::uint64_t up_to(std::uint64_t bound) {
-    std::uint64_t size = 1;
-    while (size < bound && !one_in(8)) size *= 2;
-    return 1 + below(std::min(size, bound));
+constexpr std::uint32_t kSmallGrid = 2000;
+constexpr std::array kPatterns = {"uniform", "band",        "diagonal", "row",    "column", "full",    "arrow",
+                                  "hub",     "sparse-rows", "corner",   "groups", "rmat",   "stencil", "empty"};
+
+/// One of the four quarters of a grid, again and again, with the usual probabilities.
+BlockIndex rmat_position(std::uint32_t nb, Random& random) {
+  std::uint64_t i = 0;
+  std::uint64_t j = 0;
+  for (std::uint64_t side = 1; side < nb; side *= 2) {
+    const std::uint64_t draw = random.below(100);
+    i = 2 * i + (draw >= 76 ? 1 : 0);
+    j = 2 * j + ((draw >= 57 && draw < 76) || draw >= 95 ? 1 : 0);
   }
-  template <class List>
-  const auto& of(const List& list) {
-    return list[below(list.size())];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-using Positions = std::set<std::pair<std::uint32_t, std::uint32_t>>;
-constexpr std::array kPatterns = {"uniform", "band",        "diagonal", "row",    "column", "full",
-                                  "arrow",   "sparse-rows", "corner",   "groups", "empty"};
-
-std::uint32_t clipped(std::int64_t x, std::uint32_t nb) {
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(x, 0, std::int64_t{nb} - 1));
+  return {.i = static_cast<std::uint32_t>(i % nb), .j = static_cast<std::uint32_t>(j % nb)};
 }
 
-/// At most `most` distinct positions on a grid of nb x nb.
-Positions positions_of(const std::string& pattern, std::uint32_t nb, std::uint64_t most, Random& random) {
-  Positions positions;
+/// About `most` distinct positions on a grid of nb x nb, ascending.
+std::vector<BlockIndex> positions_of(const std::string& pattern, std::uint32_t nb, std::uint64_t most, Random& random) {
+  std::vector<BlockIndex> positions;
   const auto any = [&] { return static_cast<std::uint32_t>(random.below(nb)); };
+  const auto add = [&](std::int64_t i, std::int64_t j) {
+    const auto inside = [&](std::int64_t x) { return std::clamp<std::int64_t>(x, 0, std::int64_t{nb} - 1); };
+    positions.push_back({.i = static_cast<std::uint32_t>(inside(i)), .j = static_cast<std::uint32_t>(inside(j))});
+  };
   const std::uint32_t special = any();
   const auto width = static_cast<std::int64_t>(random.up_to(6));
   const auto group = static_cast<std::uint32_t>(random.up_to(16));
+  std::int64_t side = 1;
+  while ((side + 1) * (side + 1) <= std::int64_t{nb}) ++side;
   if (pattern == "empty") return positions;
-  if (pattern == "full" && std::uint64_t{nb} * nb <= most) {
-    for (std::uint32_t i = 0; i < nb; ++i) {
-      for (std::uint32_t j = 0; j < nb; ++j) positions.emplace(i, j);
-    }
-    return positions;
-  }
-  for (std::uint64_t x = 0; x < most; ++x) {
+  const bool is_full = pattern == "full" && std::uint64_t{nb} * nb <= most;
+  for (std::uint64_t x = 0; x < (is_full ? std::uint64_t{nb} * nb : most); ++x) {
     const std::uint32_t i = any();
     const std::uint32_t j = any();
-    if (pattern == "band") {
-      positions.emplace(i,
-                        clipped(std::int64_t{i} + static_cast<std::int64_t>(random.below(2 * width + 1)) - width, nb));
+    if (is_full) {
+      add(static_cast<std::int64_t>(x / nb), static_cast<std::int64_t>(x % nb));
+    } else if (pattern == "band") {
+      add(i, i + static_cast<std::int64_t>(random.below(2 * width + 1)) - width);
     } else if (pattern == "diagonal") {
-      positions.emplace(i, i);
+      add(i, i);
     } else if (pattern == "row") {
-      positions.emplace(x % 3 == 0 ? i : special, j);
+      add(x % 3 == 0 ? i : special, j);
     } else if (pattern == "column") {
-      positions.emplace(i, x % 3 == 0 ? j : special);
+      add(i, x % 3 == 0 ? j : special);
     } else if (pattern == "arrow") {
-      positions.emplace(x % 3 == 0 ? 0 : i, x % 3 == 1 ? 0 : (x % 3 == 0 ? j : i));
+      add(x % 3 == 0 ? 0 : i, x % 3 == 1 ? 0 : (x % 3 == 0 ? j : i));
+    } else if (pattern == "hub") {
+      add(x % 2 == 0 ? special : i, x % 2 == 0 ? j : special);
     } else if (pattern == "sparse-rows") {
-      positions.emplace(i / 4 * 4, j);
+      add(i / 4 * 4, j);
     } else if (pattern == "corner") {
-      positions.emplace(nb - 1 - i % std::min(nb, 5u), nb - 1 - j % std::min(nb, 5u));
+      add(nb - 1 - i % std::min(nb, 5u), nb - 1 - j % std::min(nb, 5u));
     } else if (pattern == "groups") {
-      positions.emplace(i, clipped(std::int64_t{i} / group * group + j % group, nb));
+      add(i, i / group * group + j % group);
+    } else if (pattern == "rmat") {
+      positions.push_back(rmat_position(nb, random));
+    } else if (pattern == "stencil") {  // five points of a square grid, row by row
+      const auto at = static_cast<std::int64_t>((special + x / 5) % nb);
+      add(at, at + std::array<std::int64_t, 5>{-side, -1, 0, 1, side}[x % 5]);
     } else {
-      positions.emplace(i, j);
+      add(i, j);
     }
   }
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
   return positions;
 }
 
-/// Elements of one operand.
-struct Values {
-  std::string name;
-  std::uint32_t low = 0;
-  std::uint32_t high = 0;
-  std::uint32_t zero_in = 0;  ///< one in so many is zero; 0: none more
-};
-
-Values random_values(Random& random) {
+/// Blocks at these positions in random order. Elements: from one constant to the whole range, some or many zeros, now
+/// and then one that is larger than all others.
+BlockMatrix make_matrix(const std::vector<BlockIndex>& positions, std::uint32_t nb, std::uint32_t m, Random& random) {
   constexpr std::array<std::uint32_t, 12> kEnds = {0, 1, 2, 127, 128, 255, 256, 257, 2047, 32767, 65534, 65535};
-  Values values;
-  values.high = random.of(kEnds);
-  values.low = random.one_in(3) ? values.high : 0;
-  values.zero_in = random.one_in(3) ? 1 + static_cast<std::uint32_t>(random.below(8)) : 0;
-  return values;
-}
-
-BlockMatrix make_matrix(const Positions& positions, std::uint32_t nb, std::uint32_t m, const Values& values,
-                        Random& random) {
-  BlockMatrix matrix{.n = nb * m, .m = m, .index = {}, .values = {}};
-  for (const auto& [i, j] : positions) matrix.index.push_back({.i = i, .j = j});
+  const std::uint32_t high = random.of(kEnds);
+  const std::uint32_t low = random.one_in(3) ? high : 0;
+  const std::uint64_t zero_in = random.one_in(3) ? 1 + random.below(8) : 0;  // one in so many is zero
+  BlockMatrix matrix{.n = nb * m, .m = m, .index = positions, .values = {}};
   for (std::size_t x = matrix.index.size(); x > 1; --x) std::swap(matrix.index[x - 1], matrix.index[random.below(x)]);
   const std::size_t elements = std::size_t{m} * m;
   matrix.values.resize(matrix.index.size() * elements);
   for (std::uint16_t& value : matrix.values) {
-    const bool is_zero = values.zero_in != 0 && random.one_in(values.zero_in);
-    value = is_zero ? std::uint16_t{0}
-                    : static_cast<std::uint16_t>(values.low + random.below(values.high - values.low + 1));
+    const bool is_zero = zero_in != 0 && random.one_in(zero_in);
+    value = is_zero ? std::uint16_t{0} : static_cast<std::uint16_t>(low + random.below(high - low + 1));
   }
   for (std::size_t x = 0; x < matrix.index.size(); ++x) {
     if (random.one_in(20)) std::fill_n(matrix.values.begin() + static_cast<std::ptrdiff_t>(x * elements), elements, 0);
   }
+  if (!matrix.values.empty() && random.one_in(8)) {
+    matrix.values[random.below(matrix.values.size())] = static_cast<std::uint16_t>(random.of(kEnds));
+  }
   return matrix;
 }
 
-std::uint64_t count_pairs(const Positions& a, const Positions& b) {
-  std::map<std::uint32_t, std::uint64_t> per_row;
-  for (const auto& [i, j] : b) ++per_row[i];
+std::uint64_t count_pairs(const std::vector<BlockIndex>& a, const std::vector<BlockIndex>& b) {
   std::uint64_t pairs = 0;
-  for (const auto& [i, j] : a) {
-    const auto row = per_row.find(j);
-    if (row != per_row.end()) pairs += row->second;
+  for (const BlockIndex& block : a) {
+    const auto first = std::lower_bound(b.begin(), b.end(), BlockIndex{.i = block.j, .j = 0});
+    for (auto y = first; y != b.end() && y->i == block.j; ++y) ++pairs;
   }
   return pairs;
 }
 
-/// Values of B such that the longest sums come close to 2^32 - 1, from below and from above.
-void aim_at_limit(StressCase& c, Random& random) {
-  for (std::uint16_t& value : c.a.values) value = 65535;
-  const std::uint64_t terms = c.a.m * random.up_to(64);
-  const std::uint64_t value = std::min<std::uint64_t>(65535, 0xFFFF'FFFFull / (65535 * terms) + random.below(3));
-  for (std::uint16_t& b : c.b.values) b = static_cast<std::uint16_t>(value);
+/// Gives one element of C a sum just below, at or just above 2^32 - 1.
+void aim_at_limit(BlockMatrix& a, BlockMatrix& b, Random& random) {
+  const std::uint32_t m = a.m;
+  const std::uint32_t i = random.of(a.index).i;
+  const std::uint32_t j = random.of(b.index).j;
+  const std::uint32_t row = static_cast<std::uint32_t>(random.below(m));
+  const std::uint32_t col = static_cast<std::uint32_t>(random.below(m));
+  std::vector<std::pair<std::uint16_t*, std::uint16_t*>> terms;
+  for (std::size_t x = 0; x < a.index.size(); ++x) {
+    for (std::size_t y = 0; a.index[x].i == i && y < b.index.size(); ++y) {
+      if (b.index[y].i != a.index[x].j || b.index[y].j != j) continue;
+      for (std::uint32_t t = 0; t < m; ++t) {
+        terms.emplace_back(&a.values[(x * m + row) * m + t], &b.values[(y * m + t) * m + col]);
+      }
+    }
+  }
+  if (terms.size() < 3) return;
+  std::uint64_t left = 0xFFFF'FFFEu + random.below(random.one_in(2) ? 3 : 70'000);
+  const std::uint64_t share = left / terms.size() + 1;  // of a term, where all are to take part
+  const bool is_even = random.one_in(2);
+  std::swap(terms.back(), terms[random.below(terms.size())]);  // where the remainder goes: factor 1
+  for (auto& [x, y] : terms) {
+    const bool is_last = &x == &terms.back().first;
+    *x = is_last ? 1 : 65535;
+    *y = static_cast<std::uint16_t>(
+        std::min<std::uint64_t>({65535, left / *x, is_even && !is_last ? share / *x + 1 : 65535}));
+    left -= std::uint64_t{*x} * *y;
+  }
 }
 
 std::uint32_t random_side(Random& random) {
@@ -144,101 +147,107 @@ std::uint32_t random_side(Random& random) {
   return static_cast<std::uint32_t>(1 + random.below(random.one_in(4) ? 64 : 20));
 }
 
-/// Kernels that run for ever, or need memory in proportion to the square, on large grids.
-bool is_for_small_grids(const std::string& kernel, Backend backend) {
-  if (backend != Backend::cuda) return kernel.starts_with("dense");
+/// Kernels that take time or memory with the square of the grid's side.
+bool is_for_small_grids(const std::string& kernel) {
   return kernel == "two-pointer" || kernel == "binary-search" || kernel == "host-driven" || kernel.starts_with("dense");
 }
 
-/// Kernels that go through every block column of a row that has pairs: a minute on the largest grid.
-bool visits_all_columns(const std::string& kernel) {
-  return kernel == "row-spread";
-}
-
-std::string random_kernel(const StressLimits& limits, Random& random) {
-  if (!limits.kernel.empty()) return limits.kernel;
-  std::vector<std::string> names = {"auto", "auto"};
-  for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.backend == limits.backend) names.push_back(kernel.name);
+/// How the product runs: everything but the operands. The memory limit is drawn when their size is known.
+void choose_way(StressCase& c, const StressChoice& choice, Random& random) {
+  constexpr std::uint64_t kRanksIn = 400;  // starting spmm-mpi takes half a second
+  c.options.backend = choice.backend;
+  c.options.kernel = choice.kernels.empty() || random.one_in(3) ? "auto" : random.of(choice.kernels);
+  c.options.force = true;  // of host-driven
+  c.options.transpose_a = random.one_in(4);
+  c.options.transpose_b = random.one_in(4);
+  c.options.num_threads = static_cast<unsigned>(1 + random.below(8));
+  if (random.one_in(8)) c.options.verify_blocks = random.up_to(64);
+  c.options.verify_full = random.one_in(8);
+  if (random.one_in(10)) c.options.on_saturation = OnSaturation::error;
+  c.in_files = random.one_in(3);
+  if (!choice.isas.empty() && !random.one_in(3)) c.isa = random.of(choice.isas);
+  if (choice.has_ranks && random.one_in(kRanksIn)) {
+    c.num_ranks = static_cast<int>(1 + random.below(4));
+    c.in_files = true;
+    c.options.kernel = "auto";
+    c.options.verify_full = false;
   }
-  return random.of(names);
 }
 
-void choose_way(StressCase& c, const StressLimits& limits, Random& random) {
-  const std::uint64_t draw = random.below(100);
-  c.way = draw < 40 ? StressWay::memory : draw < 85 ? StressWay::files : StressWay::parts;
-  if (limits.has_ranks && draw >= 98) c.way = StressWay::ranks;
-  c.options.backend = limits.backend;
-  c.options.num_threads = static_cast<unsigned>(random.up_to(8));
-  if (c.way == StressWay::parts) c.options.num_parts = static_cast<std::uint32_t>(random.up_to(12));
-  if (c.way == StressWay::ranks) c.num_ranks = static_cast<int>(1 + random.below(4));
-  if (random.one_in(4)) c.options.verify_blocks = random.up_to(64);
-  const bool on_cuda = limits.backend == Backend::cuda;
+void choose_memory_limit(StressCase& c, Random& random) {
+  constexpr std::array kShares = {4.0, 2.0, 1.2, 1.0, 0.8, 0.5, 0.2, 0.1};
+  constexpr std::uint64_t kLeast = 10'000;
   constexpr std::uint64_t kDeviceWork = 66u << 20;  // in addition to the operands, for most kernels
+  const bool on_cuda = c.options.backend == Backend::cuda;
+  const auto operand_bytes = static_cast<double>((c.a.values.size() + c.b.values.size()) * sizeof(std::uint16_t) +
+                                                 (c.a.index.size() + c.b.index.size()) * sizeof(BlockIndex));
   if (random.one_in(3)) {
-    c.options.memory_limit_bytes = 20'000 * random.up_to(500) + (on_cuda ? kDeviceWork : 0);
+    c.options.memory_limit_bytes =
+        kLeast + static_cast<std::uint64_t>(operand_bytes * random.of(kShares)) + (on_cuda ? kDeviceWork : 0);
   }
   // A device takes longer to start than a product takes on it.
-  c.keeps_engine = c.options.memory_limit_bytes == 0 && (random.one_in(2) || on_cuda);
-  if (c.keeps_engine) c.options.max_threads = std::exchange(c.options.num_threads, 0);
-}
-
-std::string text_of(const StressCase& c, const std::array<std::string, 2>& patterns) {
-  constexpr std::array kWays = {"memory", "files", "parts", "ranks"};
-  std::ostringstream out;
-  out << "seed " << c.seed << ": n " << c.a.n << ", m " << c.a.m << ", " << patterns[0] << " " << c.a.index.size()
-      << " x " << patterns[1] << " " << c.b.index.size() << " blocks, " << c.pairs << " pairs, "
-      << kWays[static_cast<std::size_t>(c.way)] << ", kernel " << c.options.kernel << ", "
-      << c.options.num_threads + c.options.max_threads << " threads, limit " << c.options.memory_limit_bytes
-      << ", parts " << c.options.num_parts << ", verify " << c.options.verify_blocks
-      << (c.keeps_engine ? ", kept engine" : "");
-  if (c.num_ranks != 0) out << ", " << c.num_ranks << " ranks";
-  return out.str();
+  c.is_warm = c.options.memory_limit_bytes == 0 && c.num_ranks == 0 && (random.one_in(2) || on_cuda);
+  if (c.is_warm) c.options.max_threads = std::exchange(c.options.num_threads, 0);
 }
 
 }  // namespace
 
-StressCase make_stress_case(std::uint64_t seed, const StressLimits& limits) {
-  constexpr std::uint64_t kMostTerms = 60'000'000;  // multiply-adds: the oracle takes a tenth of a second
-  constexpr std::uint32_t kSmallGrid = 2000;
-  Random random(seed * 0x9E3779B97F4A7C15u + 1);
+StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
+  Random random(seed);
   StressCase c;
   c.seed = seed;
   const std::uint32_t m = random_side(random);
-  c.options.kernel = random_kernel(limits, random);
-  choose_way(c, limits, random);
-  if (c.way == StressWay::ranks) c.options.kernel = "auto";
+  choose_way(c, choice, random);
   std::uint32_t nb = static_cast<std::uint32_t>(random.up_to(3000));
-  const bool is_huge = random.one_in(12);  // few blocks on the largest grid there is
-  if (is_huge && !visits_all_columns(c.options.kernel))
+  // Few blocks on the largest grid there is; row-spread goes through every block column.
+  if (random.one_in(12) && c.options.kernel != "row-spread") {
     nb = static_cast<std::uint32_t>(0xFFFF'FFFFu / m - random.below(3));
-  if (is_for_small_grids(c.options.kernel, limits.backend)) {
-    // Dense kernels take time with the square of the side.
+  }
+  if (is_for_small_grids(c.options.kernel)) {
     nb = static_cast<std::uint32_t>(random.up_to(std::max<std::uint32_t>(1, std::min(kSmallGrid, 1000 / m))));
   }
-  if (!test::takes_operands(c.options.kernel, m, nb)) c.options.kernel = "auto";
-  std::array<std::string, 2> patterns;
-  for (std::string& pattern : patterns) pattern = random.one_in(2) ? kPatterns[0] : random.of(kPatterns);
-  std::uint64_t most = random.up_to(random.one_in(10) ? 6000 : 800);
-  Positions a;
-  Positions b;
+  // Most products are small, so that there are many.
+  const std::uint64_t cube = std::uint64_t{m} * m * m;
+  const std::uint64_t work = choice.max_work / (random.one_in(100) ? 1 : random.one_in(6) ? 15 : 150);
+  const std::uint64_t max_pairs = std::max<std::uint64_t>(8, work / cube);
+  std::uint64_t most =
+      random.one_in(20) ? 1 : random.up_to(std::min<std::uint64_t>(random.one_in(10) ? 6000 : 800, 8 * max_pairs));
+  const std::array<std::string, 2> patterns = {random.one_in(3) ? kPatterns[0] : random.of(kPatterns),
+                                               random.one_in(3) ? kPatterns[0] : random.of(kPatterns)};
+  std::vector<BlockIndex> a;
+  std::vector<BlockIndex> b;
+  std::uint64_t pairs = 0;
   do {
     a = positions_of(patterns[0], nb, std::max<std::uint64_t>(most, 1), random);
     b = positions_of(patterns[1], nb, std::max<std::uint64_t>(most, 1), random);
-    if (nb > kSmallGrid && !a.empty() && random.one_in(2)) {  // else nothing meets on a large grid
-      Positions met;
-      std::vector<std::uint32_t> columns;
-      for (const auto& [i, j] : a) columns.push_back(j);
-      for (const auto& [i, j] : b) met.emplace(random.of(columns), j);
-      b = std::move(met);
+    if (nb > a.size() && !a.empty() && !random.one_in(4)) {  // else nearly nothing meets
+      for (BlockIndex& block : b) block.i = random.of(a).j;
+      std::sort(b.begin(), b.end());
+      b.erase(std::unique(b.begin(), b.end()), b.end());
     }
-    c.pairs = count_pairs(a, b);
+    pairs = count_pairs(a, b);
     most /= 2;
-  } while (c.pairs * m * m * m > kMostTerms && most > 0);
-  c.a = make_matrix(a, nb, m, random_values(random), random);
-  c.b = make_matrix(b, nb, m, random_values(random), random);
-  if (random.one_in(6)) aim_at_limit(c, random);
-  c.text = text_of(c, patterns);
+  } while (pairs > max_pairs && most > 0);
+  c.a = make_matrix(a, nb, m, random);
+  c.b = make_matrix(b, nb, m, random);
+  for (std::uint64_t x = random.one_in(4) ? random.up_to(16) : 0; x > 0 && pairs > 0; --x)
+    aim_at_limit(c.a, c.b, random);
+  c.expected = oracle_multiply(c.a, c.b);
+  if (c.options.transpose_a) c.a = transposed(c.a);
+  if (c.options.transpose_b) c.b = transposed(c.b);
+  choose_memory_limit(c, random);
+
+  std::ostringstream out;
+  out << "seed " << seed << ": n " << c.a.n << ", m " << m << ", " << patterns[0] << " " << a.size() << " x "
+      << patterns[1] << " " << b.size() << " blocks, " << pairs << " pairs, kernel " << c.options.kernel << ", "
+      << (c.isa.empty() ? "widest" : c.isa) << ", " << c.options.num_threads + c.options.max_threads
+      << " threads, limit " << c.options.memory_limit_bytes << (c.options.transpose_a ? ", A transposed" : "")
+      << (c.options.transpose_b ? ", B transposed" : "") << (c.in_files ? ", files" : ", memory")
+      << (c.is_warm ? ", warm engine" : "") << ", verify "
+      << (c.options.verify_full ? "full" : std::to_string(c.options.verify_blocks))
+      << (c.options.on_saturation == OnSaturation::error ? ", no saturation" : "");
+  if (c.num_ranks != 0) out << ", " << c.num_ranks << " ranks";
+  c.text = out.str();
   return c;
 }
 

@@ -1,7 +1,9 @@
 // A random product: operands and how they are multiplied, all from one number.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -10,34 +12,53 @@
 
 namespace spmm::test {
 
-/// How the test calls the product.
-enum class StressWay : std::uint8_t {
-  memory,  ///< matrices in memory
-  files,   ///< three files
-  parts,   ///< two files into a folder
-  ranks,   ///< spmm-mpi
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed * 0x9E3779B97F4A7C15u + 1) {}
+  std::uint64_t below(std::uint64_t bound) { return engine_() % bound; }
+  bool one_in(std::uint64_t n) { return below(n) == 0; }
+  /// From 1 to bound, small ones as often as large ones.
+  std::uint64_t up_to(std::uint64_t bound) {
+    std::uint64_t size = 1;
+    while (size < bound && !one_in(8)) size *= 2;
+    return 1 + below(std::min(size, bound));
+  }
+  template <class List>
+  const auto& of(const List& list) {
+    return list[below(list.size())];
+  }
+
+ private:
+  std::mt19937_64 engine_;
 };
 
 struct StressCase {
   std::uint64_t seed = 0;
-  BlockMatrix a;
-  BlockMatrix b;
-  std::uint64_t pairs = 0;
-  StressWay way{};
-  Options options;            ///< backend, kernel, threads, memory limit, parts, blocks to verify
-  bool keeps_engine = false;  ///< on the engine of the products before, where the limits agree
-  int num_ranks = 0;
+  BlockMatrix a;           ///< as given: transposed if the options say so
+  BlockMatrix b;           ///< as given
+  ProductMatrix expected;  ///< by the oracle
+  std::string isa;         ///< SPMM_CPU_ISA; "" = the widest one
+  bool in_files = false;
+  bool is_warm = false;  ///< on the engine of the products before
+  int num_ranks = 0;     ///< 0 = no spmm-mpi
+  Options options;
   std::string text;  ///< one line that says all this
 };
 
-/// Limits of what is made.
-struct StressLimits {
+/// What the cases are drawn from.
+struct StressChoice {
   Backend backend = Backend::cpu;
+  std::vector<std::string> kernels;  ///< in addition to "auto"
+  std::vector<std::string> isas;
   bool has_ranks = false;
-  std::string kernel{};  ///< this one only, if not empty
+  std::uint64_t max_work = 60'000'000;  ///< multiply-adds: the oracle takes a twentieth of a second
 };
 
-/// The case of a seed: the same limits and seed give the same case.
-StressCase make_stress_case(std::uint64_t seed, const StressLimits& limits);
+/// The case of a seed: the same choice and seed give the same case.
+StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice);
+
+/// Proves the product of the case by spmm-verify's code and by the engine, and the same with forged results. Returns
+/// what went wrong, or "". Adds the number of forged results. Values: folder = where files may be written.
+std::string problem_of_proofs(const StressCase& c, const std::string& folder, std::uint64_t& num_forged);
 
 }  // namespace spmm::test

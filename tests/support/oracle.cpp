@@ -1,23 +1,35 @@
-// The oracle: a map of result blocks, one 128-bit sum per element.
+// The oracle: each C block summed from its pairs, one 64-bit sum per element. That is exact: a row and a column meet in
+// at most 2^32 - 1 terms, each below 2^32.
 #include "support/oracle.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <utility>
+#include <numeric>
 #include <vector>
 
 namespace spmm::test {
 namespace {
 
-using Wide = unsigned __int128;
-using Position = std::pair<std::uint32_t, std::uint32_t>;
+/// A block of A, a block of B that it meets, and the block column of their product.
+struct Pair {
+  std::uint32_t column;
+  std::size_t a;
+  std::size_t b;
+};
 
-void add_block_product(std::vector<Wide>& sums, const std::uint16_t* a, const std::uint16_t* b, std::size_t m) {
+std::vector<std::size_t> ordered_by_row(const BlockMatrix& matrix) {
+  std::vector<std::size_t> order(matrix.index.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t x, std::size_t y) { return matrix.index[x] < matrix.index[y]; });
+  return order;
+}
+
+void add_block_product(std::vector<std::uint64_t>& sums, const std::uint16_t* a, const std::uint16_t* b,
+                       std::size_t m) {
   for (std::size_t row = 0; row < m; ++row) {
     for (std::size_t inner = 0; inner < m; ++inner) {
-      const Wide factor = a[row * m + inner];
-      if (factor == 0) continue;
+      const std::uint32_t factor = a[row * m + inner];
       for (std::size_t col = 0; col < m; ++col) sums[row * m + col] += factor * b[inner * m + col];
     }
   }
@@ -27,29 +39,34 @@ void add_block_product(std::vector<Wide>& sums, const std::uint16_t* a, const st
 
 ProductMatrix oracle_multiply(const BlockMatrix& a, const BlockMatrix& b) {
   const std::size_t m = a.m;
-  std::map<std::uint32_t, std::vector<std::size_t>> blocks_of_row;  // row of B -> its blocks
-  for (std::size_t y = 0; y < b.index.size(); ++y) blocks_of_row[b.index[y].i].push_back(y);
-
-  std::map<Position, std::vector<Wide>> sums;
-  for (std::size_t x = 0; x < a.index.size(); ++x) {
-    const auto row = blocks_of_row.find(a.index[x].j);
-    if (row == blocks_of_row.end()) continue;
-    for (const std::size_t y : row->second) {
-      std::vector<Wide>& tile = sums[{a.index[x].i, b.index[y].j}];
-      tile.resize(m * m, 0);
-      add_block_product(tile, a.values.data() + x * m * m, b.values.data() + y * m * m, m);
-    }
-  }
-
+  const std::vector<std::size_t> a_order = ordered_by_row(a);
+  const std::vector<std::size_t> b_order = ordered_by_row(b);
   ProductMatrix c{.n = a.n, .m = a.m, .index = {}, .values = {}};
-  for (const auto& [position, tile] : sums) {
-    bool any = false;
-    for (const Wide sum : tile) any = any || sum != 0;
-    if (!any) continue;
-    c.index.push_back({.i = position.first, .j = position.second});
-    for (const Wide sum : tile) {
-      const bool too_large = (sum >> 32) != 0;
-      c.values.push_back(too_large ? 4294967295U : static_cast<std::uint32_t>(sum));
+  std::vector<Pair> pairs;
+  std::vector<std::uint64_t> sums(m * m);
+  for (auto x = a_order.begin(); x != a_order.end();) {
+    const std::uint32_t row = a.index[*x].i;
+    pairs.clear();
+    for (; x != a_order.end() && a.index[*x].i == row; ++x) {
+      const std::uint32_t inner = a.index[*x].j;
+      auto y = std::partition_point(b_order.begin(), b_order.end(),
+                                    [&](std::size_t block) { return b.index[block].i < inner; });
+      for (; y != b_order.end() && b.index[*y].i == inner; ++y) {
+        pairs.push_back({.column = b.index[*y].j, .a = *x, .b = *y});
+      }
+    }
+    std::sort(pairs.begin(), pairs.end(), [](const Pair& p, const Pair& q) { return p.column < q.column; });
+    for (auto p = pairs.begin(); p != pairs.end();) {
+      const std::uint32_t column = p->column;
+      std::fill(sums.begin(), sums.end(), 0);
+      for (; p != pairs.end() && p->column == column; ++p) {
+        add_block_product(sums, a.values.data() + p->a * m * m, b.values.data() + p->b * m * m, m);
+      }
+      if (std::all_of(sums.begin(), sums.end(), [](std::uint64_t sum) { return sum == 0; })) continue;
+      c.index.push_back({.i = row, .j = column});
+      for (const std::uint64_t sum : sums) {
+        c.values.push_back(sum > 4294967295U ? 4294967295U : static_cast<std::uint32_t>(sum));
+      }
     }
   }
   return c;

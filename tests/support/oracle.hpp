@@ -7,7 +7,7 @@
 
 namespace spmm::test {
 
-/// C = A * B with exact 128-bit sums, each element clamped to 4294967295; sorted by (i, j), no all-zero block.
+/// C = A * B with exact 64-bit sums, each element clamped to 4294967295; sorted by (i, j), no all-zero block.
 /// Shapes: a, b [n x n] in blocks of m x m, the same n and m. Values: no position twice.
 ProductMatrix oracle_multiply(const BlockMatrix& a, const BlockMatrix& b);
 
