@@ -64,11 +64,6 @@ DenseLaunch dense_tiled_two(DenseType type, DenseShape shape, unsigned tile);
 /// Shapes: a, b, c 16-byte aligned.
 DenseLaunch dense_register(DenseType type, DenseShape shape);
 
-// ---- tensor.cu
-
-/// What launch_mul_dense_tensor launches for two planes; for dense_resources() alone.
-DenseLaunch dense_tensor_launch();
-
 // ---- launch.cu
 
 /// Runs a prepared kernel.
@@ -78,32 +73,6 @@ void launch_dense(const DenseLaunch& launch, DenseShape shape, const void* a, co
 
 /// Asks the current device.
 DenseResources dense_resources(const DenseLaunch& launch);
-
-// ---- planes.cu: u16 -> what launch_mul_dense_tensor reads, padding of rows and K zeroed
-
-/// Plane rows and bytes along K of the planes of `rows` element rows of `inner` elements.
-constexpr std::uint64_t dense_plane_rows(std::uint64_t rows, std::uint32_t num_planes) {
-  return (rows + 7) / 8 * 8 * num_planes;
-}
-constexpr std::uint64_t dense_plane_stride(std::uint64_t inner) {
-  return (inner + 127) / 128 * 128;
-}
-
-/// Element row of the planes = row of a.
-/// Shapes: a [rows, inner]; two planes of shift 8, or three.
-void launch_split_rows(const std::uint16_t* a, std::uint32_t rows, std::uint32_t inner, const BytePlanes& planes,
-                       cudaStream_t stream);
-
-/// Element row of the planes = column of b.
-/// Shapes: b [inner, cols]; two planes of shift 8, or three.
-void launch_split_columns(const std::uint16_t* b, std::uint32_t inner, std::uint32_t cols, const BytePlanes& planes,
-                          cudaStream_t stream);
-
-// ---- convert.cu: around a library product in doubles
-
-void launch_widen_to_f64(const std::uint16_t* from, std::uint64_t count, double* to, cudaStream_t stream);
-/// Clamps whole numbers from 0 to 2^53, and adds them to what `to` holds if they are to be merged.
-void launch_saturate_f64(const double* from, std::uint64_t count, bool merge, std::uint32_t* to, cudaStream_t stream);
 
 // ---- expand_planes.cu
 

@@ -120,14 +120,6 @@ bool has_dense_tensor(int major, int minor) {
   return major == 9 && minor == 0;
 }
 
-DenseLaunch dense_tensor_launch() {
-  const auto* const function = reinterpret_cast<const void*>(&dense_tensor<2, false, tensor::kAnySide>);
-  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-        "dense_tensor shared memory");
-  return {
-      .function = function, .num_ctas = 0, .threads_x = kThreads, .threads_y = 1, .dynamic_shared_bytes = kSharedBytes};
-}
-
 std::uint64_t num_prefilter_tiles(std::uint32_t num_rows, std::uint32_t num_columns) {
   return ((std::uint64_t{num_rows} + kRows - 1) / kRows) * ((std::uint64_t{num_columns} + kColumns - 1) / kColumns);
 }

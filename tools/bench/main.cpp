@@ -14,8 +14,6 @@
 #include "io/files/paths.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
-#include "tools/bench/calibrate.hpp"
-#include "tools/bench/limits.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/run.hpp"
@@ -35,13 +33,12 @@ constexpr const char* kNotes = R"(
 Examples:
   spmm-bench --list
   spmm-bench --suite P --backend cpu --json before.json
-  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --floor
+  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench
   spmm-bench --suite course,shapes --kernel all --filter-seconds 5 --json all.json
   spmm-bench --suite shapes-fit --json shapes.json
   spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
-  spmm-bench --suite S --e2e --floor
+  spmm-bench --suite S --e2e
   spmm-bench --suite patterns --checksum --max-seconds 10 --json patterns.json
-  spmm-bench --calibrate --json rates.json
   spmm-bench --diff before.json after.json --tolerance 1.05
 
 For each case both inputs are made as spmm-gen makes them (A with seed 1, B with seed 2) and left in the work folder for
@@ -54,24 +51,16 @@ with --checksum, which compares checksums of all records, for none, but for one 
 is the kernel that is predicted to be the fastest of those that share no code with the one that auto takes: for products
 that two-pointer takes minutes for.
 
-Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Limit reached =
-the share of the binding limit that device reached: bytes (input records and their blocks read, output records written,
-at the rate of a copy) or terms (multiply-adds at the rate of the tensor cores); the file of the suites has the rates of
-the devices it names. Saturated tiles may end early, so the share may exceed 100 %. Floor = the longer of reading both
-inputs and writing an output of the same size, computing nothing. Each run uploads its inputs anew: device caches are
-cold.
+Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Each run
+uploads its inputs anew: device caches are cold.
 
 --json writes a complete measurement: command, revision, date, machine, and per case and kernel the median, least and
 largest time of every stage, of whole products and processes (with their memory), and every run.
 
 Tables at the end, where there is something to show: prediction (what the planner expected, and what was
-measured), memory limits (cases with memory_share, checked against a baseline without a limit), comparison (time per pair * m^3 over that of the case named by compare_with, which runs first), and,
-with --e2e, whole processes, timed before this program starts CUDA itself, beside the same within this program, the floor and published times. With --e2e the floor
-includes the start: a process whose product has one block.
-
---calibrate runs products that each hang on one rate of the planner, kernel by kernel, and fits the row of
-src/plan/models/device_rates.cpp for this device to them. It prints the row, and which rates could not be measured so and stay
-as they were scaled.
+measured), memory limits (cases with memory_share, checked against a baseline without a limit), comparison (time per
+pair * m^3 over that of the case named by compare_with, which runs first), and, with --e2e, whole processes, timed before
+this program starts CUDA itself, beside the same within this program and published times.
 
 Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs (--diff: something got slower than
 --tolerance and beyond the spread of both, or broke), 2 usage, 65 malformed file, 66 no such file, 69 no kernel could
@@ -104,11 +93,9 @@ cli::OptionTable make_options() {
        value(),
        "NAMES")                                                                                        //
       ("checksum", "compare checksums of results instead of files, for results larger than the disk")  //
-      ("floor", "measure what reading and writing alone takes")                                        //
       ("e2e", "also time whole processes of spmm, which lies beside this program");
-  options.add_options("Other work")                                                                          //
-      ("calibrate", "measure the rates that the planner predicts CUDA kernels with, on the device at hand")  //
-      ("diff", "compare two measurements")                                                                   //
+  options.add_options("Other work")         //
+      ("diff", "compare two measurements")  //
       ("tolerance", "--diff: what counts as slower", value("1.1"), "RATIO");
   options.add_options("Messages")  //
       ("json", "write the measurement as JSON; - = standard output, without the table", value(), "FILE");
@@ -171,22 +158,10 @@ tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   if (options.baselines != std::vector<std::string>{"other"}) {
     for (const std::string& name : options.baselines) check_kernel(name, "--baseline");
   }
-  options.floor = cli::option_flag(parsed, "floor");
   options.e2e = cli::option_flag(parsed, "e2e");
   options.baseline_backend = tools::backend_of(options.multiply);
   options.kernels = kernels_of(tools::option_names(parsed, "kernel"), options.baseline_backend);
   return options;
-}
-
-int run_calibration(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
-  tools::BenchOptions options = bench_options(parsed);
-  const tools::WorkFolder work(cli::option_text(parsed, "work"));
-  options.work = work.path();
-  const auto json_file = cli::option_text(parsed, "json");
-  if (json_file && json_file->value != "-") io::find_target(json_file->value, false);  // before the work
-  const auto json = tools::calibrate(options, command);
-  if (json_file) tools::write_json(json_file->value, json);
-  return cli::kOk;
 }
 
 std::string closing_tables(const tools::Json& json) {
@@ -208,14 +183,13 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
   auto json = tools::bench_json(options, command);
   bool any_ran = false;
   bool all_same = true;
-  if (with_table) std::cout << tools::table_header(options.floor) << std::flush;
-  std::vector<tools::CaseProcesses> processes;
+  if (with_table) std::cout << tools::table_header() << std::flush;
+  std::vector<std::vector<tools::ProcessTimes>> processes;
   for (const tools::BenchCase& one : cases) processes.push_back(time_processes(one, options));
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const auto result = run_case(cases[c], options, processes[c],
                                  [&](const tools::CaseResult& so_far, const tools::KernelResult& kernel) {
-                                   if (with_table)
-                                     std::cout << tools::table_row(so_far, kernel, options.floor) << std::flush;
+                                   if (with_table) std::cout << tools::table_row(so_far, kernel) << std::flush;
                                    if (!kernel.ran()) return;
                                    if (!any_ran) json["device"] = kernel.runs.front().device;
                                    any_ran = true;
@@ -237,7 +211,6 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
     throw UsageError("command line", "unexpected argument \"" + parsed.text("old") + "\"",
                      "files belong to --diff; see spmm-bench --help");
   }
-  if (cli::option_flag(parsed, "calibrate")) return run_calibration(parsed, command);
   const fs::path suites_file = tools::suites_path(parsed);
   const auto suites = tools::load_suites(suites_file);
   if (cli::option_flag(parsed, "list")) {
@@ -248,7 +221,6 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
                                          tools::option_names(parsed, "case"), !cli::option_flag(parsed, "no-partners"));
   if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
   tools::BenchOptions options = bench_options(parsed);
-  options.ceilings = tools::load_ceilings(suites_file);
   const tools::WorkFolder work(cli::option_text(parsed, "work"));
   options.work = work.path();
   const auto json_file = cli::option_text(parsed, "json");

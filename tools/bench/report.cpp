@@ -16,8 +16,7 @@ namespace {
 constexpr const char* kNote =
     "Every run reads and uploads its inputs anew, so caches of the device are cold; inputs are in the page cache of "
     "the host as far as it holds them. Timed runs write to /dev/null; file_total_s is one run that writes a new file; "
-    "e2e_s are whole processes that write one. Limit: least_bytes at the rate of a copy, or byte_terms at that of the "
-    "tensor cores, whichever takes longer; a kernel that ends saturated tiles early may stay below.";
+    "e2e_s are whole processes that write one.";
 
 constexpr std::array<Stage, 5> kDeviceStages = {Stage::build, Stage::count, Stage::plan, Stage::multiply,
                                                 Stage::compact};
@@ -97,17 +96,6 @@ Json run_json(const Report& report) {
           {"stages_ms", std::move(stages)}};
 }
 
-/// How much of the speed that the binding limit allows was reached; early ends of saturated tiles may lift it above 1.
-double limit_share(const KernelResult& kernel) {
-  const double device = spread_of(kernel.runs, device_ms).median;
-  return device > 0 ? kernel.limit->ms() / device : 0;
-}
-
-std::string limit_text(const KernelResult& kernel) {
-  if (!kernel.limit) return "";
-  return text(short_number(100 * limit_share(kernel)), " % of ", kernel.limit->bytes_bind() ? "bytes" : "terms");
-}
-
 /// Adds what the planner expected of the kernel, and how far that was from what was measured.
 void add_prediction(Json& json, const CaseResult& result, const KernelResult& kernel) {
   const auto predicted = predicted_ms(result, kernel);
@@ -117,32 +105,15 @@ void add_prediction(Json& json, const CaseResult& result, const KernelResult& ke
   json["device_over_predicted"] = spread_of(kernel.runs, device_ms).median / *predicted;
 }
 
-/// Adds what the product takes at least, and how much of the binding limit the kernel reached.
-void add_limit(Json& json, const KernelResult& kernel) {
-  json["least_bytes"] = kernel.work.bytes;
-  json["terms"] = kernel.work.terms;
-  json["byte_terms"] = kernel.work.byte_terms;
-  if (!kernel.limit) return;
-  json["limit"] = {{"binds", kernel.limit->bytes_bind() ? "bytes" : "terms"},
-                   {"bytes_ms", kernel.limit->bytes_ms},
-                   {"terms_ms", kernel.limit->terms_ms},
-                   {"share", limit_share(kernel)},
-                   {"copy_gb_per_s", kernel.limit->ceilings.copy_gb_per_s},
-                   {"byte_terms_t_per_s", kernel.limit->ceilings.byte_terms_t_per_s}};
-}
-
 /// Adds times of files and whole processes.
 void add_totals(Json& json, const CaseResult& result, const KernelResult& kernel) {
   if (!result.checksum) json["file_total_s"] = kernel.file_run.total_s;
-  if (result.floor && !result.checksum)
-    json["file_total_over_floor"] = kernel.file_run.total_s / result.floor->total_s();
   if (!kernel.e2e_failure.empty()) json["e2e_failure"] = kernel.e2e_failure;
   if (kernel.e2e_s.empty()) return;
   const Spread e2e = spread_of(kernel.e2e_s);
   json["e2e_s"] = spread_json(e2e);
   json["e2e_runs_s"] = kernel.e2e_s;
   json["e2e_peak_resident_bytes"] = kernel.e2e_peak_resident_bytes;
-  if (result.floor) json["e2e_over_floor"] = e2e.median / result.floor->process_s();
   if (result.what.published_s) json["published_over_e2e"] = *result.what.published_s / e2e.median;
 }
 
@@ -162,6 +133,7 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"device", first.device},
                {"threads", first.plan.num_threads},
                {"pairs", first.pairs},
+               {"terms", static_cast<double>(first.pairs) * first.a.m * first.a.m * first.a.m},
                {"bytes_in", bytes_in(first)},
                {"bytes_out", bytes_out(first)},
                {"bytes_read", first.stage(Stage::read).bytes},
@@ -175,7 +147,6 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"gpairs_per_s_device", pair_rate(first.pairs, device.median)}};
   if (!kernel.difference.empty()) json["difference"] = kernel.difference;
   add_prediction(json, result, kernel);
-  add_limit(json, kernel);
   add_totals(json, result, kernel);
   Json runs = Json::array();
   for (const Report& run : kernel.runs) runs.push_back(run_json(run));
@@ -209,16 +180,12 @@ double device_ms(const Report& report) {
   return sum;
 }
 
-std::string table_header(bool with_floor) {
-  std::vector<std::string> words = {"case",           "kernel",         "chosen",           "pairs",
-                                    "multiply ms",    "device ms",      "Gpair/s multiply", "Gpair/s device",
-                                    "total s (null)", "total s (file)", "limit reached"};
-  if (with_floor) words.insert(words.end(), {"floor s", "file / floor"});
-  words.emplace_back("same bytes");
-  return table_head(words);
+std::string table_header() {
+  return table_head({"case", "kernel", "chosen", "pairs", "multiply ms", "device ms", "Gpair/s multiply",
+                     "Gpair/s device", "total s (null)", "total s (file)", "same bytes"});
 }
 
-std::string table_row(const CaseResult& result, const KernelResult& kernel, bool with_floor) {
+std::string table_row(const CaseResult& result, const KernelResult& kernel) {
   if (!kernel.ran()) {
     // A message may hold what would end a cell.
     std::string why = kernel.refusal;
@@ -237,13 +204,7 @@ std::string table_row(const CaseResult& result, const KernelResult& kernel, bool
                                     short_number(pair_rate(first.pairs, multiply.median)),
                                     short_number(pair_rate(first.pairs, device.median)),
                                     range_text(spread_of(kernel.runs, total_s)),
-                                    result.checksum ? "" : short_number(kernel.file_run.total_s),
-                                    limit_text(kernel)};
-  if (with_floor) {
-    words.push_back(result.floor ? short_number(result.floor->total_s()) : "");
-    const bool is_known = result.floor && !result.checksum;
-    words.push_back(is_known ? short_number(kernel.file_run.total_s / result.floor->total_s()) : "");
-  }
+                                    result.checksum ? "" : short_number(kernel.file_run.total_s)};
   words.push_back(kernel.validated() ? "yes" : "NO: " + kernel.difference);
   return table_line(words);
 }
@@ -265,14 +226,6 @@ Json case_result_json(const CaseResult& result) {
   if (!result.baseline.empty()) {
     json["baseline"] = run_json(result.baseline_run);
     json["baseline"]["kernel"] = result.baseline;
-  }
-  if (result.floor) {
-    json["floor"] = {
-        {"read_s", result.floor->read_s}, {"write_s", result.floor->write_s}, {"total_s", result.floor->total_s()}};
-    if (result.floor->start_s > 0) {
-      json["floor"]["start_s"] = result.floor->start_s;
-      json["floor"]["process_s"] = result.floor->process_s();
-    }
   }
   Json kernels = Json::array();
   for (const KernelResult& kernel : result.kernels) kernels.push_back(kernel_json(result, kernel));

@@ -20,8 +20,8 @@ std::optional<double> predicted_ms(const CaseResult& result, const KernelResult&
 double device_ms(const Report& report);
 
 /// First lines of the table (Markdown), and one line of it.
-std::string table_header(bool with_floor);
-std::string table_row(const CaseResult& result, const KernelResult& kernel, bool with_floor);
+std::string table_header();
+std::string table_row(const CaseResult& result, const KernelResult& kernel);
 
 /// What holds for all cases of a measurement: measurement_head() and the way it was taken.
 Json bench_json(const BenchOptions& options, const std::vector<std::string>& command);
@@ -36,7 +36,7 @@ void add_comparisons(Json& measurement);
 /// Tables of a measurement in Markdown; each "" if it would have no row.
 /// prediction: what the planner expected next to what was measured, with a word on what is off by more than 1.5.
 /// comparison: the ratios of add_comparisons().
-/// process: whole processes, the same within this one, the floor, and published times.
+/// process: whole processes, the same within this one, and published times.
 std::string prediction_table(const Json& measurement);
 
 /// Cases with a memory limit and the same without: seconds, bytes read, and what was predicted.

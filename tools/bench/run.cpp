@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <span>
 #include <stdexcept>
@@ -16,9 +14,7 @@
 #include "cli/program.hpp"
 #include "cli/run_length.hpp"
 #include "engine/backend_choice.hpp"
-#include "io/files/file_sink.hpp"
 #include "io/files/input_file.hpp"
-#include "io/files/output_file.hpp"
 #include "io/formats/format.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
@@ -32,9 +28,6 @@ namespace spmm::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t kWritePieceBytes = std::uint64_t{1} << 20;
-constexpr unsigned kFloorTries = 3;
 
 unsigned threads_of(const BenchOptions& options) {
   return options.multiply.num_threads != 0 ? options.multiply.num_threads : usable_cores();
@@ -52,33 +45,6 @@ struct Scratch {
   }
 };
 
-/// Calls body(buffer, p) for p = 0 .. count - 1 on a few threads, each with its own buffer, and returns the
-/// seconds.
-template <class Body>
-double timed_pieces(unsigned num_workers, std::uint64_t count, std::uint64_t buffer_bytes, const Body& body) {
-  std::vector<std::vector<std::byte>> buffers(num_workers, std::vector<std::byte>(buffer_bytes));
-  std::atomic<std::uint64_t> next{0};
-  const auto start = std::chrono::steady_clock::now();
-  run_workers(num_workers, [&](unsigned worker) {
-    for (std::uint64_t p = next++; p < count; p = next++) {
-      cli::check_cancelled("spmm-bench");
-      body(std::span(buffers[worker]), p);
-    }
-  });
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double read_seconds(const fs::path& path, unsigned num_threads) {
-  const io::InputFile file(path, ElementType::u16);
-  const std::uint64_t num_records = file.header().num_blocks;
-  const std::uint64_t per_read = records_per_read(file.record_bytes());
-  return timed_pieces(num_threads, (num_records + per_read - 1) / per_read, per_read * file.record_bytes(),
-                      [&](std::span<std::byte> buffer, std::uint64_t p) {
-                        const std::uint64_t first = p * per_read;
-                        file.read_records(first, std::min(per_read, num_records - first), buffer.data());
-                      });
-}
-
 ResultChecksum file_checksum(const fs::path& path, unsigned num_threads) {
   const io::InputFile file(path, ElementType::u32);
   ChecksumSink sink(file.header().m, num_threads);
@@ -91,18 +57,6 @@ ResultChecksum file_checksum(const fs::path& path, unsigned num_threads) {
     sink.append(std::span(buffer).first(count * file.record_bytes()), [] {});
   }
   return sink.checksum();
-}
-
-/// In the way that products write here. The file never gets a name and is gone afterwards.
-double write_seconds(const fs::path& folder, std::uint64_t bytes) {
-  const io::FileSinkTuning tuning = io::fastest_tuning(usable_cores());
-  io::OutputFile file(folder / "spmm-bench-floor.bin", {}, tuning.temp, tuning.mode);
-  file.expect_bytes(bytes);
-  return timed_pieces(tuning.num_writers, (bytes + kWritePieceBytes - 1) / kWritePieceBytes, kWritePieceBytes,
-                      [&](std::span<std::byte> buffer, std::uint64_t p) {
-                        const std::uint64_t offset = p * kWritePieceBytes;
-                        file.write_at(offset, buffer.first(std::min(kWritePieceBytes, bytes - offset)));
-                      });
 }
 
 /// A run took longer than the user wants to wait.
@@ -174,29 +128,6 @@ ProcessTimes run_processes(const fs::path& a, const fs::path& b, const fs::path&
   return all;
 }
 
-/// Seconds of a process with next to nothing to do: start of the program and of the device.
-double start_seconds(const BenchOptions& options) {
-  const Scratch one(options.work / text("one-", getpid(), ".bin"));
-  const Scratch out(options.work / text("one-out-", getpid(), ".bin"));
-  write_matrix(one.path, BlockMatrix{.n = 1, .m = 1, .index = {{0, 0}}, .values = {1}});
-  BenchOptions floor = options;
-  floor.num_runs = kFloorTries;
-  floor.max_s.reset();
-  const ProcessTimes all = run_processes(one.path, one.path, out.path, options.multiply, floor);
-  return *std::min_element(all.s.begin(), all.s.end());
-}
-
-FloorTimes measure_floor(const fs::path& a, const fs::path& b, const MatrixHeader& c, const BenchOptions& options) {
-  FloorTimes best;
-  for (unsigned t = 0; t < kFloorTries; ++t) {
-    const double read_s = read_seconds(a, threads_of(options)) + read_seconds(b, threads_of(options));
-    const double write_s = write_seconds(options.work, io::file_bytes_of(ElementType::u32, c));
-    best.read_s = t == 0 ? read_s : std::min(best.read_s, read_s);
-    best.write_s = t == 0 ? write_s : std::min(best.write_s, write_s);
-  }
-  return best;
-}
-
 /// Calls body; why it was refused, or "".
 template <class Body>
 std::string refusal_of(const Body& body) {
@@ -227,14 +158,13 @@ class CaseRun {
       : options_(options),
         a_(make_input(bench_case, 1, options)),
         b_(make_input(bench_case, 2, options)),
-        max_value_(bench_case.max_value),
         memory_bytes_(limit_bytes(bench_case)),
         baseline_(options.work / text("baseline-", getpid(), ".bin")),
         out_(options.work / text("out-", getpid(), ".bin")) {}
 
   /// Makes the output that all others must equal: by the simplest fast kernel of the backend, else by the first that
   /// runs.
-  void make_baseline(CaseResult& result, double process_start_s) {
+  void make_baseline(CaseResult& result) {
     std::vector<std::string> candidates = options_.kernels;
     std::vector<std::string> baselines = options_.baselines;
     if (baselines.empty()) baselines = {options_.baseline_backend == Backend::cpu ? "row-merge" : "two-pointer"};
@@ -248,10 +178,6 @@ class CaseRun {
       if (!refusal_of([&] { report = multiply_checked(baseline_.path, how, baseline_sum_); }).empty()) continue;
       result.baseline = report.plan.kernel;
       result.baseline_run = report;
-      if (options_.floor) {
-        result.floor = measure_floor(a_, b_, report.c, options_);
-        result.floor->start_s = process_start_s;
-      }
       return;
     }
   }
@@ -273,8 +199,6 @@ class CaseRun {
     }
     result.difference = has_baseline ? difference() : "there is no baseline";
     fs::remove(out_.path);
-    result.work = least_work(result.file_run, max_value_);
-    result.limit = limit_of(result.work, result.file_run.device, options_.ceilings);
     return result;
   }
 
@@ -348,7 +272,6 @@ class CaseRun {
   const BenchOptions& options_;
   fs::path a_;
   fs::path b_;
-  std::uint32_t max_value_;
   std::uint64_t memory_bytes_;  // 0 = not limited
   Scratch baseline_;
   Scratch out_;
@@ -420,25 +343,25 @@ fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions
   return path;
 }
 
-CaseProcesses time_processes(const BenchCase& bench_case, const BenchOptions& options) {
-  CaseProcesses all;
+std::vector<ProcessTimes> time_processes(const BenchCase& bench_case, const BenchOptions& options) {
+  std::vector<ProcessTimes> all;
   if (!options.e2e) return all;
   const CaseRun run(bench_case, options);
-  if (options.floor) all.start_s = start_seconds(options);
-  for (const std::string& kernel : options.kernels) all.kernels.push_back(run.time_processes(kernel));
+  for (const std::string& kernel : options.kernels) all.push_back(run.time_processes(kernel));
   return all;
 }
 
-CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options, const CaseProcesses& processes,
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
+                    const std::vector<ProcessTimes>& processes,
                     const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel) {
   CaseResult result;
   result.what = bench_case;
   CaseRun run(bench_case, options);
-  run.make_baseline(result, processes.start_s);
+  run.make_baseline(result);
   for (std::size_t k = 0; k < options.kernels.size(); ++k) {
     KernelResult& kernel = result.kernels.emplace_back(run.run(options.kernels[k], !result.baseline.empty()));
-    if (kernel.ran() && k < processes.kernels.size()) {
-      const ProcessTimes& times = processes.kernels[k];
+    if (kernel.ran() && k < processes.size()) {
+      const ProcessTimes& times = processes[k];
       kernel.e2e_s = times.s;
       kernel.e2e_peak_resident_bytes = times.peak_resident_bytes;
       kernel.e2e_failure = times.failure;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "spmm/multiply.hpp"
-#include "tools/bench/limits.hpp"
 #include "tools/bench/suites.hpp"
 
 namespace spmm::tools {
@@ -29,20 +28,7 @@ struct BenchOptions {
   std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one;
                                        ///< "other" = see other_kernels()
   bool checksum = false;               ///< compare checksums instead of files: no result is written
-  bool floor = false;
-  bool e2e = false;                ///< also time whole processes
-  std::vector<Ceilings> ceilings;  ///< of known devices
-};
-
-/// What the machine needs at least to read the inputs and to write an output of the same size; the best of a few.
-struct FloorTimes {
-  double read_s = 0;   ///< both inputs, all threads
-  double write_s = 0;  ///< two writers, 1 MB at a time, as the sink writes
-  double start_s = 0;  ///< a whole process with a product of one block; 0 if no processes are timed
-
-  /// Reading and writing overlap.
-  [[nodiscard]] double total_s() const { return read_s > write_s ? read_s : write_s; }
-  [[nodiscard]] double process_s() const { return start_s + total_s(); }
+  bool e2e = false;                    ///< also time whole processes
 };
 
 struct KernelResult {
@@ -55,8 +41,6 @@ struct KernelResult {
   std::vector<double> e2e_s;                  ///< whole processes `spmm A B OUT` that write a new file
   std::uint64_t e2e_peak_resident_bytes = 0;  ///< the largest of these processes
   std::string e2e_failure;                    ///< why there are none, if they were asked for
-  LeastWork work;                             ///< what the product takes at least
-  std::optional<Limit> limit;                 ///< the time of that on this device
 
   [[nodiscard]] bool ran() const { return refusal.empty(); }
   [[nodiscard]] bool validated() const { return ran() && difference.empty(); }
@@ -67,7 +51,6 @@ struct CaseResult {
   std::string baseline;   ///< kernel whose output the others must equal; "" if no kernel ran
   Report baseline_run;    ///< its only run, to a file or a checksum, nothing warmed up
   bool checksum = false;  ///< checksums were compared; no time of writing a file is known
-  std::optional<FloorTimes> floor;
   std::vector<KernelResult> kernels;
 };
 
@@ -94,22 +77,17 @@ struct ProcessTimes {
   std::string failure;                    ///< why there are none
 };
 
-/// Whole processes of a case.
-struct CaseProcesses {
-  double start_s = 0;                 ///< as FloorTimes::start_s
-  std::vector<ProcessTimes> kernels;  ///< one for each of BenchOptions::kernels
-};
-
-/// Times processes, if the options say so. For all cases before the first run_case(): a process that holds a
-/// context of CUDA makes each start and end of CUDA in other processes cheaper. Inputs stay in the work folder. Errors:
-/// those of generate_file(); Interrupted.
-CaseProcesses time_processes(const BenchCase& bench_case, const BenchOptions& options);
+/// Times processes of each of BenchOptions::kernels, if the options say so. For all cases before the first run_case():
+/// a process that holds a context of CUDA makes each start and end of CUDA in other processes cheaper. Inputs stay in
+/// the work folder. Errors: those of generate_file(); Interrupted.
+std::vector<ProcessTimes> time_processes(const BenchCase& bench_case, const BenchOptions& options);
 
 /// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file (or to a checksum).
 /// `on_kernel` is called after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except
 /// UsageError, OutOfMemory and DeviceError, which make a refusal.
 /// Values: processes = what time_processes() gave for the same case and options.
-CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options, const CaseProcesses& processes,
+CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
+                    const std::vector<ProcessTimes>& processes,
                     const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel);
 
 }  // namespace spmm::tools

@@ -141,15 +141,13 @@ std::string comparison_table(const Json& measurement) {
 }
 
 std::string process_table(const Json& measurement) {
-  const std::vector<std::string> head = {"case",    "kernel",     "process s",   "within this process s",
-                                         "floor s", "over floor", "published s", "published / process"};
+  const std::vector<std::string> head = {
+      "case", "kernel", "process s", "within this process s", "published s", "published / process"};
   return table_of(measurement, head, [](const Json& one, const Json& kernel) -> std::string {
     if (!kernel.contains("e2e_s") && !kernel.contains("e2e_failure")) return "";
     const std::string process = kernel.contains("e2e_s") ? short_number(median(kernel, "e2e_s")) : "failed";
     return table_line({one.at("name").get<std::string>(), kernel.at("kernel").get<std::string>(), process,
-                       number_cell(kernel, "file_total_s"),
-                       one.contains("floor") ? number_cell(one.at("floor"), "process_s") : "",
-                       number_cell(kernel, "e2e_over_floor"), number_cell(one, "published_s"),
+                       number_cell(kernel, "file_total_s"), number_cell(one, "published_s"),
                        number_cell(kernel, "published_over_e2e")});
   });
 }

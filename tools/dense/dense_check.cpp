@@ -1,7 +1,6 @@
 #include "tools/dense/dense_check.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -15,49 +14,23 @@
 namespace spmm::dense {
 namespace {
 
-constexpr std::size_t kRowsAtOnce = 8;     // an element of B is read once for so many rows of A
-constexpr std::size_t kStripCols = 256;    // with 8 sums each: 16 KB, in the first cache
 constexpr double kUnitRoundoff = 0x1p-24;  // of float
 constexpr double kConfidence = 6;          // no element of 10^8 is expected beyond it
 
-/// A strip of up to kStripCols columns of some rows of the product. Values: b, out = from the first column on.
+/// One row of the product.
 template <class E>
-void compute_strip(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b,
-                   std::span<const std::uint32_t> rows, std::size_t num_cols, double* out) {
+void compute_row(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b, std::size_t row,
+                 std::span<double> out) {
   using In = typename E::In;
   using Wide = typename E::Wide;
-  std::array<std::array<Wide, kStripCols>, kRowsAtOnce> sums{};
-  std::array<Wide, kStripCols> b_row{};
+  std::vector<Wide> sums(shape.cols);
   for (std::size_t k = 0; k < shape.inner; ++k) {
-    const std::size_t start = k * shape.cols;
-    for (std::size_t j = 0; j < num_cols; ++j) b_row[j] = static_cast<Wide>(load<In>(b, start + j));
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const auto factor = static_cast<Wide>(load<In>(a, std::size_t{rows[r]} * shape.inner + k));
-      auto& sum = sums[r];
-      for (std::size_t j = 0; j < num_cols; ++j) sum[j] += factor * b_row[j];
+    const auto factor = static_cast<Wide>(load<In>(a, row * shape.inner + k));
+    for (std::size_t j = 0; j < sums.size(); ++j) {
+      sums[j] += factor * static_cast<Wide>(load<In>(b, k * shape.cols + j));
     }
   }
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    double* const to = out + r * shape.cols;
-    for (std::size_t j = 0; j < num_cols; ++j) to[j] = static_cast<double>(E::finish(sums[r][j]));
-  }
-}
-
-template <class E>
-void compute_rows(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b, ExpectedRows& expected,
-                  unsigned num_threads) {
-  const std::size_t num_rows = expected.rows.size();
-  const std::size_t row_groups = (num_rows + kRowsAtOnce - 1) / kRowsAtOnce;
-  const std::size_t strips = (shape.cols + kStripCols - 1) / kStripCols;
-  parallel_for(num_threads, row_groups * strips, 1, [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t piece = begin; piece < end; ++piece) {
-      const std::size_t row = piece / strips * kRowsAtOnce;
-      const std::size_t col = piece % strips * kStripCols;
-      const auto rows = std::span(expected.rows).subspan(row, std::min(kRowsAtOnce, num_rows - row));
-      compute_strip<E>(shape, a, b.subspan(col * sizeof(typename E::In)), rows, std::min(kStripCols, shape.cols - col),
-                       expected.values.data() + row * shape.cols + col);
-    }
-  });
+  for (std::size_t j = 0; j < sums.size(); ++j) out[j] = static_cast<double>(E::finish(sums[j]));
 }
 
 /// Norms of rows of A and columns of B, for the threshold of f32.
@@ -123,7 +96,14 @@ ExpectedRows expected_rows(Type type, Shape shape, std::span<const std::byte> a,
   ExpectedRows expected;
   expected.rows = std::move(rows);
   expected.values.resize(expected.rows.size() * shape.cols);
-  for_elements(type, [&]<class E>(E) { compute_rows<E>(shape, a, b, expected, num_threads); });
+  for_elements(type, [&]<class E>(E) {
+    parallel_for(num_threads, expected.rows.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
+      for (std::uint64_t r = begin; r < end; ++r) {
+        const std::span<double> row(expected.values.data() + r * shape.cols, shape.cols);
+        compute_row<E>(shape, a, b, expected.rows[r], row);
+      }
+    });
+  });
   if (type == Type::f32) measure_operands(shape, a, b, expected);
   return expected;
 }

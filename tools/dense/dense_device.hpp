@@ -1,4 +1,4 @@
-// Dense products on a CUDA device, as dense.cpp sees them; built without CUDA, device_stub.cpp stands in.
+// Dense products on a CUDA device; built without CUDA, dense_device_stub.cpp stands in.
 #pragma once
 
 #include <cstddef>

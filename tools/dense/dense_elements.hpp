@@ -45,29 +45,12 @@ struct Elements<Type::u16> {
   static Out finish(Sum sum) { return saturate(sum); }
 };
 
-template <>
-struct Elements<Type::s8> {
-  using In = std::int8_t;
-  using Out = std::int32_t;
-  using Sum = std::uint32_t;
-  using Wide = std::uint32_t;
-  static Out finish(Sum sum) { return static_cast<Out>(sum); }
-};
-
 /// Calls body(Elements<type>()).
 template <class Body>
 decltype(auto) for_elements(Type type, const Body& body) {
-  switch (type) {
-    case Type::i32:
-      return body(Elements<Type::i32>());
-    case Type::f32:
-      return body(Elements<Type::f32>());
-    case Type::u16:
-      return body(Elements<Type::u16>());
-    case Type::s8:
-      break;
-  }
-  return body(Elements<Type::s8>());
+  if (type == Type::i32) return body(Elements<Type::i32>());
+  if (type == Type::f32) return body(Elements<Type::f32>());
+  return body(Elements<Type::u16>());
 }
 
 /// Element `at` of an array of T.

@@ -1,4 +1,3 @@
-// The dense products' catalogue and door: checks a request and hands it to the host or the device.
 #include "tools/dense/dense_multiply.hpp"
 
 #include <algorithm>
@@ -8,40 +7,9 @@
 #include "spmm/error.hpp"
 #include "tools/dense/dense_device.hpp"
 #include "tools/dense/dense_elements.hpp"
-#include "tools/dense/dense_host.hpp"
 
 namespace spmm::dense {
 namespace {
-
-constexpr std::uint32_t kMaxByteInner = (1u << 17) - 1;  // 2^17 * 128 * 128 leaves 32 bits
-
-const KernelInfo& find_kernel(const std::string& name) {
-  std::string names;
-  for (const KernelInfo& kernel : kernels()) {
-    if (kernel.name == name) return kernel;
-    names += (names.empty() ? "" : ", ") + kernel.name;
-  }
-  throw UsageError("dense kernel", text("this build has no kernel '", name, "'"), "use one of: " + names);
-}
-
-/// The tile width of a run; 0 where the kernel has none.
-unsigned chosen_tile(const KernelInfo& kernel, unsigned wanted) {
-  if (wanted == 0) return kernel.tiles.empty() ? 0 : kernel.tiles.front();
-  if (std::find(kernel.tiles.begin(), kernel.tiles.end(), wanted) != kernel.tiles.end()) return wanted;
-  std::string widths;
-  for (const unsigned tile : kernel.tiles) widths += text(widths.empty() ? "" : ", ", tile);
-  throw UsageError("dense kernel " + kernel.name,
-                   text("tile width ", wanted, " found, ", widths.empty() ? "none" : widths, " expected"),
-                   "leave the tile width out or choose one of the kernel's");
-}
-
-void check_type(const KernelInfo& kernel, Type type) {
-  if (std::find(kernel.types.begin(), kernel.types.end(), type) != kernel.types.end()) return;
-  std::string types;
-  for (const Type has : kernel.types) types += (types.empty() ? "" : ", ") + std::string(type_name(has));
-  throw UsageError("dense kernel " + kernel.name, text("type ", type_name(type), " found, ", types, " expected"),
-                   "use one of the kernel's types or another kernel");
-}
 
 void check_size(const char* name, std::uint64_t rows, std::uint64_t columns, std::size_t element, std::size_t found) {
   const std::uint64_t elements = rows * columns;  // two 32-bit sides
@@ -51,17 +19,33 @@ void check_size(const char* name, std::uint64_t rows, std::uint64_t columns, std
                    "give every element of the matrix");
 }
 
-double elapsed_ms(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+/// The textbook product: three loops on one core.
+template <class E>
+void multiply_naive(Shape shape, std::span<const std::byte> a, std::span<const std::byte> b, std::span<std::byte> c) {
+  using In = typename E::In;
+  using Sum = typename E::Sum;
+  const std::size_t inner = shape.inner;
+  const std::size_t cols = shape.cols;
+  for (std::size_t i = 0; i < shape.rows; ++i) {
+    for (std::size_t j = 0; j < cols; ++j) {
+      Sum sum = 0;
+      for (std::size_t k = 0; k < inner; ++k) {
+        sum += static_cast<Sum>(load<In>(a, i * inner + k)) * static_cast<Sum>(load<In>(b, k * cols + j));
+      }
+      store(c, i * cols + j, E::finish(sum));
+    }
+  }
 }
 
 Measurement multiply_on_host(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
                              std::span<std::byte> c) {
+  using Clock = std::chrono::steady_clock;
   Measurement measurement{.run_ms = {}, .resources = {}, .device = "host"};
   for (unsigned run = 0; run < std::max(1u, request.runs); ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    multiply_host_naive(request.type, request.shape, a, b, c);
-    if (run < request.runs) measurement.run_ms.push_back(elapsed_ms(start));
+    const auto start = Clock::now();
+    for_elements(request.type, [&]<class E>(E) { multiply_naive<E>(request.shape, a, b, c); });
+    const std::chrono::duration<double, std::milli> elapsed = Clock::now() - start;
+    if (run < request.runs) measurement.run_ms.push_back(elapsed.count());
   }
   return measurement;
 }
@@ -69,17 +53,8 @@ Measurement multiply_on_host(const Request& request, std::span<const std::byte> 
 }  // namespace
 
 const char* type_name(Type type) {
-  switch (type) {
-    case Type::i32:
-      return "i32";
-    case Type::f32:
-      return "f32";
-    case Type::u16:
-      return "u16";
-    case Type::s8:
-      break;
-  }
-  return "s8";
+  if (type == Type::i32) return "i32";
+  return type == Type::f32 ? "f32" : "u16";
 }
 
 std::size_t input_element_bytes(Type type) {
@@ -92,31 +67,38 @@ std::size_t output_element_bytes(Type type) {
 
 const std::vector<KernelInfo>& kernels() {
   static const std::vector<KernelInfo> kAll = [] {
-    std::vector<KernelInfo> all = {{.name = "host-naive",
-                                    .what = "three loops on one core",
-                                    .on_device = false,
-                                    .types = {Type::i32, Type::f32, Type::u16, Type::s8},
-                                    .tiles = {}}};
+    std::vector<KernelInfo> all = {
+        {.name = "host-naive", .what = "three loops on one core", .on_device = false, .tiles = {}}};
     for (KernelInfo& kernel : device_kernels()) all.push_back(std::move(kernel));
     return all;
   }();
   return kAll;
 }
 
+const KernelInfo& find_kernel(const std::string& name) {
+  std::string names;
+  for (const KernelInfo& kernel : kernels()) {
+    if (kernel.name == name) return kernel;
+    names += ", " + kernel.name;
+  }
+  throw UsageError("--kernel", text("this build has no kernel \"", name, "\""), "use some of: all" + names);
+}
+
 Measurement multiply(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
                      std::span<std::byte> c) {
   const KernelInfo& kernel = find_kernel(request.kernel);
   const Shape shape = request.shape;
-  check_type(kernel, request.type);
   Request chosen = request;
-  chosen.tile = chosen_tile(kernel, request.tile);
+  if (kernel.tiles.empty()) {
+    chosen.tile = 0;
+  } else if (request.tile == 0) {
+    chosen.tile = kernel.tiles.front();
+  } else if (std::find(kernel.tiles.begin(), kernel.tiles.end(), request.tile) == kernel.tiles.end()) {
+    throw UsageError("kernel " + kernel.name, text("has no tiles of width ", request.tile), "see spmm-dense --list");
+  }
   check_size("A", shape.rows, shape.inner, input_element_bytes(request.type), a.size());
   check_size("B", shape.inner, shape.cols, input_element_bytes(request.type), b.size());
   check_size("C", shape.rows, shape.cols, output_element_bytes(request.type), c.size());
-  if (request.type == Type::s8 && shape.inner > kMaxByteInner) {
-    throw ShapeError("type s8", text("inner side ", shape.inner, " found, at most ", kMaxByteInner, " expected"),
-                     "use i32, whose sums wrap");
-  }
   if (a.empty() || b.empty()) {  // sums without terms
     std::fill(c.begin(), c.end(), std::byte{0});
     return {.run_ms = std::vector<double>(request.runs, 0.0), .resources = {}, .device = "host"};

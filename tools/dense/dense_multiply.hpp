@@ -15,7 +15,6 @@ enum class Type {
   i32,  ///< int32 -> int32, sums wrap modulo 2^32
   f32,  ///< float -> float
   u16,  ///< uint16 -> uint32, exact sums saturated at 2^32 - 1
-  s8,   ///< int8 -> int32, exact while K < 2^17; the library's type, to compare with
 };
 
 struct Shape {
@@ -24,24 +23,23 @@ struct Shape {
   std::uint32_t cols = 0;   ///< L
 };
 
-/// A kernel of this build.
+/// A kernel of this build. Each has every type.
 struct KernelInfo {
   std::string name;
   std::string what;
   bool on_device = true;
-  std::vector<Type> types;
   std::vector<unsigned> tiles;  ///< tile widths to choose from, the default first; empty if there is none
 };
 
 struct Request {
   std::string kernel;
   Type type = Type::f32;
-  unsigned tile = 0;  ///< tile width; 0 = the kernel's default
+  unsigned tile = 0;  ///< tile width; 0 = the kernel's default; kernels without tile widths ignore it
   Shape shape;
   unsigned runs = 1;  ///< timed runs, after one that is not timed (device) or none (host)
 };
 
-/// What one CTA takes, and how many fit on a multiprocessor; zeros where the kernel is not ours or on the host.
+/// What one CTA takes, and how many fit on a multiprocessor; zeros for the host.
 struct Resources {
   unsigned threads_per_cta = 0;
   unsigned registers_per_thread = 0;
@@ -60,14 +58,17 @@ const char* type_name(Type type);
 std::size_t input_element_bytes(Type type);
 std::size_t output_element_bytes(Type type);
 
-/// Kernels of this build: without CUDA host-naive alone; `library` only where cuBLAS was found.
+/// Kernels of this build: without CUDA host-naive alone.
 const std::vector<KernelInfo>& kernels();
+
+/// Errors: UsageError (this build has no such kernel).
+const KernelInfo& find_kernel(const std::string& name);
 
 /// Computes C and times it.
 /// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, host; sizes in bytes are checked.
-/// Values: with an empty side C is all zeros, or empty, and takes no time.
-/// Errors: UsageError (unknown kernel, type or tile the kernel has not), ShapeError (sizes; s8 with inner >= 2^17),
-/// DeviceError, OutOfMemory.
+/// Values: with an empty side C is all zeros, or empty, and takes no time. host-naive sums in order of the inner index
+/// in the type's own arithmetic (f32: in float).
+/// Errors: UsageError (unknown kernel, a tile width that it has not), ShapeError, DeviceError, OutOfMemory.
 Measurement multiply(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
                      std::span<std::byte> c);
 

@@ -1,4 +1,4 @@
-// What spmm-dense runs: which kernels and tiles for a shape, each timed and compared with the host.
+// What spmm-dense runs for a shape: kernels and tile widths, each timed and compared with the host.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,11 @@ inline constexpr std::uint64_t kHostNaiveLimit = std::uint64_t{1} << 31;
 
 enum class CheckMode : std::uint8_t { sample, full, none };
 
-/// Which tile widths: the kernel's own choice, every one, or one.
-struct TileChoice {
-  bool every = false;
-  unsigned width = 0;  ///< 0 = the kernel's own
-};
-
 struct DenseOptions {
   dense::Type type = dense::Type::f32;
   std::vector<std::string> kernels;  ///< as typed, "all" among them or not
-  TileChoice tile;
+  std::vector<unsigned> tiles;       ///< widths for kernels that have some; none = each kernel's own
+  ValueRange range;                  ///< of random elements
   unsigned runs = 1;
   CheckMode check = CheckMode::sample;
   std::optional<double> threshold;  ///< nothing = rounding_threshold()
@@ -52,27 +47,27 @@ struct DenseResult {
   [[nodiscard]] double gflops() const;
 };
 
-/// What will run for a shape, in order. A kernel of a list that lacks the tile width comes as a refusal.
-/// Errors: UsageError (no such kernel in this build; a kernel named has not the type, or, alone, not the tile width).
+/// What will run for a shape, in order. Errors: UsageError (no such kernel in this build).
 std::vector<DenseResult> plan_results(const DenseOptions& options, dense::Shape shape);
 
-/// Bytes of A, B and C and of the rows that the check keeps. Errors: OutOfMemory if they exceed `available_bytes`.
-std::uint64_t checked_memory(const DenseOptions& options, dense::Shape shape, std::uint64_t available_bytes);
+/// Errors: OutOfMemory if A, B, C and the rows that the check keeps exceed `available_bytes`.
+void check_memory(const DenseOptions& options, dense::Shape shape, std::uint64_t available_bytes);
 
-/// Called after each kernel with C [rows, cols] as it left it, empty if it did not run.
-using ResultFn = std::function<void(const DenseResult& result, std::span<const std::byte> c)>;
-
-/// All results of a shape.
+/// Operands and results of a shape.
 struct DenseProduct {
   dense::Shape shape;
+  std::vector<std::byte> a;
+  std::vector<std::byte> b;
   std::uint32_t rows_checked = 0;
   std::vector<DenseResult> results;
 };
 
-/// Runs the kernels one after the other on the same operands. Where several were planned, one that the device or the
-/// memory refuses is a result with the reason.
-/// Errors: ShapeError (A and B do not fit), OutOfMemory, DeviceError, Interrupted.
-DenseProduct run_product(const DenseMatrix& a, const DenseMatrix& b, const DenseOptions& options,
-                         const ResultFn& on_result);
+/// Called after each kernel with C [rows, cols] as it left it, empty if it did not run.
+using ResultFn =
+    std::function<void(const DenseProduct& product, const DenseResult& result, std::span<const std::byte> c)>;
+
+/// Runs the kernels one after the other on the same random operands. What the device or the memory refuses is a result
+/// with the reason. Errors: UsageError, Interrupted.
+DenseProduct run_product(dense::Shape shape, const DenseOptions& options, const ResultFn& on_result);
 
 }  // namespace spmm::tools

@@ -19,7 +19,7 @@ DIFFERENT = 1  # a result is wrong
 HOST = "host-naive"
 PUBLISHED = [{"kernel": "tiled", "n": 8192, "gflops": 291.5, "hardware": "hardware not stated"}]
 
-TYPES = ["f32", "i32", "u16", "s8"]
+TYPES = ["f32", "i32", "u16"]
 SQUARES = [128, 256, 512, 1024, 2048, 4096, 8192]
 HOST_LARGEST = 1024
 LONG = [1000, 2000, 4000, 8000, 16000]
@@ -69,9 +69,9 @@ class Measurer:
                 fail("spmm-dense --list failed; run it by hand")
             return {"products": []}
 
-    def names(self, kind, only=None):
+    def names(self, only=None):
         return [kernel["kernel"] for kernel in self.kernels
-                if kind in kernel["types"] and kernel["on_device"] and (only is None or kernel["kernel"] in only)]
+                if kernel["on_device"] and (only is None or kernel["kernel"] in only)]
 
     def rows(self, series, kind, names, shapes, more=()):
         """One dictionary per kernel and shape that ran."""
@@ -114,7 +114,7 @@ def measure(arguments):
     host_sides = [n for n in squares if n <= quick.get("host_largest", HOST_LARGEST)]
     rows = []
     for kind in TYPES:
-        rows += measurer.device_rows("square", kind, measurer.names(kind), squares)
+        rows += measurer.device_rows("square", kind, measurer.names(), squares)
         rows += measurer.rows("square", kind, [HOST], host_sides)
     if not arguments.squares:
         rows += measure_more(measurer, quick)
@@ -126,14 +126,14 @@ def measure(arguments):
 
 def measure_more(measurer, quick):
     """Long runs with one and two outputs per thread, shapes with sides all different, tile widths."""
-    rows = measurer.device_rows("long", "f32", measurer.names("f32", LONG_KERNELS), quick.get("long", LONG))
+    rows = measurer.device_rows("long", "f32", measurer.names(LONG_KERNELS), quick.get("long", LONG))
     shapes = quick.get("shapes", SHAPES)
     for kind in TYPES:
-        rows += measurer.device_rows("shapes", kind, measurer.names(kind), shapes, ["--check", "full"])
+        rows += measurer.device_rows("shapes", kind, measurer.names(), shapes, ["--check", "full"])
         rows += measurer.rows("shapes", kind, [HOST], shapes, ["--check", "full"])
     tiled = [kernel["kernel"] for kernel in measurer.kernels if kernel["tiles"]]
     for kind in TYPES:
-        rows += measurer.device_rows("tiles", kind, measurer.names(kind, tiled), [quick.get("tile_side", TILE_SIDE)],
+        rows += measurer.device_rows("tiles", kind, measurer.names(tiled), [quick.get("tile_side", TILE_SIDE)],
                                      ["--tile", "all"])
     return rows
 

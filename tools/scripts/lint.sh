@@ -38,7 +38,7 @@ sources() {
     --quick) git ls-files 'src/plan/p*.cpp' 'src/base/t*.cpp' ;;
     '') { git diff --name-only --diff-filter=d main -- '*.cpp' && git ls-files --others --exclude-standard -- '*.cpp'; } | sort -u ;;
     *) printf '%s\n' "$@" ;;
-  esac | grep -vE '^(src/cuda|tests/gpu|tests/fuzz)/|^tools/dense/dense_(device|library)\.cpp$|^tools/cusparse/cusparse_product\.cpp$' || true
+  esac | grep -vE '^(src/cuda|tests/gpu|tests/fuzz)/|^tools/dense/dense_device\.cpp$' || true
 }
 
 if command -v clang-tidy > /dev/null; then

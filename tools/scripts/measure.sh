@@ -21,9 +21,8 @@ results, for machines that are lent for a short time; a table takes a case that 
   patterns   stencils, graphs, groups, bands and sides that need padding, beside even products        gpu-patterns.json
   patterns-rest  of them, without the even products: graphs, stencils, groups, bands, m = 4 to 48 gpu-patterns-rest.json
   sides      every block side from 1 to 64                                                            gpu-sides.json
-  cusparse   cuSPARSE on the patterns with sides up to 4 and on some of S; needs a build with         gpu-cusparse.json
-             SPMM_CUSPARSE=ON (cmake --preset cuda-measure, --bin build-cuda-measure/bin)
-  calibrate  the rates that the planner predicts with                                                 gpu-rates.json
+  cusparse   cuSPARSE by CuPy (and Warp) beside spmm: patterns with sides up to 4 and some of S; the   gpu-cusparse.json
+             Python package spmm must be installed, or PYTHONPATH and SPMM_LIBRARY name one
   scipy      SciPy beside the CPU backend                                                             cpu-scipy.json
 
   --cpu      cases P1 to P5 on two threads of the CPU, and nothing else                               cpu-speed.json
@@ -55,7 +54,7 @@ while (($# > 0)); do
     --out) out=$2; shift ;;
     --work) work=$2; shift ;;
     --cpu) steps+=(cpu) ;;
-    speed | reference | density | shapes | dense | patterns | patterns-rest | sides | cusparse | calibrate | scipy) steps+=("$1") ;;
+    speed | reference | density | shapes | dense | patterns | patterns-rest | sides | cusparse | scipy) steps+=("$1") ;;
     *) printf 'unknown argument: %s\n' "$1" >&2; usage >&2; exit 2 ;;
   esac
   shift
@@ -66,6 +65,7 @@ if [[ -z $work ]]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
 fi
+library=${SPMM_LIBRARY:-}
 unset "${!SPMM_@}" # defaults, whatever the environment says
 
 read -r -a more <<< "${BENCH_OPTIONS:-}"
@@ -79,7 +79,7 @@ bench() {
 
 measure() {
   case $1 in
-    speed) bench gpu-speed.json --backend cuda --suite S --runs 5 --e2e --floor ;;
+    speed) bench gpu-speed.json --backend cuda --suite S --runs 5 --e2e ;;
     reference)
       # S3 and S4: gpu-speed.json has the run of two-pointer that the others are compared with
       bench gpu-reference.json --backend cuda --case S1,S2,S5,S6 --kernel two-pointer,binary-search,host-driven --runs 3 \
@@ -107,19 +107,14 @@ measure() {
       ;;
     sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 --checksum --baseline other ;;
     cusparse)
-      if [[ ! -x $bin/spmm-cusparse ]]; then
-        printf '%s/spmm-cusparse is missing: cmake --preset cuda-measure, then --bin build-cuda-measure/bin\n' "$bin" >&2
-        return 1
-      fi
-      "$bin/spmm-cusparse" --suites "$root/data/suites.json" --work "$work" --json "$out/gpu-cusparse.json" --runs 2 \
-        --max-seconds 20 --case "$cusparse_cases"
+      SPMM_LIBRARY=$library python3 "$root/tools/scripts/cusparse_bench.py" --suites "$root/data/suites.json" --bin "$bin" \
+        --work "$work" --json "$out/gpu-cusparse.json" --case "$cusparse_cases"
       ;;
-    calibrate) bench gpu-rates.json --backend cuda --calibrate --runs 3 ;;
     scipy)
       "$python" "$root/tools/scripts/scipy_bench.py" --suites "$root/data/suites.json" --bin "$bin" --work "$work" \
         --json "$out/cpu-scipy.json" --suite P,cpu-patterns --runs 3 --max-seconds 20
       ;;
-    cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P --runs 5 --e2e --floor ;;
+    cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P --runs 5 --e2e ;;
   esac
 }
 

@@ -100,11 +100,6 @@ def prediction_text(kernel):
     return short(1 / measured if measured else None)
 
 
-def share_text(kernel):
-    limit = kernel.get("limit")
-    return f"{100 * limit['share']:.0f} % of {limit['binds']}" if limit else NONE
-
-
 # ---- where a measurement comes from
 
 
@@ -179,9 +174,9 @@ def cpu_table(data):
     rows = []
     for case in P_CASES:
         auto = data.kernel("cpu-speed", case, "auto")
-        rows.append([case, auto.get("chosen", NONE), short(median(auto, "e2e_s")), short(auto.get("e2e_over_floor")),
+        rows.append([case, auto.get("chosen", NONE), short(median(auto, "e2e_s")),
                      short(auto.get("e2e_peak_resident_bytes"), factor=1e-6)])
-    return ["case", "kernel", "process s", "process / floor", "process MB"], rows
+    return ["case", "kernel", "process s", "process MB"], rows
 
 
 @table("kernels-cases", "gpu-speed")
@@ -191,9 +186,9 @@ def kernels_cases_table(data):
         auto = data.kernel("gpu-speed", case, "auto")
         stages = [short(median(auto, "stages_ms", stage)) for stage in ("build", "count", "multiply", "compact")]
         rows.append([case, auto.get("chosen", NONE), short(median(auto, "device_ms")), *stages,
-                     short(auto.get("gpairs_per_s_multiply")), share_text(auto), prediction_text(auto)])
+                     short(auto.get("gpairs_per_s_multiply")), prediction_text(auto)])
     return ["case", "picked", "device ms", "build", "count", "multiply", "compact", "Gpair/s of multiply",
-            "share of the limit", "predicted / measured"], rows
+            "predicted / measured"], rows
 
 
 # ---- patterns, other libraries

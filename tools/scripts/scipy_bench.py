@@ -13,22 +13,14 @@ kind is not timed; its elements, ended at 2^32 - 1, must be those of spmm in num
 A kind whose first product takes longer than --max-seconds is not run again, and one that fails is told with its reason.
 Exit codes: 0 all agree, 1 a result differs, 2 usage, 69 SciPy is missing.
 """
-import argparse
-import datetime
 import json
 import multiprocessing
 import os
 import pathlib
-import re
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-NAME = "scipy_bench.py"
-SCHEMA = 1  # kMeasurementSchema of tools/common/measurement.hpp
-LARGEST = 2**32 - 1
 STAGES = ["build", "count", "plan", "multiply", "compact"]
 UNAVAILABLE = 69
 
@@ -37,30 +29,12 @@ try:
     import scipy
     import scipy.sparse as sp
 except ImportError as missing:
-    print(f"{NAME}: error: {missing}; install python3-scipy, or run it by a python3 that has it", file=sys.stderr)
+    print(f"scipy_bench.py: error: {missing}; install python3-scipy, or run it by a python3 that has it", file=sys.stderr)
     sys.exit(UNAVAILABLE)
 
-
-def fail(message):
-    sys.exit(f"{NAME}: error: {message}")
-
-
-# ---- files of block-sparse matrices
-
-
-def read_blocks(path, element):
-    """n, m, block rows, block columns, blocks [k, m, m]."""
-    n, m, k = np.fromfile(path, "<u4", 3)
-    record = np.dtype([("i", "<u4"), ("j", "<u4"), ("block", element, (int(m), int(m)))])
-    records = np.fromfile(path, record, int(k), offset=12)
-    return int(n), int(m), records["i"], records["j"], records["block"]
-
-
-def read_bsr(path):
-    n, m, i, j, blocks = read_blocks(path, "<u2")
-    order = np.lexsort((j, i))
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(i, minlength=n // m))))
-    return sp.bsr_matrix((blocks[order].astype(np.int64), j[order].astype(np.int64), indptr), shape=(n, n), blocksize=(m, m))
+sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
+from bench_cases import (LARGEST, checked, find_cases, head, make_input, make_parser, print_case, read_blocks,  # noqa: E402
+                         read_bsr, spread)
 
 
 def entries_of(values):
@@ -74,11 +48,16 @@ def entries_of(values):
 # ---- a process of SciPy
 
 
+def read_matrix(path):
+    n, indptr, indices, blocks = read_bsr(path)
+    return sp.bsr_matrix((blocks.astype(np.int64), indices.astype(np.int64), indptr), shape=(n, n), blocksize=blocks.shape[1:])
+
+
 def serve(pipe, a_path, b_path, kind):
     """Answers "check" and "run" until the pipe closes; every answer is (True, value) or (False, reason). After the value of
     a product comes "free" once its memory is back, so that nothing of it runs beside what is timed next."""
     try:
-        a, b = read_bsr(a_path), read_bsr(b_path)
+        a, b = read_matrix(a_path), read_matrix(b_path)
         if kind == "csr":
             a, b = a.tocsr(), b.tocsr()
             a.eliminate_zeros(), b.eliminate_zeros()
@@ -203,10 +182,6 @@ class SciPy:
 # ---- spmm
 
 
-def spread(seconds):
-    return {"median": 1000 * statistics.median(seconds), "min": 1000 * min(seconds), "max": 1000 * max(seconds)}
-
-
 class Spmm:
     def __init__(self, arguments, a_path, b_path):
         self.command = [str(arguments.bin / "spmm"), "--quiet", "--backend", "cpu", "--threads", str(arguments.threads),
@@ -239,47 +214,7 @@ class Spmm:
                 "device": self.report["device"], "ms": spread(self.times), "total_ms": spread(self.totals)}
 
 
-def checked(command):
-    try:
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    except OSError as error:
-        fail(f"{command[0]}: {error.strerror}; build it, or name its folder with --bin")
-    if done.returncode != 0:
-        fail(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
-
-
 # ---- cases
-
-
-def find_cases(arguments):
-    try:
-        suites = json.loads(arguments.suites.read_text())["suites"]
-    except (OSError, ValueError, KeyError) as error:
-        fail(f"{arguments.suites}: {error}; name a file like data/suites.json with --suites")
-    every = {case["name"]: case for cases in suites.values() for case in cases}
-    chosen = {}
-    for name in filter(None, arguments.suite.split(",")):
-        if name not in suites:
-            fail(f"--suite: unknown suite {name}; give one of {', '.join(suites)}")
-        chosen.update({case["name"]: case for case in suites[name] if arguments.partners or not case["name"].startswith("even-")})
-    for name in filter(None, arguments.case.split(",")):
-        if name not in every:
-            fail(f"--case: unknown case {name}; spmm-bench --list shows them")
-        chosen[name] = every[name]
-    if not chosen:
-        fail("no case is named; give --suite or --case")
-    return list(chosen.values())
-
-
-def make_input(arguments, case, seed):
-    path = os.path.join(arguments.work, f"{case['name']}-{seed}.bin")
-    words = [str(arguments.bin / "spmm-gen"), path, "--quiet", "--seed", str(seed)]
-    for key, option in [("n", "-n"), ("m", "-m"), ("k", "-k"), ("pattern", "--pattern"), ("bandwidth", "--bandwidth"),
-                        ("group", "--group"), ("max_value", "--max-value")]:
-        if key in case:
-            words += [option, str(case[key])]
-    checked(words)
-    return path
 
 
 def kinds_of(arguments, case):
@@ -309,35 +244,9 @@ def run_case(arguments, case):
     return {**case, "elements": expected[0], "kernels": kernels}
 
 
-def machine():
-    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    memory = re.search(r"MemTotal:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
-    return {"cpu": cpu.group(1) if cpu else "", "cores": len(os.sched_getaffinity(0)),
-            "memory_bytes": 1024 * int(memory.group(1)) if memory else 0}
-
-
-def head(arguments):
-    try:
-        version = subprocess.run([str(arguments.bin / "spmm"), "--version"], capture_output=True, text=True).stdout.strip()
-    except OSError as error:
-        fail(f"{arguments.bin / 'spmm'}: {error.strerror}; build it, or name its folder with --bin")
-    revision = re.search(r"\(git ([^)]*)\)", version)
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"schema": SCHEMA, "program": NAME, "version": version, "revision": revision.group(1) if revision else "unknown",
-            "date": now, "command": [NAME, *sys.argv[1:]], "machine": machine(),
-            "scipy": scipy.__version__, "numpy": np.__version__, "python": sys.version.split()[0],
-            "runs": arguments.runs, "threads": arguments.threads, "device": "", "cases": []}
-
-
-def print_case(case):
-    for kernel in case["kernels"]:
-        what = kernel.get("reason") or f"{kernel['ms']['median']:10.4g} ms ({kernel['ms']['min']:.4g}-{kernel['ms']['max']:.4g})"
-        print(f"{case['name']:22} {kernel['kernel']:14} {what}{'' if kernel.get('validated', True) else '  DIFFERS'}", flush=True)
-
-
 def run(arguments):
     """Exit code."""
-    found = head(arguments)
+    found = head(arguments, scipy=scipy.__version__, threads=arguments.threads, device="", cases=[])
     for case in find_cases(arguments):
         result = run_case(arguments, case)
         found["cases"].append(result)
@@ -349,20 +258,11 @@ def run(arguments):
 
 
 def main():
-    root = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suites", type=pathlib.Path, default=root / "data" / "suites.json", help="file of the suites")
-    parser.add_argument("--suite", default="", help="suites, with commas between")
-    parser.add_argument("--case", default="", help="cases, with commas between")
-    parser.add_argument("--partners", action="store_true", help="of a suite also the evenly spread cases it compares with")
-    parser.add_argument("--bin", type=pathlib.Path, default=root / "build" / "bin", help="folder of spmm and spmm-gen")
+    parser = make_parser(__doc__)
     parser.add_argument("--threads", type=int, default=2, help="threads of spmm (default: 2, as many as processes of SciPy)")
     parser.add_argument("--kind", default="bsr", choices=["bsr", "csr", "bsr,csr"],
                         help="kinds of matrices of SciPy (default: bsr, which is faster for larger blocks)")
-    parser.add_argument("--runs", type=int, default=5, help="rounds")
     parser.add_argument("--max-seconds", type=float, default=60, help="a kind that takes longer is timed once")
-    parser.add_argument("--work", help="folder for matrices (default: a temporary one)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the measurement to this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="scipy-bench-", dir=arguments.work) as work:
         arguments.work = work

@@ -68,7 +68,7 @@ std::string list_of_subcommands() {
   return list +
          "\nspmm NAME is the program spmm-NAME, and its messages begin with that; spmm help NAME shows its options.\n"
          "An operand that is called like a subcommand is given as ./NAME.\n"
-         "Programs of their own: spmm-mpi, spmm-dense, spmm-cusparse.\n";
+         "Programs of their own: spmm-mpi, spmm-dense.\n";
 }
 
 int help_main(int argc, char** argv) {

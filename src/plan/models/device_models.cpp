@@ -196,7 +196,7 @@ double row_spread_ms(const Statistics& s, const DenseGroups&, const DeviceRates&
   // blocks: 25,390 pairs a us with m = 8, 18,947, 19,125 and 17,352 with 5, 6 and 7, which is 0.68 to 0.75.
   constexpr double kPaddedRate = 0.7;
   // Of what a chunk takes in addition to its products, sides 4 and 8, where CTAs take work units. Set with the rates of
-  // an H200 (spmm-bench --calibrate); no separate figures were kept.
+  // an H200; no separate figures were kept.
   constexpr double kUnitsFrame = 0.8;
   const double elements = elements_of_block(s);
   const SideRates& side = rates.of_side(s.m());

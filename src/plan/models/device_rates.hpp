@@ -85,7 +85,7 @@ DeviceRates scaled_rates(const DeviceRates& measured, const Architecture& from, 
 /// Rates of architecture_of(capability); they live as long as the program.
 const DeviceRates& device_rates(int capability);
 
-/// A field by its name, for programs that measure rates or show them.
+/// A field by its name.
 struct NamedRate {
   std::string_view name{};
   double DeviceRates::*of_device = nullptr;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "tools/dense/dense_host.hpp"
+#include "tools/dense/dense_multiply.hpp"
 #include "unit/dense/dense_support.hpp"
 
 namespace {
@@ -25,6 +25,11 @@ const float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<std::uint32_t> all_rows(Shape shape) {
   return dense::choose_rows(shape, 1, UINT64_MAX);
+}
+
+void multiply_naive(Shape shape, const std::vector<float>& a, const std::vector<float>& b, std::vector<float>& c) {
+  const dense::Request request{.kernel = "host-naive", .type = Type::f32, .tile = 0, .shape = shape, .runs = 1};
+  dense::multiply(request, bytes_of(a), bytes_of(b), writable_bytes_of(c));
 }
 
 }  // namespace
@@ -78,10 +83,9 @@ TEST_CASE("check: elements of each result type are read as such", "[dense][check
   CHECK(dense::compare_rows(Type::i32, shape, expected, bytes_of(c), 0, 1).largest == 4294967296.0);
   expected.values = {-1};
   CHECK(dense::compare_rows(Type::i32, shape, expected, bytes_of(c), 0, 1).differences == 0);
-  CHECK(dense::compare_rows(Type::s8, shape, expected, bytes_of(c), 0, 1).differences == 0);
 }
 
-TEST_CASE("check: expected rows are exact sums at strip and group borders", "[dense][check]") {
+TEST_CASE("check: expected rows are exact sums", "[dense][check]") {
   for (const std::uint32_t cols : {1u, 255u, 256u, 257u, 600u}) {
     for (const std::uint32_t rows : {1u, 7u, 8u, 9u, 17u}) {
       const Shape shape{.rows = rows, .inner = 13, .cols = cols};
@@ -95,25 +99,17 @@ TEST_CASE("check: expected rows are exact sums at strip and group borders", "[de
   }
 }
 
-TEST_CASE("check: chosen rows of wrapping and signed products", "[dense][check]") {
+TEST_CASE("check: chosen rows of wrapping products", "[dense][check]") {
   const Shape shape{.rows = 20, .inner = 9, .cols = 11};
   const std::vector<std::uint32_t> rows = {0, 3, 4, 11, 19};
   const auto a = random_elements<std::int32_t>(180, INT32_MIN, INT32_MAX, 1);
   const auto b = random_elements<std::int32_t>(99, INT32_MIN, INT32_MAX, 2);
-  const auto bytes_a = random_elements<std::int8_t>(180, -128, 127, 3);
-  const auto bytes_b = random_elements<std::int8_t>(99, -128, 127, 4);
   std::vector<double> expected;
-  std::vector<double> expected_s8;
   const auto exact = exact_product(shape, a, b);
-  const auto exact_s8 = exact_product(shape, bytes_a, bytes_b);
   for (const std::size_t row : rows) {
-    for (std::size_t col = 0; col < 11; ++col) {
-      expected.push_back(wrapped(exact[row * 11 + col]));
-      expected_s8.push_back(static_cast<double>(exact_s8[row * 11 + col]));
-    }
+    for (std::size_t col = 0; col < 11; ++col) expected.push_back(wrapped(exact[row * 11 + col]));
   }
   CHECK(dense::expected_rows(Type::i32, shape, bytes_of(a), bytes_of(b), rows, 2).values == expected);
-  CHECK(dense::expected_rows(Type::s8, shape, bytes_of(bytes_a), bytes_of(bytes_b), rows, 1).values == expected_s8);
 }
 
 TEST_CASE("check: float sums stay below the threshold, a missing term does not", "[dense][check]") {
@@ -125,14 +121,14 @@ TEST_CASE("check: float sums stay below the threshold, a missing term does not",
   const ExpectedRows expected = dense::expected_rows(Type::f32, shape, bytes_of(a), bytes_of(b), all_rows(shape), 2);
   const double threshold = dense::rounding_threshold(Type::f32, shape, expected);
   std::vector<float> c(1200);
-  dense::multiply_host_naive(Type::f32, shape, bytes_of(a), bytes_of(b), writable_bytes_of(c));
+  multiply_naive(shape, a, b, c);
   const Comparison right = dense::compare_rows(Type::f32, shape, expected, bytes_of(c), threshold, 2);
   CHECK(right.differences == 0);
   CHECK(right.largest > 0);
   CHECK(right.relative_norm < 1e-5);
   // Without the last term of every sum nearly every element is wrong.
   for (std::size_t k = 999; k < a.size(); k += 1000) a[k] = 0;
-  dense::multiply_host_naive(Type::f32, shape, bytes_of(a), bytes_of(b), writable_bytes_of(c));
+  multiply_naive(shape, a, b, c);
   const Comparison wrong = dense::compare_rows(Type::f32, shape, expected, bytes_of(c), threshold, 2);
   CHECK(wrong.differences > 1000);
 }
@@ -145,7 +141,7 @@ TEST_CASE("check: the threshold of exact types is 0, that of f32 follows the ope
   CHECK(expected.size_a == 4);
   CHECK(expected.size_b == 5);
   CHECK(dense::rounding_threshold(Type::f32, shape, expected) == 6.0 * 2 * std::ldexp(1, -24) * 4 * 5);
-  for (const Type type : {Type::i32, Type::u16, Type::s8}) CHECK(dense::rounding_threshold(type, shape, expected) == 0);
+  for (const Type type : {Type::i32, Type::u16}) CHECK(dense::rounding_threshold(type, shape, expected) == 0);
 }
 
 TEST_CASE("check: rows are all, or as many as the budget allows, by seed", "[dense][check]") {

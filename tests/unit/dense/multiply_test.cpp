@@ -1,5 +1,4 @@
 // The door of the dense products: what a request is refused for, and products without terms.
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -37,7 +36,7 @@ constexpr Shape kSmall{.rows = 3, .inner = 4, .cols = 5};
 
 }  // namespace
 
-TEST_CASE("dense request: kernels, tiles and types that do not exist are refused with what does", "[dense][multiply]") {
+TEST_CASE("dense request: kernels and tiles that do not exist are refused with what does", "[dense][multiply]") {
   Sides sides = sides_of(Type::f32, kSmall);
   dense::Request request = host_request(Type::f32, kSmall);
   request.kernel = "fastest";
@@ -47,23 +46,18 @@ TEST_CASE("dense request: kernels, tiles and types that do not exist are refused
   } catch (const UsageError& error) {
     message = error.what();
   }
-  CHECK(message.find("'fastest'; use one of: host-naive") != std::string::npos);
-  request = host_request(Type::f32, kSmall);
-  request.tile = 16;
-  CHECK_THROWS_AS(multiply(request, sides.a, sides.b, sides.c), UsageError);
+  CHECK(message.find("\"fastest\"; use some of: all, host-naive") != std::string::npos);
   for (const dense::KernelInfo& kernel : dense::kernels()) {
-    for (const Type type : {Type::i32, Type::f32, Type::u16, Type::s8}) {
-      if (std::count(kernel.types.begin(), kernel.types.end(), type) != 0) continue;
-      request = host_request(type, kSmall);
-      request.kernel = kernel.name;
-      sides = sides_of(type, kSmall);
-      CHECK_THROWS_AS(multiply(request, sides.a, sides.b, sides.c), UsageError);
-    }
+    request.kernel = kernel.name;
+    request.tile = 7;
+    if (!kernel.tiles.empty()) CHECK_THROWS_AS(multiply(request, sides.a, sides.b, sides.c), UsageError);
   }
+  request.kernel = "host-naive";  // has no tiles: the width means nothing to it
+  CHECK_NOTHROW(multiply(request, sides.a, sides.b, sides.c));
 }
 
 TEST_CASE("dense request: matrices of the wrong size are refused", "[dense][multiply]") {
-  for (const Type type : {Type::i32, Type::f32, Type::u16, Type::s8}) {
+  for (const Type type : {Type::i32, Type::f32, Type::u16}) {
     const dense::Request request = host_request(type, kSmall);
     for (int matrix = 0; matrix < 3; ++matrix) {
       for (const bool longer : {false, true}) {
@@ -76,24 +70,11 @@ TEST_CASE("dense request: matrices of the wrong size are refused", "[dense][mult
   }
 }
 
-TEST_CASE("dense request: sums of bytes that leave 32 bits are refused", "[dense][multiply]") {
-  const Shape longest{.rows = 1, .inner = (1u << 17) - 1, .cols = 1};
-  Sides sides = sides_of(Type::s8, longest);
-  std::fill(sides.a.begin(), sides.a.end(), std::byte{0x80});  // -128
-  std::fill(sides.b.begin(), sides.b.end(), std::byte{0x80});
-  multiply(host_request(Type::s8, longest), sides.a, sides.b, sides.c);
-  CHECK(sides.c == std::vector<std::byte>{std::byte{0x00}, std::byte{0xC0}, std::byte{0xFF}, std::byte{0x7F}});
-  const Shape longer{.rows = 1, .inner = 1u << 17, .cols = 1};
-  sides = sides_of(Type::s8, longer);
-  CHECK_THROWS_AS(multiply(host_request(Type::s8, longer), sides.a, sides.b, sides.c), ShapeError);
-}
-
 TEST_CASE("dense request: products without terms are zero", "[dense][multiply]") {
   for (const dense::KernelInfo& kernel : dense::kernels()) {  // needs no device
     for (const Shape shape : {Shape{5, 0, 7}, Shape{0, 4, 7}, Shape{5, 4, 0}, Shape{0, 0, 0}}) {
-      const Type type = kernel.types.front();
-      Sides sides = sides_of(type, shape);
-      dense::Request request = host_request(type, shape);
+      Sides sides = sides_of(Type::u16, shape);
+      dense::Request request = host_request(Type::u16, shape);
       request.kernel = kernel.name;
       request.runs = 2;
       const dense::Measurement measurement = multiply(request, sides.a, sides.b, sides.c);

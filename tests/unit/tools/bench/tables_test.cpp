@@ -1,4 +1,4 @@
-// spmm-bench: limits, predictions, comparisons, whole processes and time limits, from made-up numbers and small runs.
+// spmm-bench: predictions, comparisons, whole processes and time limits, from made-up numbers and small runs.
 #include <atomic>
 #include <chrono>
 #include <fstream>
@@ -11,7 +11,6 @@
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
 #include "test_paths.hpp"
-#include "tools/bench/limits.hpp"
 #include "tools/bench/process.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/common/measurement.hpp"
@@ -33,9 +32,7 @@ constexpr const char* kSuites = R"({
     {"name": "slow", "n": 2048, "m": 8, "k": 40000},
     {"name": "pressed", "n": 2048, "m": 8, "k": 40000, "memory_share": 0.7, "compare_with": "slow"},
     {"name": "known", "n": 1024, "m": 8, "k": 1600, "published_s": 100}
-  ]},
-  "ceilings": [{"device": "no such device", "copy_gb_per_s": 1, "byte_terms_t_per_s": 1},
-               {"device": "", "copy_gb_per_s": 1e9, "byte_terms_t_per_s": 1e-3}]
+  ]}
 })";
 
 /// Runs a case of kSuites on the CPU.
@@ -50,49 +47,6 @@ Json measure(const TemporaryFolder& folder, std::vector<std::string> arguments, 
 }
 
 }  // namespace
-
-TEST_CASE("bench: the least work of a product", "[tools][bench]") {
-  Report report;
-  report.a = {.n = 16, .m = 8, .num_blocks = 3};
-  report.b = {.n = 16, .m = 8, .num_blocks = 2};
-  report.c = {.n = 16, .m = 8, .num_blocks = 4};
-  report.pairs = 5;
-  const tools::LeastWork wide = tools::least_work(report, 256);
-  CHECK(wide.bytes == 2 * 12 + 5 * 136 + 5 * 128 + 12 + 4 * 264);
-  CHECK(wide.terms == 5 * 512);
-  CHECK(wide.byte_terms == 4 * 5 * 512);
-  CHECK(tools::least_work(report, 255).byte_terms == 5 * 512);
-
-  const tools::LeastWork work{.bytes = 3'000'000, .terms = 1e9, .byte_terms = 4e9};
-  const std::vector<tools::Ceilings> ceilings = {{.device = "H200", .copy_gb_per_s = 1000, .byte_terms_t_per_s = 4},
-                                                 {.device = "Slow", .copy_gb_per_s = 1, .byte_terms_t_per_s = 4}};
-  const auto fast = tools::limit_of(work, "NVIDIA H200 (sm_90)", ceilings);
-  REQUIRE(fast);
-  CHECK(fast->bytes_ms == Approx(0.003));
-  CHECK(fast->terms_ms == Approx(1.0));
-  CHECK_FALSE(fast->bytes_bind());
-  CHECK(fast->ms() == fast->terms_ms);
-  const auto slow = tools::limit_of(work, "Slow", ceilings);
-  REQUIRE(slow);
-  CHECK(slow->bytes_bind());
-  CHECK(slow->ms() == Approx(3.0));
-  CHECK_FALSE(tools::limit_of(work, "another", ceilings));
-}
-
-TEST_CASE("bench: ceilings are data", "[tools][bench]") {
-  const auto ours = tools::load_ceilings(SPMM_SOURCE_DIR "/data/suites.json");
-  REQUIRE(ours.size() == 1);
-  CHECK(ours[0].device == "H200");
-  const TemporaryFolder folder;
-  const auto load = [&](const std::string& ceilings) {
-    std::ofstream(folder.file("s.json")) << R"({"suites": {})" + ceilings + "}";
-    return tools::load_ceilings(folder.file("s.json"));
-  };
-  CHECK(load("").empty());
-  CHECK_THROWS_AS(load(R"(, "ceilings": [{"device": "x", "copy_gb_per_s": 1}])"), FormatError);
-  CHECK_THROWS_AS(load(R"(, "ceilings": [{"device": "x", "copy_gb_per_s": 1, "byte_terms_t_per_s": 0}])"), FormatError);
-  CHECK_THROWS_AS(load(R"(, "ceilings": 5)"), FormatError);
-}
 
 TEST_CASE("bench: predictions beside measurements", "[tools][bench]") {
   const std::vector<Candidate> told = {{"first", 10}, {"second", 4}, {"fourth", 1.4}};
@@ -147,7 +101,7 @@ TEST_CASE("bench: cases compared per multiply-add", "[tools][bench]") {
   CHECK(tools::comparison_table(made_up_measurement({skewed})).empty());
 }
 
-TEST_CASE("bench: a case brings its partner, ceilings give a limit", "[tools][bench]") {
+TEST_CASE("bench: a case brings its partner", "[tools][bench]") {
   const TemporaryFolder folder;
   const Json json = measure(folder, {"--case", "pair"});
   REQUIRE(json["cases"].size() == 2);
@@ -156,27 +110,17 @@ TEST_CASE("bench: a case brings its partner, ceilings give a limit", "[tools][be
   for (const Json& one : json["cases"]) {
     const Json& kernel = one["kernels"][0];
     CHECK(kernel["terms"] == kernel["pairs"].get<double>() * 512);
-    CHECK(kernel["byte_terms"] == kernel["pairs"].get<double>() * 2048);
-    CHECK(kernel["limit"]["binds"] == "terms");
-    const double limit_ms = kernel["byte_terms"].get<double>() / 1e6;
-    CHECK(kernel["limit"]["terms_ms"] == Approx(limit_ms));
-    CHECK(kernel["limit"]["share"] == Approx(limit_ms / kernel["device_ms"]["median"].get<double>()));
   }
 }
 
 TEST_CASE("bench: whole processes", "[tools][bench]") {
   const TemporaryFolder folder;
-  const Json json = measure(folder, {"--case", "known", "--e2e", "--floor"});
-  const Json& one = json["cases"][0];
-  const Json& kernel = one["kernels"][0];
+  const Json json = measure(folder, {"--case", "known", "--e2e"});
+  const Json& kernel = json["cases"][0]["kernels"][0];
   CHECK(kernel["e2e_s"]["min"] > 0);
   CHECK(kernel["e2e_runs_s"].size() == 1);
   CHECK(kernel["e2e_runs_s"][0] == kernel["e2e_s"]["median"]);
   CHECK(kernel["e2e_peak_resident_bytes"].is_number());
-  CHECK(one["floor"]["start_s"] > 0);
-  CHECK(one["floor"]["process_s"].get<double>() ==
-        Approx(one["floor"]["start_s"].get<double>() + one["floor"]["total_s"].get<double>()));
-  CHECK(kernel["e2e_over_floor"] > 0);
   CHECK(kernel["published_over_e2e"].get<double>() == Approx(100 / kernel["e2e_s"]["median"].get<double>()));
   check_has(tools::process_table(json), "| known | auto | ");
   const Json without = measure(folder, {"--case", "known"});

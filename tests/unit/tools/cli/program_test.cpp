@@ -1,5 +1,6 @@
 // What all programs share: numbers, options, exit codes.
 #include "cli/program.hpp"
+#include "base/text.hpp"
 
 #include <cstdlib>
 #include <iostream>

@@ -69,7 +69,7 @@ TEST_CASE("tables: written from the measurement, and the same when checked", "[t
   INFO(written.err);
   REQUIRE(written.exit_code == 0);
   const std::string text = checkout.document();
-  check_has(text, "| S1 | auto | 12.5 | – | – | 12.5 | – | 0.4 | – | – |\n");
+  check_has(text, "| S1 | auto | 12.5 | – | – | 12.5 | – | 0.4 | – |\n");
   check_has(text, "| S2 | – |");
   check_has(text, "Measured: [gpu-speed](../data/measurements/gpu-speed.json) (Made-up 9000, ");
   check_has(text, "| gpu-speed.json | Made-up 9000, ");

@@ -1,14 +1,7 @@
-// The parts of spmm-cusparse that need no library: elements in compressed rows, work in a process of its own;
-// checksums.
-#include <unistd.h>
-
+// Checksums of results.
 #include <algorithm>
-#include <csignal>
 #include <cstring>
-#include <functional>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "spmm/engine.hpp"
@@ -16,8 +9,6 @@
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "tools/bench/checksum_sink.hpp"
-#include "tools/cusparse/child_lines.hpp"
-#include "tools/cusparse/csr_matrix.hpp"
 
 namespace {
 
@@ -29,41 +20,6 @@ BlockMatrix sample() {
 }
 
 }  // namespace
-
-TEST_CASE("csr: elements in order, zeros left out", "[tools][cusparse]") {
-  const tools::CsrMatrix csr = tools::to_csr(sample(), 2);
-  CHECK(csr.offsets == std::vector<std::int32_t>{0, 3, 5, 6, 6});
-  CHECK(csr.columns == std::vector<std::int32_t>{0, 2, 3, 1, 3, 2});
-  CHECK(csr.values == std::vector<std::uint16_t>{1, 5, 6, 2, 8, 3});
-  CHECK(tools::count_products(csr, csr) == 3 + 1 + 0 + 2 + 0 + 1);
-  const tools::CsrMatrix empty = tools::to_csr({.n = 6, .m = 3, .index = {}, .values = {}}, 1);
-  CHECK(empty.num_entries() == 0);
-  CHECK(empty.offsets.size() == 7);
-}
-
-TEST_CASE("child: its lines arrive, and why it ended", "[tools][cusparse]") {
-  std::vector<std::string> lines;
-  const auto run = [&](double patience_s, const std::function<void(const tools::SendLine&)>& child) {
-    lines.clear();
-    return tools::run_child(patience_s, child, [&](const std::string& line) { lines.push_back(line); });
-  };
-  CHECK(run(60, [](const tools::SendLine& send) {
-          send("one");
-          send(std::string(100'000, 'x'));
-        }).empty());
-  REQUIRE(lines.size() == 2);
-  CHECK(lines[0] == "one");
-  CHECK(lines[1].size() == 100'000);
-  CHECK(run(60, [](const tools::SendLine& send) {
-          send("before");
-          throw std::runtime_error("no\nmemory");
-        }) == "no memory");
-  CHECK(lines == std::vector<std::string>{"before"});
-  CHECK(run(60, [](const tools::SendLine&) { ::raise(SIGKILL); }) == "signal 9");
-  CHECK(run(0.2, [](const tools::SendLine&) {
-          for (;;) ::pause();
-        }) == "no word for 0.2 s");
-}
 
 TEST_CASE("checksum: the same for every cut, another for every change", "[tools][bench]") {
   BlockMatrix a = sample();

@@ -1,0 +1,346 @@
+// spmm-dense: times dense kernels on one or many shapes and compares their results with the host.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/memory/machine_memory.hpp"
+#include "base/run/parallel.hpp"
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/options/table.hpp"
+#include "cli/program.hpp"
+#include "cli/self_description.hpp"
+#include "io/files/paths.hpp"
+#include "spmm/error.hpp"
+#include "tools/common/measurement.hpp"
+#include "tools/dense/dense_run.hpp"
+
+namespace {
+
+using namespace spmm;
+namespace fs = std::filesystem;
+using tools::CheckMode;
+using tools::DenseOptions;
+using tools::DenseProduct;
+using tools::DenseResult;
+using tools::Json;
+
+constexpr const char* kNotes = R"(
+Multiplies random matrices A (J x K) and B (K x L). Types: i32 (wraps like C), f32, u16 (exact, saturated at
+4294967295). --list shows the kernels of this build with their tile widths.
+
+Each kernel of the GPU runs once without a clock and --runs times between events, operands resident; host-naive runs
+--runs times. GFLOPS = 2 J K L operations over the median. threads, regs, shared: of one CTA, regs per thread;
+occupancy: resident warps over the most a multiprocessor holds.
+
+--check: sample compares all rows of C where J K L is at most 2^33, else as many rows, chosen by --seed, as take that much
+work; full compares every row. Exact types must not differ at all. f32 may differ from the sum in double by --threshold,
+by default 6 sqrt(K) 2^-24 times the largest norms of a row of A and of a column of B. "all" leaves host-naive out where
+J K L is more than 2^31.
+
+Examples:
+  spmm-dense --shape 1000x50x3000 --type i32
+  spmm-dense --shape 1024,2048,1024x50x1024 --kernel tiled,register --tile all --json times.json
+  spmm-dense --shape 3x4x5 --type u16 --range 0:9 --kernel host-naive --print small
+
+Exit codes: 0 every result right, 1 a result differs, 2 usage, 69 no kernel could run, 71 memory, 73 cannot create a
+file, 74 reading or writing failed, 75 interrupted.
+)";
+
+constexpr std::uint64_t kMaxRuns = 10'000;
+constexpr std::uint64_t kMaxThreads = 1024;
+constexpr std::array kTypes = {dense::Type::f32, dense::Type::i32, dense::Type::u16};
+constexpr std::array kTiles = {8u, 16u, 32u};
+
+cli::OptionTable dense_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-dense", "Times dense kernels and checks their results: C = A * B.\n");
+  options.usage("[options]");
+  options.add_options()                                                                                 //
+      ("shape", "shapes JxKxL, or N for NxNxN, with commas between", value(), "LIST")                   //
+      ("type", "f32, i32 or u16", value("f32"), "TYPE")                                                 //
+      ("kernel", "kernels, with commas between; all = every one", value("all"), "NAMES")                //
+      ("tile", "tile width (8, 16, 32), or all (default: 32)", value(), "T")                            //
+      ("range", "of random elements (default: -10:10; u16 0:1023)", value(), "LOW:HIGH")                //
+      ("seed", "which random elements and rows", value("1"), "S")                                       //
+      ("runs", "timed runs", value("3"), "N")                                                           //
+      ("check", "compare with the host: sample, full or none", value("sample"), "MODE")                 //
+      ("threshold", "largest difference that is no error (default: 0; f32 see below)", value(), "X")    //
+      ("print", "write A, B and C into this folder as text and CSV", value(), "DIR")                    //
+      ("json", "write the results as JSON; - = standard output, without the table", value(), "FILE")    //
+      ("threads", "host threads for random elements and the check (default: all cores)", value(), "T")  //
+      ("list", "list the kernels of this build");
+  cli::add_common_options(options);
+  return options;
+}
+
+/// Parts of "a,b", with another separator than a comma where that is given. Errors: UsageError (an empty part).
+std::vector<std::string> split(const cli::OptionText& typed, const std::string& value, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream list(value + separator);
+  for (std::string part; std::getline(list, part, separator);) {
+    if (part.empty()) throw UsageError(typed.where, text("\"", value, "\" has an empty part"), "see --help");
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+std::vector<dense::Shape> shapes_of(const cli::ParsedOptions& parsed) {
+  const auto typed = cli::option_text(parsed, "shape");
+  if (!typed) throw UsageError("--shape", "is missing", "give JxKxL, like 1024x50x1024, or N");
+  std::vector<dense::Shape> shapes;
+  for (const std::string& value : split(*typed, typed->value, ',')) {
+    const std::vector<std::string> sides = split(*typed, value, 'x');
+    if (sides.size() != 1 && sides.size() != 3) {
+      throw UsageError(typed->where, "\"" + value + "\" is no shape", "write JxKxL, like 1024x50x1024, or N");
+    }
+    const auto side = [&](std::size_t s) {
+      const std::string& number = sides[sides.size() == 1 ? 0 : s];
+      return static_cast<std::uint32_t>(cli::parse_count(number, typed->where, 1, UINT32_MAX));
+    };
+    shapes.push_back({.rows = side(0), .inner = side(1), .cols = side(2)});
+  }
+  return shapes;
+}
+
+std::optional<double> threshold_of(const cli::ParsedOptions& parsed) {
+  const auto typed = cli::option_text(parsed, "threshold");
+  if (!typed) return std::nullopt;
+  double value = 0;
+  const char* const end = typed->value.data() + typed->value.size();
+  const auto [stop, error] = std::from_chars(typed->value.data(), end, value);
+  if (error == std::errc{} && stop == end && std::isfinite(value) && value >= 0) return value;
+  throw UsageError(typed->where, "\"" + typed->value + "\" is no threshold", "give a number from 0 up, like 1e-3");
+}
+
+DenseOptions options_of(const cli::ParsedOptions& parsed) {
+  DenseOptions options;
+  options.type = kTypes[cli::option_choice(parsed, "type", {"f32", "i32", "u16"})];
+  const auto kernels = *cli::option_text(parsed, "kernel");
+  options.kernels = split(kernels, kernels.value, ',');
+  if (parsed.count("tile") > 0) {
+    const std::size_t tile = cli::option_choice(parsed, "tile", {"8", "16", "32", "all"});
+    options.tiles.assign(kTiles.begin(), kTiles.end());
+    if (tile < kTiles.size()) options.tiles = {kTiles[tile]};
+  }
+  options.runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
+  options.check = static_cast<CheckMode>(cli::option_choice(parsed, "check", {"sample", "full", "none"}));
+  options.threshold = threshold_of(parsed);
+  options.seed = *cli::option_count(parsed, "seed");
+  options.num_threads =
+      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
+  const auto range = cli::option_text(parsed, "range");
+  options.range = tools::parse_range(range ? range->value : tools::default_range(options.type), options.type,
+                                     range ? range->where : "");
+  return options;
+}
+
+// ---- what is said
+
+/// printf into a string.
+template <class... Values>
+std::string format(const char* pattern, const Values&... values) {
+  std::array<char, 256> out{};
+  std::snprintf(out.data(), out.size(), pattern, values...);
+  return out.data();
+}
+
+std::string number(double value) {
+  return format(value >= 1000 ? "%.0f" : "%.4g", value);
+}
+
+/// Fixed columns; occupancy and what leads to it are blank where the kernel has none.
+std::string table_line(const std::array<std::string, 12>& words) {
+  constexpr std::array kWidths = {-18, -11, 5, 11, 11, 9, 8, 5, 8, 7, 9};
+  std::string line;
+  for (std::size_t w = 0; w < kWidths.size(); ++w) line += format("%*s ", kWidths[w], words[w].c_str());
+  return line + " " + words.back() + "\n";
+}
+
+/// The verdict of the check, with what differs.
+std::string verdict(const DenseResult& result) {
+  if (!result.comparison) return "not checked";
+  const dense::Comparison& c = *result.comparison;
+  std::string words = result.passed() ? "ok" : text("WRONG: ", c.differences, " of ", c.elements, " differ");
+  if (c.largest == 0) return words + ", no difference";
+  return words + format(", largest %.3g (threshold %.3g), mean square %.3g, norm %.3g (relative %.3g)", c.largest,
+                        result.threshold, c.mean_square, c.norm, c.relative_norm);
+}
+
+std::string shape_text(dense::Shape shape) {
+  return text(shape.rows, "x", shape.inner, "x", shape.cols);
+}
+
+std::string table_row(const DenseResult& result) {
+  const dense::Request& request = result.request;
+  std::array<std::string, 12> words = {shape_text(request.shape), request.kernel,
+                                       request.tile == 0 ? "" : std::to_string(request.tile)};
+  if (!result.ran()) {
+    return format("%-18s %-11s %5s  refused: ", words[0].c_str(), words[1].c_str(), words[2].c_str()) + result.refusal +
+           "\n";
+  }
+  words[3] = number(result.median_ms());
+  words[4] = number(result.min_ms());
+  words[5] = number(result.gflops());
+  const dense::Resources& resources = result.measurement.resources;
+  if (resources.threads_per_cta != 0) {
+    words[6] = std::to_string(resources.threads_per_cta);
+    words[7] = std::to_string(resources.registers_per_thread);
+    words[8] = std::to_string(resources.shared_bytes_per_cta);
+    words[9] = std::to_string(resources.ctas_per_multiprocessor);
+    words[10] = format("%.0f %%", resources.occupancy * 100);
+  }
+  words[11] = verdict(result);
+  return table_line(words);
+}
+
+Json result_json(const DenseResult& result) {
+  const dense::Request& request = result.request;
+  Json json = {{"kernel", request.kernel}, {"tile", request.tile}, {"status", result.ran() ? "ok" : "refused"}};
+  if (!result.ran()) {
+    json["reason"] = result.refusal;
+    return json;
+  }
+  const dense::Resources& resources = result.measurement.resources;
+  json["device"] = result.measurement.device;
+  json["median_ms"] = result.median_ms();
+  json["min_ms"] = result.min_ms();
+  json["run_ms"] = result.measurement.run_ms;
+  json["gflops"] = result.gflops();
+  json["resources"] = {{"threads_per_cta", resources.threads_per_cta},
+                       {"registers_per_thread", resources.registers_per_thread},
+                       {"shared_bytes_per_cta", resources.shared_bytes_per_cta},
+                       {"ctas_per_multiprocessor", resources.ctas_per_multiprocessor},
+                       {"occupancy", resources.occupancy}};
+  if (!result.comparison) return json;
+  const dense::Comparison& c = *result.comparison;
+  json["check"] = {{"passed", result.passed()},
+                   {"threshold", result.threshold},
+                   {"elements", c.elements},
+                   {"differences", c.differences},
+                   {"largest_difference", c.largest},
+                   {"mean_square_error", c.mean_square},
+                   {"norm", c.norm},
+                   {"relative_norm", c.relative_norm}};
+  return json;
+}
+
+Json product_json(const DenseProduct& product) {
+  Json results = Json::array();
+  for (const DenseResult& result : product.results) results.push_back(result_json(result));
+  return {{"rows", product.shape.rows},
+          {"inner", product.shape.inner},
+          {"cols", product.shape.cols},
+          {"rows_checked", product.rows_checked},
+          {"results", std::move(results)}};
+}
+
+int list_kernels(const std::optional<cli::OptionText>& json) {
+  Json list = Json::array();
+  std::string lines;
+  for (const dense::KernelInfo& kernel : dense::kernels()) {
+    list.push_back(
+        {{"kernel", kernel.name}, {"what", kernel.what}, {"on_device", kernel.on_device}, {"tiles", kernel.tiles}});
+    std::string tiles;
+    for (const unsigned tile : kernel.tiles) tiles += text(tiles.empty() ? " (tile " : ", ", tile);
+    lines += format("%-12s ", kernel.name.c_str()) + kernel.what + (tiles.empty() ? "" : tiles + ")") + "\n";
+  }
+  if (json) tools::write_json(json->value, {{"program", "spmm-dense"}, {"kernels", std::move(list)}});
+  if (!json || json->value != "-") std::cout << lines;
+  return cli::kOk;
+}
+
+// ---- the run
+
+/// Writes A, B and C into a folder, each as NAME.txt and NAME.csv.
+void print_product(const fs::path& folder, const DenseProduct& product, const DenseResult& result,
+                   std::span<const std::byte> c) {
+  if (!result.ran()) return;
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) throw OutputError(folder, failed.message(), "name a folder that can be made with --print");
+  const dense::Type type = result.request.type;
+  tools::write_dense(folder / "A", type, tools::Operand::input, product.a, product.shape.inner);
+  tools::write_dense(folder / "B", type, tools::Operand::input, product.b, product.shape.cols);
+  tools::write_dense(folder / "C", type, tools::Operand::result, c, product.shape.cols);
+}
+
+/// Mistakes before the work.
+void check_outputs(const DenseOptions& options, const std::vector<dense::Shape>& shapes,
+                   const std::optional<cli::OptionText>& print, const std::optional<cli::OptionText>& json) {
+  std::size_t num_results = 0;
+  for (const dense::Shape shape : shapes) num_results += tools::plan_results(options, shape).size();
+  if (print && print->value.empty()) throw UsageError(print->where, "the name is empty", "name a folder");
+  if (print && num_results > 1) {
+    throw UsageError(print->where, text("would print ", num_results, " products over each other"),
+                     "name one kernel, one shape and one tile width");
+  }
+  if (json && json->value.empty()) throw UsageError(json->where, "the file name is empty", "name a file, or -");
+  if (json && json->value != "-") io::find_target(json->value, false);
+}
+
+/// Runs all shapes; the JSON file is complete up to the last finished shape at any time.
+int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
+  const auto json_file = cli::option_text(parsed, "json");
+  if (cli::option_flag(parsed, "list")) return list_kernels(json_file);
+  const DenseOptions options = options_of(parsed);
+  const std::vector<dense::Shape> shapes = shapes_of(parsed);
+  const auto print = cli::option_text(parsed, "print");
+  check_outputs(options, shapes, print, json_file);
+
+  const bool with_table = !json_file || json_file->value != "-";
+  auto json = tools::measurement_head("spmm-dense", command);
+  json["type"] = dense::type_name(options.type);
+  json["range"] = {options.range.low, options.range.high};
+  json["seed"] = options.seed;
+  json["runs"] = options.runs;
+  json["products"] = Json::array();
+  bool any_ran = false;
+  bool all_passed = true;
+  if (with_table) {
+    std::cout << table_line({"shape", "kernel", "tile", "ms median", "ms min", "GFLOPS", "threads", "regs", "shared",
+                             "CTAs/SM", "occupancy", "check"})
+              << std::flush;
+  }
+  for (const dense::Shape shape : shapes) {
+    tools::check_memory(options, shape, available_memory_bytes());
+    const auto after_each = [&](const DenseProduct& product, const DenseResult& result, std::span<const std::byte> c) {
+      if (with_table) std::cout << table_row(result) << std::flush;
+      any_ran = any_ran || result.ran();
+      all_passed = all_passed && result.passed();
+      if (print) print_product(print->value, product, result, c);
+    };
+    const DenseProduct product = tools::run_product(shape, options, after_each);
+    if (with_table && product.rows_checked > 0) {
+      std::cout << text(shape_text(shape), ": ", product.rows_checked, " of ", shape.rows,
+                        " rows checked against the host",
+                        options.type == dense::Type::f32 ? ", which sums in double\n" : ", every element exactly\n")
+                << std::flush;
+    }
+    json["products"].push_back(product_json(product));
+    if (json_file && with_table) tools::write_json(json_file->value, json);
+  }
+  if (!with_table) tools::write_json("-", json);
+  if (!any_ran) throw DeviceError("kernels", "no kernel could run", "see the reasons in the table");
+  return all_passed ? cli::kOk : cli::kNegative;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cli::run_program({.name = "spmm-dense", .options = dense_options, .notes = kNotes}, argc, argv,
+                          [&](const cli::ParsedOptions& parsed) {
+                            return run(parsed, {argv, argv + argc});
+                          });
+}
