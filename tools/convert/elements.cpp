@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/run/parallel.hpp"
@@ -41,7 +42,7 @@ Wording wording(ElementFault fault) {
     case ElementFault::too_large:
       return {"is above 65535", kSaturate};
     case ElementFault::inexact:
-      return {"passed 2^53 while it was added up, where whole numbers are lost", "store each element once"};
+      return {"has a part of 2^53 or more, where whole numbers are lost", "store each element once"};
     default:
       return {"is not a number", "replace it in the matrix"};
   }
@@ -114,29 +115,62 @@ void sort_entries(std::vector<MatrixEntry>& entries, unsigned num_threads) {
   });
 }
 
-BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed) {
-  std::size_t kept = 0;
-  for (std::size_t begin = 0; begin < entries.size();) {
-    const MatrixEntry first = entries[begin];
-    double sum = first.value;
-    bool is_inexact = std::abs(sum) >= kExactLimit;
-    std::size_t end = begin + 1;
-    for (; end < entries.size() && entries[end].key() == first.key(); ++end) {
-      is_inexact = is_inexact || std::abs(entries[end].value) >= kExactLimit;
-      sum += entries[end].value;
-      is_inexact = is_inexact || std::abs(sum) >= kExactLimit;
+double exact_sum(const std::vector<double>& values) {
+  std::vector<double> parts;  // whose exact sum is that of the values so far, by magnitude, without common digits
+  for (double value : values) {
+    std::size_t kept = 0;
+    for (double part : parts) {
+      if (std::abs(value) < std::abs(part)) std::swap(value, part);
+      const double sum = value + part;
+      const double lost = part - (sum - value);
+      if (lost != 0) parts[kept++] = lost;
+      value = sum;
     }
-    const std::size_t num_values = end - begin;
-    RuledElement element = apply_rule(sum, rule);
-    if (num_values > 1 && is_inexact && !std::isnan(sum)) element.fault = ElementFault::inexact;
+    parts.resize(kept);
+    if (value != 0) parts.push_back(value);
+  }
+  double sum = 0;
+  double lost = 0;
+  while (!parts.empty() && lost == 0) {
+    const double part = parts.back();
+    parts.pop_back();
+    const double before = sum;
+    sum = before + part;
+    lost = part - (sum - before);
+  }
+  if (lost != 0 && !parts.empty() && std::signbit(lost) == std::signbit(parts.back())) {
+    const double next = sum + 2 * lost;  // if half of the last digit was lost, the other parts decide
+    if (next - sum == 2 * lost) sum = next;
+  }
+  return sum;
+}
+
+BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed) {
+  const auto is_inexact = [](double value) { return std::abs(value) >= kExactLimit; };
+  const auto is_nan = [](double value) { return std::isnan(value); };
+  std::vector<double> values;
+  std::size_t kept = 0;
+  for (std::size_t begin = 0, end = 0; begin < entries.size(); begin = end) {
+    const MatrixEntry first = entries[begin];
+    values.clear();
+    for (; end < entries.size() && entries[end].key() == first.key(); ++end) values.push_back(entries[end].value);
+    double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    RuledElement element;
+    if (std::any_of(values.begin(), values.end(), is_nan)) {
+      element.fault = ElementFault::not_a_number;
+    } else if (values.size() > 1 && std::any_of(values.begin(), values.end(), is_inexact)) {
+      element.fault = ElementFault::inexact;
+    } else {
+      if (values.size() > 1) sum = exact_sum(values);
+      element = apply_rule(sum, rule);
+    }
     if (element.fault != ElementFault::none) {
-      return {.row = first.row, .column = first.column, .sum = sum, .num_values = num_values, .fault = element.fault};
+      return {.row = first.row, .column = first.column, .sum = sum, .num_values = end - begin, .fault = element.fault};
     }
     changed.count(element.change);
     if (element.value != 0) {
       entries[kept++] = {.column = first.column, .row = first.row, .value = static_cast<double>(element.value)};
     }
-    begin = end;
   }
   entries.resize(kept);
   return {};

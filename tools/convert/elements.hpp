@@ -62,6 +62,10 @@ struct BadElement {
 /// Sorts by row and column. Memory: none beyond the list. Threads: num_threads.
 void sort_entries(std::vector<MatrixEntry>& entries, unsigned num_threads);
 
+/// The exact sum of numbers, rounded once, so that their order changes nothing. Values: finite. Source: J. R. Shewchuk,
+/// Adaptive Precision Floating-Point Arithmetic (1997); as math.fsum of Python.
+double exact_sum(const std::vector<double>& values);
+
 /// Adds up the numbers of each place of a sorted list and replaces them by elements; zeros are dropped. Returns the
 /// first place that breaks the rule, with fault none where no place does.
 BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed);

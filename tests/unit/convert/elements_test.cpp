@@ -1,12 +1,16 @@
 // The parts of spmm-convert: sorting, sums, block sides.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <fstream>
 #include <random>
 #include <set>
+#include <sstream>
+#include <string>
 #include <vector>
 
+#include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 #include "tools/convert/blocks.hpp"
 #include "tools/convert/elements.hpp"
 #include "unit/convert/support.hpp"
@@ -83,44 +87,114 @@ TEST_CASE("convert: blocks are counted as by definition, and the shortest file i
   CHECK(choose_block_side(full, 7 * 11 * 13, 1) == 13);
 }
 
-TEST_CASE("convert: sums become elements by the rule", "[convert]") {
-  const double infinity = std::numeric_limits<double>::infinity();
-  const ElementRule strict;
-  const ElementRule soft{.round = true, .saturate = true};
-  CHECK(apply_rule(65535, strict).value == 65535);
-  CHECK(apply_rule(0.5, strict).fault == ElementFault::fraction);
-  CHECK(apply_rule(-1, strict).fault == ElementFault::negative);
-  CHECK(apply_rule(65536, strict).fault == ElementFault::too_large);
-  CHECK(apply_rule(std::nan(""), soft).fault == ElementFault::not_a_number);
-  CHECK(apply_rule(0.5, soft).value == 0);
-  CHECK(apply_rule(1.5, soft).value == 2);
-  CHECK(apply_rule(2.5, soft).value == 2);
-  CHECK(apply_rule(65535.5, {.round = true}).fault == ElementFault::too_large);
-  CHECK(apply_rule(-0.25, {.round = true}).fault == ElementFault::none);
-  CHECK(apply_rule(infinity, soft).value == 65535);
-  CHECK(apply_rule(-infinity, soft).value == 0);
-  CHECK(apply_rule(0.25, {.scale = 4}).value == 1);
-  CHECK(apply_rule(3, {.scale = 0.5}).fault == ElementFault::fraction);
+namespace {
 
-  std::vector<MatrixEntry> entries = {{.column = 1, .row = 0, .value = 70000},
-                                      {.column = 1, .row = 0, .value = -69999},
-                                      {.column = 2, .row = 0, .value = 5},
-                                      {.column = 2, .row = 0, .value = -5},
-                                      {.column = 0, .row = 9, .value = 8}};
-  ChangedElements changed;
-  CHECK(make_elements(entries, strict, changed).fault == ElementFault::none);
-  CHECK(changed.summary().empty());
-  REQUIRE(entries.size() == 2);
-  CHECK(entries[0].value == 1);
-  CHECK(entries[1].key() == std::uint64_t{9} << 32);
+/// A line of elements.tsv.
+struct RuleCase {
+  std::vector<double> values;
+  ElementRule rule;
+  std::string result;  ///< the element, or a part of the message
+  std::string change;
+};
 
+std::vector<RuleCase> rule_cases() {
+  std::vector<RuleCase> cases;
+  std::ifstream in(SPMM_SOURCE_DIR "/tests/unit/convert/elements.tsv");
+  for (std::string line; std::getline(in, line);) {
+    if (line[0] == '#') continue;
+    std::istringstream fields(line);
+    std::string values, scale, round, saturate;
+    RuleCase one;
+    for (std::string* field : {&values, &scale, &round, &saturate, &one.result, &one.change}) {
+      std::getline(fields, *field, '\t');
+    }
+    std::istringstream words(values);
+    for (std::string word; words >> word;) one.values.push_back(std::stod(word));
+    one.rule = {.scale = std::stod(scale), .round = round == "yes", .saturate = saturate == "yes"};
+    cases.push_back(one);
+  }
+  return cases;
+}
+
+std::string message_of(const BadElement& bad, const ElementRule& rule) {
+  try {
+    throw_bad_element("a.mtx", bad, 1, rule);
+  } catch (const FormatError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("convert: numbers become elements by the rule, whatever surrounds them and in every order", "[convert]") {
+  const auto cases = rule_cases();
+  REQUIRE(cases.size() > 50);
+  std::mt19937 random(1);
+  for (const RuleCase& one : cases) {
+    for (int surroundings = 0; surroundings < 100; ++surroundings) {
+      std::vector<MatrixEntry> entries;
+      for (const double value : one.values) {
+        if (value != 0) entries.push_back({.column = 9, .row = 50, .value = value});
+      }
+      const std::size_t count = entries.size();
+      const double other = apply_rule(1 / one.rule.scale, one.rule).value == 1 ? 1 / one.rule.scale : NAN;
+      for (std::uint32_t e = 0, more = static_cast<std::uint32_t>(random() % 40); e < more && !std::isnan(other); ++e) {
+        entries.push_back({.column = 10 + e, .row = 40 + e, .value = other});
+      }
+      std::shuffle(entries.begin(), entries.end(), random);
+      sort_entries(entries, 1);
+      ChangedElements changed;
+      const BadElement bad = make_elements(entries, one.rule, changed);
+      INFO(one.result << " of " << one.values.size() << ": " << one.values[0]);
+      if (bad.fault != ElementFault::none && bad.column == 9) {
+        CHECK(message_of(bad, one.rule).find(one.result) != std::string::npos);
+        CHECK(bad.num_values == count);
+        continue;
+      }
+      const auto at = std::find_if(entries.begin(), entries.end(), [](const auto& entry) { return entry.column == 9; });
+      CHECK(std::to_string(at == entries.end() ? 0 : static_cast<int>(at->value)) == one.result);
+    }
+    std::vector<MatrixEntry> alone;
+    for (const double value : one.values) {
+      if (value != 0) alone.push_back({.column = 9, .row = 50, .value = value});
+    }
+    ChangedElements changed;
+    make_elements(alone, one.rule, changed);
+    CHECK((changed.rounded == 1) == (one.change == "rounded"));
+    CHECK((changed.raised == 1) == (one.change == "raised"));
+    CHECK((changed.cut == 1) == (one.change == "cut"));
+    CHECK(changed.rounded + changed.raised + changed.cut <= 1);
+  }
+}
+
+TEST_CASE("convert: the summary counts what the rule has changed", "[convert]") {
   std::vector<MatrixEntry> wide;
-  for (const double value : {0.25, -0.25, 2.5, -0.75, -3.0, 65535.25, 65535.5, 1e300, 7.0, infinity}) {
+  for (const double value : {0.25, -0.25, 2.5, -0.75, -3.0, 65535.25, 65535.5, 1e300, 7.0, 70000.0}) {
     wide.push_back({.column = static_cast<std::uint32_t>(wide.size()), .row = 0, .value = value});
   }
-  CHECK(make_elements(wide, soft, changed).fault == ElementFault::none);
-  CHECK(changed.rounded == 4);
-  CHECK(changed.raised == 2);
-  CHECK(changed.cut == 3);
+  ChangedElements changed;
+  CHECK(make_elements(wide, {.round = true, .saturate = true}, changed).fault == ElementFault::none);
   CHECK(changed.summary() == "; 4 rounded, 2 raised to 0, 3 cut to 65535");
+  CHECK(ChangedElements{}.summary().empty());
+}
+
+TEST_CASE("convert: sums are exact, and rounded once", "[convert]") {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 2000; ++round) {
+    // Multiples of 2^-40 below 2^50: their exact sums fit 128 bits, and one rounding makes a double of one.
+    std::vector<double> values(1 + random() % 12);
+    __int128 exact = 0;
+    for (double& value : values) {
+      const auto digits = static_cast<std::int64_t>(random() >> (11 + random() % 40));
+      const int shift = static_cast<int>(random() % 38);
+      value = std::ldexp(static_cast<double>(random() % 2 == 0 ? digits : -digits), shift - 40);
+      exact += static_cast<__int128>(std::ldexp(value, 40 - shift)) << shift;
+    }
+    CHECK(exact_sum(values) == std::ldexp(static_cast<double>(exact), -40));
+    std::shuffle(values.begin(), values.end(), random);
+    CHECK(exact_sum(values) == std::ldexp(static_cast<double>(exact), -40));
+  }
+  CHECK(exact_sum({0x1p53, 1, 0x1p-60}) == 0x1p53 + 2);
+  CHECK(exact_sum({0x1p53, 1, -0x1p-60}) == 0x1p53);
+  CHECK(exact_sum({0x1p53, 1}) == 0x1p53);
 }

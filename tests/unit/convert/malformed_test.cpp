@@ -107,6 +107,6 @@ TEST_CASE("convert: elements that do not fit 16 bits", "[convert]") {
        {real + "3 3 1\n1 1 -inf\n", "is -inf, which is negative"},
        {mtx("3 3 3\n1 2 65535\n3 3 1\n1 2 1\n"),
         "line 3 and line 5: the sum of 2 elements at row 1, column 2 (counted from 1) is 65536"},
-       {mtx("3 3 2\n1 2 9007199254740993\n1 2 -9007199254740992\n"), "which passed 2^53 while it was added up"},
+       {mtx("3 3 2\n1 2 9007199254740993\n1 2 -9007199254740992\n"), "which has a part of 2^53 or more"},
        {banner("coordinate integer symmetric") + "3 3 1\n3 1 -1\n", "line 3: the element at row 1, column 3"}});
 }

@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import math
 import os
 import stat
 import tempfile
 import zipfile
-from typing import IO, Any, Callable, Iterator, NamedTuple, Optional, Tuple
+from typing import IO, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from . import _errors
-from ._engine import read
 from ._matrix import MAX_ELEMENT, MAX_SIDE, find_scipy
 
 MAX_N = 2**32 - 1
 EXACT = 2.0**53
 DEFLATE_RATIO = 1032  # at most so many bytes from one packed byte
 TRIED_SIDES = (*range(1, 17), 32, 64)
+HEADER_BYTES = 12
 _AGAIN = "create the file again with numpy.save or scipy.sparse.save_npz"
 _SATURATE = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale"
 
@@ -29,8 +30,12 @@ def _format_error(place: str, problem: str, hint: str) -> _errors.Error:
     return _errors.make(_errors.FormatError, place, problem, hint)
 
 
+def _usage_error(option: str, problem: str, hint: str) -> _errors.Error:
+    return _errors.make(_errors.UsageError, option, problem, hint)
+
+
 class Entries(NamedTuple):
-    """Elements of a matrix in the order of its file."""
+    """Elements of a matrix other than zero, in the order of its file."""
 
     rows: np.ndarray
     columns: np.ndarray
@@ -42,7 +47,7 @@ class Entries(NamedTuple):
 def _require_scipy() -> Any:
     sparse = find_scipy()
     if sparse is None:
-        raise _errors.make(_errors.UsageError, "command line", ".npz files need SciPy", "install it (Debian: python3-scipy)")
+        raise _usage_error("command line", ".npz files need SciPy", "install it (Debian: python3-scipy)")
     return sparse
 
 
@@ -64,7 +69,7 @@ def _check_size(path: str, limit: int) -> None:
 
 
 def _load(path: str, kind: str, limit: int) -> Any:
-    """A two-dimensional array, or a matrix of SciPy whose indices are checked. Errors: FormatError, OutOfMemory."""
+    """An array, or a matrix of SciPy whose indices are checked. Errors: FormatError, OutOfMemory."""
     sparse = _require_scipy() if kind == "npz" else None
     try:
         _check_size(path, limit)
@@ -98,14 +103,15 @@ def read_entries(path: str, kind: str, limit: int) -> Entries:
         raise _format_error(path, f"the elements are of type {matrix.dtype}, expected integers or floats of up to 64 bits",
                             "convert them with astype")
     side = 0
+    if kind == "npz" and matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1] <= MAX_SIDE:
+        side = matrix.blocksize[0]
     if kind == "npy":
         rows, columns = np.nonzero(matrix)
         values = matrix[rows, columns]
     else:
-        if matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1] <= MAX_SIDE:
-            side = matrix.blocksize[0]
         coo = matrix.tocoo()
-        rows, columns, values = coo.row.astype(np.int64), coo.col.astype(np.int64), coo.data
+        stored = np.flatnonzero(coo.data)
+        rows, columns, values = coo.row[stored].astype(np.int64), coo.col[stored].astype(np.int64), coo.data[stored]
     return Entries(rows, columns, values.astype(np.float64), tuple(matrix.shape), side)
 
 
@@ -131,8 +137,23 @@ def _bad_element(row: int, column: int, count: int, value: float, words: Tuple[s
                                         f"which {words[0]}; expected a whole number from 0 to 65535", words[1])
 
 
+def exact_sums(values: np.ndarray, begins: np.ndarray, counts: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Sums of values[begins[p] : begins[p] + counts[p]], each exact and then rounded once, so that their order changes
+    nothing; and which have several parts, one of 2^53 or more: these are not summed exactly."""
+    if len(begins) == len(values):
+        return values, np.zeros(len(values), dtype=bool)
+    sums, sizes = np.add.reduceat(values, begins), np.abs(values)
+    sums[np.logical_or.reduceat(np.isnan(values), begins)] = np.nan
+    is_inexact = (counts > 1) & (np.maximum.reduceat(sizes, begins) >= EXACT)
+    has_fractions = np.logical_or.reduceat(values != np.rint(values), begins)
+    may_round = (counts > 1) & (has_fractions | (np.add.reduceat(sizes, begins) >= EXACT)) & ~is_inexact & ~np.isnan(sums)
+    for place in np.flatnonzero(may_round):
+        sums[place] = math.fsum(values[begins[place]:begins[place] + counts[place]])
+    return sums, is_inexact
+
+
 def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
-    """Adds up the values of each place, and applies the rule for elements. Errors: FormatError with the first bad place."""
+    """Elements by the rule of tools/convert/README.md. Errors: FormatError with the first bad place."""
     rows, columns = (entries.columns, entries.rows) if options.transpose else (entries.rows, entries.columns)
     order = np.lexsort((columns, rows))
     rows, columns, values = rows[order], columns[order], entries.values[order]
@@ -141,13 +162,12 @@ def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
     begins = np.flatnonzero(is_first)
     counts = np.diff(np.append(begins, len(rows)))
     with np.errstate(invalid="ignore", over="ignore"):
-        sums = np.add.reduceat(values, begins) if len(begins) else values
-        inexact = (counts > 1) & (np.add.reduceat(np.abs(values), begins) >= EXACT if len(begins) else False)
+        sums, is_inexact = exact_sums(values, begins, counts)
         scaled = sums * options.scale
         whole = np.rint(scaled) if options.round else scaled
         kept = np.clip(whole, 0, MAX_ELEMENT) if options.on_overflow == "saturate" else whole
-        faults = [(np.isnan(scaled), ("is not a number", "replace it in the matrix")),
-                  (inexact, ("passed 2^53 while it was added up, where whole numbers are lost", "store each element once")),
+        faults = [(is_inexact, ("has a part of 2^53 or more, where whole numbers are lost", "store each element once")),
+                  (np.isnan(scaled), ("is not a number", "replace it in the matrix")),
                   (kept < 0, ("is negative", _SATURATE)), (kept > MAX_ELEMENT, ("is above 65535", _SATURATE)),
                   (kept != np.floor(kept), ("is not a whole number",
                                             "give --round, or --scale with a factor that makes whole numbers"))]
@@ -156,8 +176,8 @@ def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
         at = int(is_bad.argmax())
         words = next(words for bad, words in faults if bad[at])
         raise _bad_element(int(rows[begins[at]]), int(columns[begins[at]]), int(counts[at]), float(sums[at]), words, options)
-    found = [(int((whole != scaled).sum()), "rounded"), (int((whole < 0).sum()), "raised to 0"),
-             (int((whole > MAX_ELEMENT).sum()), "cut to 65535")]
+    found = [(int((whole != scaled)[(whole >= 0) & (whole <= MAX_ELEMENT)].sum()), "rounded"),
+             (int((whole < 0).sum()), "raised to 0"), (int((whole > MAX_ELEMENT).sum()), "cut to 65535")]
     elements, stays = kept.astype(np.uint16), kept != 0
     return Elements(rows[begins][stays], columns[begins][stays], elements[stays],
                     "".join(f", {count} {what}" for count, what in found if count))
@@ -168,28 +188,34 @@ def _block_keys(elements: Elements, m: int) -> np.ndarray:
     return ((elements.rows // m).astype(np.uint64) << np.uint64(32)) | (elements.columns // m).astype(np.uint64)
 
 
-def _header_of(path: str) -> Tuple[int, int]:
-    """n and m of a file of blocks."""
+def _records(m: int, bits: int) -> np.dtype:
+    """A block of a file."""
+    return np.dtype([("i", "<u4"), ("j", "<u4"), ("e", f"<u{bits // 8}", (m, m))])
+
+
+def _header_of(path: str) -> Tuple[int, int, List[int]]:
+    """n and m of a file of blocks, and the widths of elements that its length may mean. Errors: FormatError."""
     with open(path, "rb") as file:
-        head, size = np.frombuffer(file.read(12), "<u4").astype(object), file.seek(0, 2)
-    if len(head) != 3 or size not in [12 + head[2] * (8 + bits * head[1] ** 2) for bits in (2, 4)] or 0 in head[:2]:
-        raise _format_error(path, "is no file of blocks", "give a .bin")
-    return int(head[0]), int(head[1])
+        head, size = file.read(HEADER_BYTES), file.seek(0, os.SEEK_END)
+    n, m, count = (int.from_bytes(head[at:at + 4], "little") for at in (0, 4, 8))
+    widths = [bits for bits in (16, 32) if size == HEADER_BYTES + count * (8 + bits // 8 * m * m)]
+    if not widths or not 1 <= m <= MAX_SIDE or n == 0 or n % m:
+        raise _format_error(path, "is no file of blocks: its header does not fit its length", "give a .bin")
+    return n, m, widths
 
 
 def fixed_size(entries: Entries, options: argparse.Namespace) -> Tuple[int, int]:
     """n and m of the file to be written as far as IN and the options say them, else 0. Errors: UsageError."""
     option, n, m = "--n", options.n or 0, 0 if options.block in (None, "auto") else options.block
     if options.like:
-        option, (n, side) = "--like", _header_of(options.like)
+        option, (n, side, _) = "--like", _header_of(options.like)
         m = m or (0 if options.block == "auto" else side)
     if m and n % m:
-        raise _errors.make(_errors.UsageError, option, f"n = {n} is no multiple of the block side {m}", f"give {n + m - n % m}, or "
-                           "another --block")
+        raise _usage_error(option, f"n = {n} is no multiple of the block side {m}", f"give {n + m - n % m}, or another --block")
     longest = max(entries.shape)
     if n and longest > n:
-        raise _errors.make(_errors.UsageError, option, f"n = {n} is less than the {entries.shape[0]} x {entries.shape[1]} of "
-                           f"{options.input}", f"give at least {longest}")
+        raise _usage_error(option, f"n = {n} is less than the {entries.shape[0]} x {entries.shape[1]} of {options.input}",
+                           f"give at least {longest}")
     if not m and options.block != "auto" and entries.side and n % entries.side == 0:
         m = entries.side
     return n, m
@@ -248,7 +274,7 @@ def to_bin(options: argparse.Namespace) -> str:
     if len(blocks) * (8 + 2 * m * m) > options.memory_limit:
         raise _errors.make(_errors.OutOfMemory, options.input, f"its blocks of side {m} pass the limit of {options.memory_limit} "
                            "bytes", "raise --memory-limit, or give a smaller --block")
-    records = np.zeros(len(blocks), dtype=np.dtype([("i", "<u4"), ("j", "<u4"), ("e", "<u2", (m, m))]))
+    records = np.zeros(len(blocks), dtype=_records(m, 16))
     records["i"], records["j"] = blocks >> np.uint64(32), blocks & np.uint64(MAX_N)
     records["e"][number.reshape(-1), rows % m, columns % m] = values
     with complete_output(options.output) as file:
@@ -260,16 +286,20 @@ def to_bin(options: argparse.Namespace) -> str:
 
 
 def _elements_of_bin(options: argparse.Namespace) -> Tuple[Elements, Tuple[int, int], int]:
-    """With the shape that is kept and the block side. Errors: UsageError, ShapeError, and those of read()."""
-    found = read(options.input, {"auto": None, "u16": np.uint16, "u32": np.uint32}[options.type])
-    n, m = found.shape[0], found.data.shape[1]
+    """With the shape that is kept and the block side. Errors: UsageError, FormatError, ShapeError."""
+    n, m, widths = _header_of(options.input)
+    bits = widths[0] if options.type == "auto" else int(options.type[1:])
+    if bits not in widths:
+        raise _format_error(options.input, f"its elements have {widths[0]} bits", f"give --type u{widths[0]}, or leave it out")
     shape = options.shape or (n, n)
     if max(shape) > n:
-        raise _errors.make(_errors.UsageError, "--shape", f"{shape[0]}x{shape[1]} is larger than n = {n} of {options.input}",
-                           f"give at most {n}x{n}")
-    block, row, column = np.nonzero(found.data)
-    rows = np.repeat(np.arange(n // m), np.diff(found.indptr))[block] * m + row
-    columns, values = found.indices[block].astype(np.int64) * m + column, found.data[block, row, column]
+        raise _usage_error("--shape", f"{shape[0]}x{shape[1]} is larger than n = {n} of {options.input}", f"give at most {n}x{n}")
+    records = np.fromfile(options.input, dtype=_records(m, bits), offset=HEADER_BYTES)
+    rows, columns = (records[part].astype(np.int64) for part in "ij")
+    if max(rows.max(initial=0), columns.max(initial=0)) >= n // m or len(np.unique(rows << 32 | columns)) != len(records):
+        raise _format_error(options.input, "has a block outside of the matrix, or twice", "create or copy the file again")
+    block, row, column = np.nonzero(records["e"])
+    rows, columns, values = rows[block] * m + row, columns[block] * m + column, records["e"][block, row, column]
     if options.transpose:
         rows, columns = columns, rows
     outside = (rows >= shape[0]) | (columns >= shape[1])
@@ -313,17 +343,15 @@ def kind_of(path: str, given: Optional[str], is_input: bool) -> str:
     if given:
         return given
     head = b""
-    if is_input and not os.path.isdir(path):
+    if is_input:
         with open(path, "rb") as file:
-            head = file.read(12)
+            head = file.read(HEADER_BYTES)
     if head.startswith((b"\x93NUMPY", b"PK\3\4")):
         return "npy" if head.startswith(b"\x93") else "npz"
     ending = os.path.splitext(path)[1][1:]
-    if is_input and os.path.isdir(path):
-        return "bin"  # a result in parts
     if ending in ("bin", "npy", "npz"):
         return ending
     if ending == "mtx" or head.startswith(b"%%Matrix"):
-        raise _errors.make(_errors.UsageError, path, "is a Matrix Market file", "convert it by spmm-convert")
-    raise _errors.make(_errors.UsageError, path, "neither its content nor its ending says what it is",
+        raise _usage_error(path, "is a Matrix Market file", "convert it by spmm-convert")
+    raise _usage_error(path, "neither its content nor its ending says what it is",
                        f"give --{'from' if is_input else 'to'} bin, npy or npz")
