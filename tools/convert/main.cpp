@@ -25,8 +25,8 @@ Examples:
   spmm-convert p2.bin p2.mtx --scale 1/10000                  their products
 
 One of IN and OUT is a block-sparse file (.bin), the other one is a .bin too or
-  .mtx   Matrix Market: coordinate or array; integer, real or pattern (each element 1); general or symmetric. Written:
-         coordinate, general; integer, or real with --scale
+  .mtx   Matrix Market: coordinate or array; integer, unsigned-integer, real or pattern (each element 1); general,
+         symmetric or hermitian. Written: coordinate, general; integer, or real with --scale
 NumPy's .npy and .npz: python -m spmm convert IN OUT.
 Files are known by their content, then by their ending, unless --from and --to say what they are.
 

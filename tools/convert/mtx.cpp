@@ -233,14 +233,14 @@ void MtxFile::read_banner(const std::vector<std::string_view>& words) {
   const std::string field = lower(words[3]);
   const std::string symmetry = lower(words[4]);
   is_array_ = layout == "array";
-  is_integer_ = field == "integer";
+  is_integer_ = field == "integer" || field == "unsigned-integer";  // SciPy writes that for unsigned elements
   is_pattern_ = field == "pattern";
-  is_symmetric_ = symmetry == "symmetric";
+  is_symmetric_ = symmetry == "symmetric" || symmetry == "hermitian";  // the same if the elements are real
   if (lower(words[1]) != "matrix") refuse(text("holds a \"", words[1], "\", expected a matrix"));
   if (!is_array_ && layout != "coordinate") {
     refuse(text("the layout \"", words[2], "\" is not known, expected coordinate or array"));
   }
-  if (field == "complex" || symmetry == "hermitian") {
+  if (field == "complex") {
     refuse("the elements are complex, expected whole numbers from 0 to 65535", "take the real part, if that is meant");
   }
   if (!is_integer_ && !is_pattern_ && field != "real" && field != "double") {

@@ -20,7 +20,7 @@ struct MatrixShape {
   std::uint64_t columns = 0;
 };
 
-/// Coordinate and array; integer, real and pattern; general and symmetric.
+/// Coordinate and array; integer, unsigned-integer, real and pattern; general, symmetric, and hermitian if it is real.
 class MtxFile {
  public:
   static constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
