@@ -223,6 +223,16 @@ class Files(Folder):
         done = subprocess.run([sys.executable, "-m", "spmm"], capture_output=True, text=True, timeout=300)
         self.assertEqual((done.returncode, "convert [options] IN OUT" in done.stderr), (2, True))
 
+    def test_header_and_length_tell_a_file_of_blocks_whatever_its_name(self):
+        spmm.write(self.at("c.bin"), spmm.Bsr(np.array([0, 1, 1]), np.array([1]), np.array([[[7]]], dtype=np.uint32), (2, 2)))
+        for name in ("c1", "c1.mtx", "c1.npy"):
+            os.rename(self.at("c.bin"), self.at(name))
+            self.converted(self.at(name), self.at("out.npy"))
+            self.assertEqual(np.load(self.at("out.npy")).tolist(), [[0, 7], [0, 0]])
+            os.rename(self.at(name), self.at("c.bin"))
+        (self.folder / "c2").write_bytes((self.folder / "c.bin").read_bytes() + b"1")
+        self.refused(2, "neither its content nor its ending", self.at("c2"), self.at("out.bin"))
+
     def test_files_that_are_not_there(self):
         a = self.save("a.npy", np.ones((2, 2)))
         self.refused(66, "none.npy: cannot be opened", self.at("none.npy"), self.at("b.bin"))

@@ -49,20 +49,21 @@ std::optional<FileFormat> format_option(const cli::ParsedOptions& parsed, const 
   return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
 }
 
-/// By its first bytes, then by its ending. Errors: InputError, FormatError, UsageError.
+/// A file whose header fits its length is ours; others are told by their first bytes, then by their ending. Errors:
+/// InputError, FormatError, UsageError.
 FileFormat input_format(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return FileFormat::bin;  // a result in parts
+  try {
+    open_matrix(path, std::nullopt, ElementType::u32);
+    return FileFormat::bin;
+  } catch (const FormatError&) {  // its reader says what is wrong, if its ending makes it one of ours
+  }
   const io::Descriptor fd = io::open_regular_file(path);
   std::array<std::byte, kHeaderBytes> head{};
   const ssize_t got = io::retried([&] { return ::pread(fd.get(), head.data(), head.size(), 0); });
-  const auto found =
-      io::find_foreign_format(std::span(head).first(static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
-  if (found == io::ForeignFormat::matrix_market) return FileFormat::mtx;
-  if (found != io::ForeignFormat::gzip) io::reject_foreign_format(head, path);
-  const auto format = format_of_ending(path);
-  if (format != FileFormat::bin) io::reject_foreign_format(head, path);  // a header may begin as gzip does
-  if (format) return *format;
+  const auto first_bytes = std::span(head).first(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (io::find_foreign_format(first_bytes) == io::ForeignFormat::matrix_market) return FileFormat::mtx;
+  io::reject_foreign_format(first_bytes, path);
+  if (const auto format = format_of_ending(path)) return *format;
   throw UsageError(path, "neither its content nor its ending says what it is",
                    "give --from bin or mtx, or check the file");
 }

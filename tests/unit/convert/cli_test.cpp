@@ -69,7 +69,7 @@ TEST_CASE("convert: files that cannot be read or written", "[convert]") {
   const std::string mtx = folder.file("a.mtx");
   write_content(mtx, kMtx);
   check_fails({folder.file("none.mtx"), folder.file("o.bin")}, 66, "cannot open the file");
-  check_fails({folder.path().string(), folder.file("o.mtx")}, 65, "is a folder without an index that can be read");
+  check_fails({folder.path().string(), folder.file("o.mtx")}, 66, "expected a regular file");
   check_fails({mtx, folder.file("no/folder/o.bin")}, 73, "cannot use the folder");
   check_fails({mtx, folder.path().string(), "--to", "bin"}, 73, "is a directory");
   check_fails({folder.file("a.mtx"), folder.file("o.bin"), "--like", folder.file("none.bin")}, 66, "cannot open");
@@ -98,8 +98,16 @@ TEST_CASE("convert: help, and formats by content or by option", "[convert]") {
   CHECK(read_matrix(folder.file("a")).values == std::vector<std::uint16_t>{4});
   CHECK(run_convert({folder.file("a"), folder.file("b"), "--from", "bin", "--to", "mtx", "-q"}).out == "");
   CHECK(content_of(folder.file("b")).find("\n1 1 4\n") != std::string::npos);
-  write_matrix(folder.file("as-gzip.bin"), random_matrix(35615, 5, 3, 9, 1));  // n begins as gzip does, 1F 8B
-  CHECK(run_convert({folder.file("as-gzip.bin"), folder.file("c.mtx")}).exit_code == 0);
+  // Header and length decide before first bytes and endings do.
+  write_matrix(folder.file("as-gzip"), random_matrix(35615, 5, 3, 9, 1));          // n begins as gzip does, 1F 8B
+  write_matrix(folder.file("as-zip.mtx"), random_matrix(0x04034B50, 1, 3, 9, 1));  // and as a zip archive, PK 03 04
+  const spmm::ProductMatrix result{.n = 4, .m = 2, .index = {{.i = 0, .j = 1}}, .values = {1, 2, 3, 4}};
+  spmm::write_product(folder.file("c1"), result);
+  for (const std::string name : {"as-gzip", "as-zip.mtx", "c1"}) {
+    CHECK(run_convert({folder.file(name), folder.file("c.mtx")}).exit_code == 0);
+    CHECK(run_convert({folder.file(name), folder.file("c2.bin")}).exit_code == 0);
+  }
+  CHECK(read_matrix(folder.file("c2.bin")).values == std::vector<std::uint16_t>{1, 2, 3, 4});
 }
 
 TEST_CASE("spmm, spmm-info and spmm-compare name spmm-convert for files of other formats", "[convert]") {

@@ -339,19 +339,23 @@ def from_bin(options: argparse.Namespace) -> str:
 
 
 def kind_of(path: str, given: Optional[str], is_input: bool) -> str:
-    """bin, npy or npz, by the content, then by the ending. Errors: UsageError; OSError of an input."""
+    """bin, npy or npz: a file whose header fits its length is ours; others are told by their first bytes, then by their
+    ending. Errors: UsageError; OSError of an input."""
     if given:
         return given
     head = b""
     if is_input:
         with open(path, "rb") as file:
             head = file.read(HEADER_BYTES)
+        with contextlib.suppress(_errors.FormatError):
+            _header_of(path)
+            return "bin"
     if head.startswith((b"\x93NUMPY", b"PK\3\4")):
         return "npy" if head.startswith(b"\x93") else "npz"
     ending = os.path.splitext(path)[1][1:]
-    if ending in ("bin", "npy", "npz"):
-        return ending
     if ending == "mtx" or head.startswith(b"%%Matrix"):
         raise _usage_error(path, "is a Matrix Market file", "convert it by spmm-convert")
+    if ending in ("bin", "npy", "npz"):
+        return ending
     raise _usage_error(path, "neither its content nor its ending says what it is",
                        f"give --{'from' if is_input else 'to'} bin, npy or npz")
