@@ -38,25 +38,6 @@ constexpr std::uint64_t kLimitForSlabs = 72u << 20;
 
 }  // namespace
 
-TEST_CASE("every CUDA kernel gives the oracle's product on the battery") {
-  for (const test::Recipe& recipe : test::battery()) {
-    for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 9u, 16u, 31u, 32u, 33u, 64u}) {
-      const unsigned num_seeds = m <= 4 || m == 8 ? 3 : 1;
-      for (unsigned seed = 1; seed <= num_seeds; ++seed) {
-        const Operands operands = recipe.make(m, seed);
-        const ProductMatrix expected = test::oracle_multiply(operands.first, operands.second);
-        for (const std::string& kernel : test::kernels_here()) {
-          if (!suits_device(kernel, operands.first)) continue;
-          INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", seed " << seed << ", kernel " << kernel);
-          Report report;
-          REQUIRE((multiply(operands.first, operands.second, on_gpu(kernel), &report) == expected));
-          REQUIRE(report.saturated_elements == test::num_saturated(expected));
-        }
-      }
-    }
-  }
-}
-
 namespace {
 
 /// Short enough for the sanitizers, which follow every access.
@@ -123,30 +104,6 @@ TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
     REQUIRE(report.num_panels > one.num_panels);
     REQUIRE(report.peak_device_bytes <= kLimitForPanels);
     REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
-  }
-}
-
-TEST_CASE("elements at the limit are counted by every CUDA kernel: all, none, and one by an exact sum") {
-  const std::uint32_t m = 4;
-  BlockMatrix full{.n = m * 6, .m = m, .index = {}, .values = {}};
-  for (std::uint32_t x = 0; x < 36; ++x) full.index.push_back({.i = x / 6, .j = x % 6});
-  full.values.assign(full.index.size() * m * m, 65535);
-  BlockMatrix one = full;
-  one.values.assign(one.values.size(), 0);
-  BlockMatrix other = one;
-  one.values[0] = 65535, one.values[1] = 2;  // 65535 * 65535 + 2 * 65535 = 2^32 - 1
-  other.values[0] = 65535, other.values[4] = 65535;
-  for (const std::string& kernel : test::kernels_here()) {
-    INFO("kernel " << kernel);
-    Report report;
-    multiply(full, full, on_gpu(kernel), &report);
-    CHECK(report.saturated_elements == 24 * 24);
-    CHECK((multiply(one, other, on_gpu(kernel), &report) == test::oracle_multiply(one, other)));
-    CHECK(report.saturated_elements == 1);
-    other.values[4] = 65534;
-    multiply(one, other, on_gpu(kernel), &report);
-    CHECK(report.saturated_elements == 0);
-    other.values[4] = 65535;
   }
 }
 

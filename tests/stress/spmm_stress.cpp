@@ -69,7 +69,7 @@ class Stress {
   std::string problem_of(StressCase& c) {
     if (options_.forges) return problem_of_proofs(c, folder_.path(), num_forged);
     force_isa(c.isa);
-    // A limit under which no division fits is refused with a message that says so: then twice as much.
+    // A limit under which no division fits is refused with a message that says so: then more.
     for (int attempt = 0; attempt < 50; ++attempt) {
       try {
         const ProductMatrix product = multiply(c);
@@ -78,7 +78,7 @@ class Stress {
                std::to_string(c.expected.index.size());
       } catch (const OutOfMemory& error) {
         if (c.options.memory_limit_bytes == 0) return error.what();
-        c.options.memory_limit_bytes *= 2;
+        c.options.memory_limit_bytes += c.options.memory_limit_bytes / (c.is_large ? 2 : 1);
         ++num_refused;
       } catch (const SaturationError& error) {
         if (c.options.on_saturation == OnSaturation::report || num_saturated(c.expected) == 0) return error.what();
@@ -97,6 +97,7 @@ class Stress {
     return "does not fit any memory limit";
   }
 
+  std::map<std::string, std::uint64_t> ways;  ///< how many products went each way
   std::uint64_t num_refused = 0;
   std::uint64_t num_kernels_refused = 0;
   std::uint64_t num_forged = 0;
@@ -119,7 +120,7 @@ class Stress {
       product = engine.multiply(c.a, c.b, c.options, &report);
     } else {
       const std::string a = folder_.file("a");
-      const std::string b = folder_.file("b");
+      const std::string b = folder_.file(c.is_square ? "a" : "b");
       const std::string out = folder_.file("c");
       write_matrix(a, c.a);
       write_matrix(b, c.b);
@@ -131,9 +132,17 @@ class Stress {
       }
       report = engine.multiply(a, b, out, c.options);
       const auto num_names = std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator());
-      if (num_names != 3) throw std::runtime_error("something is left beside the output");
+      if (num_names > 3) throw std::runtime_error("something is left beside the output");
       product = read_product(out);
     }
+    const std::uint64_t limit = c.options.memory_limit_bytes;
+    if (limit != 0 && (report.plan.host_need_bytes > limit || report.peak_device_bytes > limit)) {
+      throw std::runtime_error("needs more than its limit");
+    }
+    if (report.peak_device_bytes > report.plan.device_need_bytes) throw std::runtime_error("needs more than planned");
+    ++ways[report.plan.scratch_bytes != 0 ? "through a scratch file"
+           : report.plan.num_a_slabs > 1  ? "slabs"
+                                          : "at once"];
     if (report.saturated_elements != num_saturated(c.expected)) throw std::runtime_error("saturated elements: wrong");
     if (c.options.on_saturation == OnSaturation::error && report.saturated_elements > 0) {
       throw std::runtime_error("elements saturate, and the product ended well");
@@ -275,7 +284,6 @@ int run(const cli::ParsedOptions& parsed) {
   Stress stress(options);
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  std::map<std::string, std::uint64_t> ran;
   std::uint64_t done = 0;
   std::uint64_t bad = 0;
   double slowest_s = 0;
@@ -293,9 +301,9 @@ int run(const cli::ParsedOptions& parsed) {
       slowest_s = seconds() - began_s;
       slowest = c.text;
     }
-    ++ran[c.options.kernel];
-    ++ran[c.isa.empty() ? "widest" : c.isa];
-    if (c.num_ranks != 0) ++ran["ranks"];
+    ++stress.ways[c.options.kernel];
+    ++stress.ways[c.isa.empty() ? "widest" : c.isa];
+    if (c.num_ranks != 0) ++stress.ways["ranks"];
     ++done;
     if (problem.empty()) continue;
     ++bad;
@@ -304,9 +312,9 @@ int run(const cli::ParsedOptions& parsed) {
               << std::endl;
   }
   std::cout << done << " products from seed " << options.seed << " on in " << seconds() << " s, " << bad << " wrong, "
-            << stress.num_refused << " memory limits refused and doubled, " << stress.num_kernels_refused
+            << stress.num_refused << " memory limits refused and raised, " << stress.num_kernels_refused
             << " kernels refused, " << stress.num_forged << " forged results\n";
-  for (const auto& [name, number] : ran) std::cout << name << " " << number << "; ";
+  for (const auto& [name, number] : stress.ways) std::cout << name << " " << number << "; ";
   std::cout << "slowest: " << slowest_s << " s, " << slowest << std::endl;
   return bad == 0 ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <sstream>
+#include <tuple>
 
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
@@ -164,7 +165,8 @@ void choose_way(StressCase& c, const StressChoice& choice, Random& random) {
   if (random.one_in(8)) c.options.verify_blocks = random.up_to(64);
   c.options.verify_full = random.one_in(8);
   if (random.one_in(10)) c.options.on_saturation = OnSaturation::error;
-  c.in_files = random.one_in(3);
+  c.is_large = !is_for_small_grids(c.options.kernel) && random.one_in(120);
+  c.in_files = random.one_in(3) || (c.is_large && random.one_in(2));
   if (!choice.isas.empty() && !random.one_in(3)) c.isa = random.of(choice.isas);
   if (choice.has_ranks && random.one_in(kRanksIn)) {
     c.num_ranks = static_cast<int>(1 + random.below(4));
@@ -176,47 +178,53 @@ void choose_way(StressCase& c, const StressChoice& choice, Random& random) {
 
 void choose_memory_limit(StressCase& c, Random& random) {
   constexpr std::array kShares = {4.0, 2.0, 1.2, 1.0, 0.8, 0.5, 0.2, 0.1};
-  constexpr std::uint64_t kLeast = 10'000;
+  const std::uint64_t least_bytes = 10'000u << random.below(4);
   constexpr std::uint64_t kDeviceWork = 66u << 20;  // in addition to the operands, for most kernels
   const bool on_cuda = c.options.backend == Backend::cuda;
   const auto operand_bytes = static_cast<double>((c.a.values.size() + c.b.values.size()) * sizeof(std::uint16_t) +
                                                  (c.a.index.size() + c.b.index.size()) * sizeof(BlockIndex));
-  if (random.one_in(3)) {
+  if (random.one_in(c.is_large ? 2 : 3)) {
     c.options.memory_limit_bytes =
-        kLeast + static_cast<std::uint64_t>(operand_bytes * random.of(kShares)) + (on_cuda ? kDeviceWork : 0);
+        least_bytes + static_cast<std::uint64_t>(operand_bytes * random.of(kShares)) + (on_cuda ? kDeviceWork : 0);
   }
   // A device takes longer to start than a product takes on it.
   c.is_warm = c.options.memory_limit_bytes == 0 && c.num_ranks == 0 && (random.one_in(2) || on_cuda);
   if (c.is_warm) c.options.max_threads = std::exchange(c.options.num_threads, 0);
 }
 
-}  // namespace
-
-StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
-  Random random(seed);
-  StressCase c;
-  c.seed = seed;
-  const std::uint32_t m = random_side(random);
-  choose_way(c, choice, random);
-  std::uint32_t nb = static_cast<std::uint32_t>(random.up_to(3000));
+std::uint32_t random_grid(std::uint32_t m, const std::string& kernel, Random& random) {
+  if (is_for_small_grids(kernel)) {
+    return static_cast<std::uint32_t>(random.up_to(std::max<std::uint32_t>(1, std::min(kSmallGrid, 1000 / m))));
+  }
   // Few blocks on the largest grid there is; row-spread goes through every block column.
-  if (random.one_in(12) && c.options.kernel != "row-spread") {
-    nb = static_cast<std::uint32_t>(0xFFFF'FFFFu / m - random.below(3));
+  if (random.one_in(12) && kernel != "row-spread") {
+    return static_cast<std::uint32_t>(0xFFFF'FFFFu / m - random.below(3));
   }
-  if (is_for_small_grids(c.options.kernel)) {
-    nb = static_cast<std::uint32_t>(random.up_to(std::max<std::uint32_t>(1, std::min(kSmallGrid, 1000 / m))));
-  }
-  // Most products are small, so that there are many.
+  return static_cast<std::uint32_t>(random.up_to(3000));
+}
+
+/// Draws the operands as they are multiplied. Returns what they are.
+std::string draw_operands(StressCase& c, const StressChoice& choice, Random& random) {
+  const std::uint32_t m = random_side(random);
   const std::uint64_t cube = std::uint64_t{m} * m * m;
-  const std::uint64_t work = choice.max_work / (random.one_in(100) ? 1 : random.one_in(6) ? 15 : 150);
-  const std::uint64_t max_pairs = std::max<std::uint64_t>(8, work / cube);
-  std::uint64_t most =
-      random.one_in(20) ? 1 : random.up_to(std::min<std::uint64_t>(random.one_in(10) ? 6000 : 800, 8 * max_pairs));
+  // Most products are small, so that there are many.
+  const std::uint64_t work = choice.max_work / (c.is_large || random.one_in(100) ? 1 : random.one_in(6) ? 15 : 150);
+  const std::uint64_t max_pairs = std::clamp<std::uint64_t>(work / cube, 8, 2'000'000);
+  const std::uint32_t nb = c.is_large ? static_cast<std::uint32_t>((200u << random.below(6)) + random.below(200))
+                                      : random_grid(m, c.options.kernel, random);
+  if (!c.is_large && m <= 16 && random.one_in(12)) {
+    const Recipe& recipe = random.of(battery());
+    std::tie(c.a, c.b) = recipe.make(m, 1 + random.below(3));
+    std::vector<BlockIndex> b = c.b.index;
+    std::sort(b.begin(), b.end());
+    if (c.a.n / m <= std::max(nb, 100u) && count_pairs(c.a.index, b) <= 10 * max_pairs) return recipe.name;
+  }
   const std::array<std::string, 2> patterns = {random.one_in(3) ? kPatterns[0] : random.of(kPatterns),
                                                random.one_in(3) ? kPatterns[0] : random.of(kPatterns)};
+  std::uint64_t most = random.one_in(20) ? 1 : random.up_to(std::min<std::uint64_t>(800, 8 * max_pairs));
+  if (c.is_large) most = 3000 + random.below(2'500'000 / (m * m + 30));
   std::vector<BlockIndex> a;
   std::vector<BlockIndex> b;
-  std::uint64_t pairs = 0;
   do {
     a = positions_of(patterns[0], nb, std::max<std::uint64_t>(most, 1), random);
     b = positions_of(patterns[1], nb, std::max<std::uint64_t>(most, 1), random);
@@ -225,25 +233,39 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
       std::sort(b.begin(), b.end());
       b.erase(std::unique(b.begin(), b.end()), b.end());
     }
-    pairs = count_pairs(a, b);
     most /= 2;
-  } while (pairs > max_pairs && most > 0);
+  } while (count_pairs(a, b) > max_pairs && most > 0);
   c.a = make_matrix(a, nb, m, random);
   c.b = make_matrix(b, nb, m, random);
-  for (std::uint64_t x = random.one_in(4) ? random.up_to(16) : 0; x > 0 && pairs > 0; --x)
-    aim_at_limit(c.a, c.b, random);
+  if (!a.empty() && !b.empty() && random.one_in(4)) {
+    for (std::uint64_t x = random.up_to(16); x > 0; --x) aim_at_limit(c.a, c.b, random);
+  }
+  return patterns[0] + " x " + patterns[1];
+}
+
+}  // namespace
+
+StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
+  Random random(seed);
+  StressCase c;
+  c.seed = seed;
+  choose_way(c, choice, random);
+  const std::string pattern = draw_operands(c, choice, random);
+  c.is_square = random.one_in(20);
+  if (c.is_square) c.b = c.a;
   c.expected = oracle_multiply(c.a, c.b);
   if (c.options.transpose_a) c.a = transposed(c.a);
   if (c.options.transpose_b) c.b = transposed(c.b);
+  c.is_square = c.is_square && c.options.transpose_a == c.options.transpose_b;
   choose_memory_limit(c, random);
 
   std::ostringstream out;
-  out << "seed " << seed << ": n " << c.a.n << ", m " << m << ", " << patterns[0] << " " << a.size() << " x "
-      << patterns[1] << " " << b.size() << " blocks, " << pairs << " pairs, kernel " << c.options.kernel << ", "
-      << (c.isa.empty() ? "widest" : c.isa) << ", " << c.options.num_threads + c.options.max_threads
-      << " threads, limit " << c.options.memory_limit_bytes << (c.options.transpose_a ? ", A transposed" : "")
-      << (c.options.transpose_b ? ", B transposed" : "") << (c.in_files ? ", files" : ", memory")
-      << (c.is_warm ? ", warm engine" : "") << ", verify "
+  out << "seed " << seed << ": n " << c.a.n << ", m " << c.a.m << ", " << pattern
+      << (c.is_square ? ", squared, " : ", ") << c.a.index.size() << " x " << c.b.index.size() << " blocks, kernel "
+      << c.options.kernel << ", " << (c.isa.empty() ? "widest" : c.isa) << ", "
+      << c.options.num_threads + c.options.max_threads << " threads, limit " << c.options.memory_limit_bytes
+      << (c.options.transpose_a ? ", A transposed" : "") << (c.options.transpose_b ? ", B transposed" : "")
+      << (c.in_files ? ", files" : ", memory") << (c.is_warm ? ", warm engine" : "") << ", verify "
       << (c.options.verify_full ? "full" : std::to_string(c.options.verify_blocks))
       << (c.options.on_saturation == OnSaturation::error ? ", no saturation" : "");
   if (c.num_ranks != 0) out << ", " << c.num_ranks << " ranks";

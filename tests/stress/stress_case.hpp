@@ -38,6 +38,8 @@ struct StressCase {
   BlockMatrix b;           ///< as given
   ProductMatrix expected;  ///< by the oracle
   std::string isa;         ///< SPMM_CPU_ISA; "" = the widest one
+  bool is_square = false;  ///< a and b are the same: one file
+  bool is_large = false;   ///< operands of some MB: long rows, and products out of core
   bool in_files = false;
   bool is_warm = false;  ///< on the engine of the products before
   int num_ranks = 0;     ///< 0 = no spmm-mpi

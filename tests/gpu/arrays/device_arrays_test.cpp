@@ -138,23 +138,6 @@ TEST_CASE("small device arrays: every kernel gives the oracle's product and coun
   }
 }
 
-TEST_CASE("device arrays: the battery") {
-  Engine engine;
-  for (const test::Recipe& recipe : test::battery()) {
-    for (const std::uint32_t m : {1u, 3u, 4u, 8u}) {
-      INFO(recipe.name << " (" << recipe.bug << "), m " << m);
-      const auto [a, b] = recipe.make(m, 1);
-      Report report;
-      const ProductMatrix expected = test::oracle_multiply(a, b);
-      if (a.n / m > 0x7FFF'FFFFu) {  // 2^32 - 1 block rows would be an indptr of 32 GB
-        continue;
-      }
-      REQUIRE((multiply_on_device<std::int32_t>(engine, a, b, {}, &report) == expected));
-      REQUIRE(report.saturated_elements == test::num_saturated(expected));
-    }
-  }
-}
-
 namespace {
 
 /// The same matrix, its blocks in the order of its arrays.

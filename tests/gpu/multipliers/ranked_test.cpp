@@ -250,23 +250,6 @@ TEST_CASE("row-rank: panels of some rows, and of some columns of a row") {
   }
 }
 
-TEST_CASE("row-rank: skewed rows, three seeds, every side") {
-  for (std::uint32_t m = 1; m <= kernels::kMaxRankedSide; ++m) {
-    for (const std::uint64_t seed : {1u, 2u, 3u}) {
-      const std::uint32_t nb = 2500;
-      MatrixBuilder a(nb, m, seed);
-      MatrixBuilder b(nb, m, seed + 10);
-      const std::uint32_t max_value = seed == 1 ? 2047 : test::kFullRange;
-      for (std::uint32_t t = 0; t < nb; t += 3) a.add_random(17, t, max_value);  // rounds of 512 blocks
-      for (std::uint32_t i = 18; i < 300; ++i) a.add_random(i, 33 + i % 4, max_value);
-      for (std::uint32_t t = 0; t < nb; ++t) b.add_random(t, 2321 - t % 3, 2047);
-      for (std::uint32_t t = 33; t < 37; ++t) add_row(b, t, 0, 100, 20, max_value);
-      INFO("m " << m << ", seed " << seed);
-      check(a.matrix(), b.matrix());
-    }
-  }
-}
-
 TEST_CASE("row-rank: nothing to multiply, and what it refuses") {
   const BlockMatrix empty = test::random_matrix(400, 4, 0, 9, 1);
   const BlockMatrix some = test::random_matrix(400, 4, 30, 9, 2);

@@ -35,10 +35,6 @@ IsThere groups_of(std::uint32_t group) {
   return [group](std::uint32_t i, std::uint32_t j) { return i / group == j / group; };
 }
 
-IsThere band_of(std::uint32_t half) {
-  return [half](std::uint32_t i, std::uint32_t j) { return i <= j + half && j <= i + half; };
-}
-
 /// The same bytes as by definition, or by two-pointer where that takes too long.
 void check_product(Engine& engine, const BlockMatrix& a, const BlockMatrix& b) {
   const ProductMatrix expected =
@@ -48,37 +44,7 @@ void check_product(Engine& engine, const BlockMatrix& a, const BlockMatrix& b) {
   REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
 }
 
-/// Patterns of tiles in n elements with dense groups of a few tiles.
-void check_patterns(Engine& engine, std::uint32_t n, std::uint32_t m, std::uint32_t max_value) {
-  const std::uint32_t nb = n / m;
-  const std::uint32_t group = std::max(1u, n / 4 / m);
-  const auto check = [&](const IsThere& in_a, const IsThere& in_b) {
-    check_product(engine, matrix_where(nb, m, max_value, m, in_a), matrix_where(nb, m, max_value, m + 1, in_b));
-  };
-  check(groups_of(group), groups_of(group));
-  check(band_of(group / 2), band_of(group));
-  // Rows that are not there, columns that meet nothing.
-  check([](auto i, auto j) { return i % 3 == 1 && (i + j) % 17 == 0; },
-        [&](auto i, auto j) { return i % 2 == 0 && j > nb / 2; });
-  // One block, at the ends; one row and one column.
-  check([&](auto i, auto j) { return i == nb - 1 && j == nb / 2; },
-        [&](auto i, auto j) { return i == nb / 2 && j == nb - 1; });
-  check([](auto i, auto j) { return j == 0 || i == 0; }, [&](auto i, auto) { return i == nb - 1 || i == 0; });
-}
-
 }  // namespace
-
-TEST_CASE("tile-tensor: patterns of tiles with every side") {
-  if (!test::device_runs("tile-tensor")) return;
-  Engine engine;
-  for (std::uint32_t m = 1; m <= 64; ++m) {
-    for (const std::uint32_t max_value : {200u, 65535u}) {
-      INFO("m " << m << ", up to " << max_value);
-      check_patterns(engine, m % 7 == 1 ? 300 : 700, m, max_value);
-    }
-    check_patterns(engine, 500, m, 2047);
-  }
-}
 
 TEST_CASE("tile-tensor: nothing to multiply") {
   if (!test::device_runs("tile-tensor")) return;

@@ -140,21 +140,6 @@ TEST_CASE("devices: small products on two devices give the oracle's product") {
   check_battery(engine, {4, 8}, {"auto"});
 }
 
-TEST_CASE("devices: the battery on several devices, every kernel") {
-  std::vector<std::string> kernels = {"auto"};
-  for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.backend == Backend::cuda) kernels.push_back(kernel.name);
-  }
-  for (const std::vector<int>& devices : device_lists()) {
-    INFO(name_of(devices));
-    EngineOptions shared;
-    shared.devices = devices;
-    Engine engine(shared);
-    check_battery(engine, {1, 4, 8}, kernels);
-    check_battery(engine, {2, 3, 5, 16, 31, 64}, {"auto"});
-  }
-}
-
 /// Shares add up to the product.
 void check_shares(const Report& report, std::size_t num_devices_used) {
   const std::vector<DeviceShare>& shares = report.plan.devices;

@@ -57,25 +57,6 @@ TEST_CASE("skewed operands with much more work than their headers tell go to the
   CHECK(choose_backend({Hub(200'000, false), Hub(200'000, true)}, limits, workers).backend == Backend::cpu);
 }
 
-TEST_CASE("within a memory limit the choice counts on a scratch file, and on no file behind a device") {
-  const Hub a(200'000, false);
-  const Hub b(200'000, false);
-  Workers workers;
-  plan::Limits limits = open_machine();
-  limits.host_bytes = 9'000'000;
-  const double again = choose_backend({a, b}, limits, workers).cpu_s;
-  limits.has_scratch = true;
-  const double sorted = choose_backend({a, b}, limits, workers).cpu_s;
-  CHECK(sorted > 0);
-  CHECK(sorted < again);
-  limits.host_bytes = std::uint64_t{4} << 30;
-  const plan::Statistics s = test::evenly_spread(8192, 8, 1e5, 2047);
-  limits.backend = Backend::cpu;
-  const double written = plan::decide(s, limits).predicted_s;
-  limits.discards_result = true;
-  CHECK(plan::decide(s, limits).predicted_s < 0.8 * written);
-}
-
 TEST_CASE("operands without blocks or with wrong indices do not disturb the choice") {
   Workers workers;
   const BlockMatrix none{.n = 80, .m = 4, .index = {}, .values = {}};
@@ -83,19 +64,6 @@ TEST_CASE("operands without blocks or with wrong indices do not disturb the choi
   CHECK(choose_backend({*empty, *empty}, open_machine(), workers).backend == Backend::cpu);
   const Hub outside(2'000'000, true);  // rows beyond the matrix
   CHECK_NOTHROW(choose_backend({outside, outside}, open_machine(), workers));
-}
-
-TEST_CASE("what is expected of files within a memory limit counts on a scratch file") {
-  const MatrixHeader header{.n = 32'768, .m = 8, .num_blocks = 200'000};
-  Options options;
-  options.backend = Backend::cpu;
-  options.num_threads = 1;
-  const double at_once = expected_seconds(header, header, options);
-  options.memory_limit_bytes = 10'000'000;
-  const double limited = expected_seconds(header, header, options);
-  CHECK(at_once > 0);
-  CHECK(limited > at_once);
-  CHECK(limited < 30 * at_once);  // operands that are read again for each slab: hundreds of times as long
 }
 
 TEST_CASE("a product waits for memory of others only if it would run otherwise without them") {

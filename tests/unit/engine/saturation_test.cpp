@@ -39,35 +39,6 @@ BlockMatrix full_matrix(std::uint32_t side, std::uint32_t m, std::uint16_t value
 
 }  // namespace
 
-TEST_CASE("saturation: all elements, none, and one are counted by every kernel, in memory and in files") {
-  const test::TemporaryFolder folder;
-  const BlockMatrix full = full_matrix(6, 4);
-  BlockMatrix one = full_matrix(6, 4, 0);
-  BlockMatrix other = one;
-  one.values[0] = 65535, one.values[1] = 2;  // 65535 * 65535 + 2 * 65535 = 2^32 - 1
-  other.values[0] = 65535, other.values[4] = 65535;
-  write_matrix(folder.file("full"), full);
-  Engine engine;
-  for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.backend != Backend::cpu) continue;
-    INFO(kernel.name);
-    Report report;
-    engine.multiply(full, full, cpu_only(kernel.name), &report);
-    CHECK(report.saturated_elements == 24 * 24);
-    engine.multiply(full_matrix(6, 4, 9), full, cpu_only(kernel.name), &report);
-    CHECK(report.saturated_elements == 0);
-    const ProductMatrix product = engine.multiply(one, other, cpu_only(kernel.name), &report);
-    CHECK(product.values.front() == 4'294'967'295u);
-    CHECK(report.saturated_elements == 1);
-    other.values[4] = 65534;
-    engine.multiply(one, other, cpu_only(kernel.name), &report);
-    CHECK(report.saturated_elements == 0);
-    other.values[4] = 65535;
-    report = engine.multiply(folder.file("full"), folder.file("full"), folder.file("c"), cpu_only(kernel.name));
-    CHECK(report.saturated_elements == 24 * 24);
-  }
-}
-
 TEST_CASE("saturation: parts, transposed operands, checks and arrays give the number of the result") {
   const test::TemporaryFolder folder;
   const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
@@ -102,16 +73,6 @@ TEST_CASE("saturation: parts, transposed operands, checks and arrays give the nu
   Report report;
   multiply(engine, view, view, cpu_only(), &report);
   CHECK(report.saturated_elements == 4);
-}
-
-TEST_CASE("saturation: a product within a memory limit counts what it counts at once") {
-  const test::ProductCase one = test::make_product_case(8, 100, 6000, "reference");
-  const std::uint64_t result = one.expected.index.size() * output_record_bytes(8);
-  Engine engine({.num_threads = 1, .memory_limit_bytes = result + 2'000'000});
-  Report report;
-  engine.multiply(one.a, one.b, cpu_only("reference"), &report);
-  CHECK(report.plan.num_a_slabs > 1);
-  CHECK(report.saturated_elements == test::num_saturated(one.expected));
 }
 
 TEST_CASE("saturation: where it is an error, the old output stays and the message says what and where") {

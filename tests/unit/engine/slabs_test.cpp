@@ -133,38 +133,7 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Allowe
   return out;
 }
 
-/// Blocks of the bucket with the most: slabs cannot be smaller.
-std::uint64_t largest_bucket(const BlockMatrix& matrix, bool rows) {
-  std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
-  for (const BlockIndex& at : matrix.index) {
-    ++counts[std::uint64_t{rows ? at.i : at.j} * slabs::kNumBuckets / (matrix.n / matrix.m)];
-  }
-  return *std::max_element(counts.begin(), counts.end());
-}
-
 }  // namespace
-
-TEST_CASE("slabs give the oracle's product on the battery") {
-  for (const test::Recipe& recipe : test::battery()) {
-    for (const std::uint32_t m : {1u, 4u, 8u}) {
-      const test::Operands operands = recipe.make(m, 1);
-      const auto& [a, b] = operands;
-      const ProductMatrix expected = test::oracle_multiply(a, b);
-      for (const std::uint64_t part : {1u, 2u, 5u}) {
-        for (const bool cut_b : {false, true}) {
-          const std::uint64_t a_blocks = std::max<std::uint64_t>(largest_bucket(a, true), a.index.size() / part + 1);
-          const std::uint64_t b_blocks = std::max<std::uint64_t>(largest_bucket(b, false), b.index.size() / part + 1);
-          INFO(recipe.name << " (" << recipe.bug << "), m " << m << ", 1/" << part << (cut_b ? ", B too" : ""));
-          // Twice the smallest slab always allows some division.
-          const Outcome out =
-              multiply_within(a, b, {.a_blocks = 2 * a_blocks, .b_blocks = cut_b ? 2 * b_blocks : b.index.size()});
-          REQUIRE((out.product == expected));
-          REQUIRE(out.stats.num_saturated == test::num_saturated(expected));
-        }
-      }
-    }
-  }
-}
 
 TEST_CASE("the division that is needed is used, and counts add up") {
   const BlockMatrix a = test::random_matrix(4 * 200, 4, 3000, 65535, 1);

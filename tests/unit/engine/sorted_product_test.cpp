@@ -134,19 +134,6 @@ Run run_on_two_threads(StageClock& clock, const std::vector<std::string>& folder
 
 }  // namespace
 
-TEST_CASE("every limit gives the same bytes through a scratch file") {
-  const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
-                                test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
-  unsigned num_sorted = 0;
-  for (std::uint64_t limit = 12'000'000; limit > 800'000; limit -= limit / 7) {
-    INFO("limit " << limit);
-    const Report report = operands.check(within(limit, 1 + static_cast<unsigned>(limit % 3)));
-    num_sorted += report.plan.scratch_bytes != 0 ? 1 : 0;
-    CHECK(report.plan.host_need_bytes <= limit);
-  }
-  CHECK(num_sorted >= 2);
-}
-
 TEST_CASE("a block row that meets all of B is streamed among slabs of others") {
   BlockMatrix a = test::random_matrix(8 * 4096, 8, 12'000, 300, 1);
   std::erase_if(a.index, [](const BlockIndex& at) { return at.i == 2000; });
@@ -162,8 +149,8 @@ TEST_CASE("a block row that meets all of B is streamed among slabs of others") {
 }
 
 TEST_CASE("long rows that meet long rows read what they need once for each window of columns, in few calls") {
-  for (const std::uint32_t m : {1u, 3u, 8u}) {
-    const std::uint32_t side = m == 1 ? 4096 : 1000;
+  for (const std::uint32_t m : {1u, 8u}) {
+    const std::uint32_t side = m == 1 ? 2048 : 500;
     BlockMatrix skewed{.n = side * m, .m = m, .index = {}, .values = {}};
     for (std::uint32_t i = 0; i < side; ++i) {  // the first rows and columns are the longest
       for (std::uint32_t j = 0; j < side; j += 1 + i * j / side + i / 2) skewed.index.push_back({i, j});
@@ -242,47 +229,6 @@ TEST_CASE("dense operands are sorted into slabs of rows and of columns, which re
   }
 }
 
-TEST_CASE("a product on a GPU sorts its operands first if that is predicted faster") {
-  const BlockMatrix a = test::random_matrix(8 * 4096, 8, 150'000, 65535, 1);
-  plan::Limits limits = test::large_machine();
-  limits.backend = Backend::cuda;
-  limits.has_scratch = true;
-  limits.device->bytes = 200u << 20;
-  const plan::Statistics s = plan::expected_statistics(a.header(), a.header());
-  while (plan::decide(s, limits).scratch_bytes == 0) limits.device->bytes -= limits.device->bytes / 20;
-  REQUIRE_FALSE(plan::decide(s, limits).is_refused());
-  plan::Limits without = limits;
-  without.has_scratch = false;
-  CHECK(plan::decide(s, without).predicted_s > plan::decide(s, limits).predicted_s);
-  // A pretended GPU: the CPU runs what is decided.
-  const test::TemporaryFolder folder;
-  const std::vector<std::string> folders = {folder.path().string()};
-  StageClock clock;
-  const Run run = run_on_two_threads(clock, folders);
-  plan::Limits of_cpu = test::large_machine();
-  of_cpu.backend = Backend::cpu;
-  std::uint64_t num_read = 0;
-  const auto exact = [&](const plan::Statistics& slabs) { return plan::decide(slabs, of_cpu); };
-  const MultiplyAtOnce at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
-    CHECK(execution.backend == Backend::cuda);
-    num_read += std::uint64_t{one.a.header().num_blocks} + one.b.header().num_blocks;
-    plan::Execution expected = exact(plan::expected_statistics(one.a.header(), one.b.header()));
-    return cpu::multiply(one.a, one.b, to, expected, exact, run);
-  };
-  write_matrix(folder.file("a"), a);
-  const auto source = open_file_source(folder.file("a"));
-  test::MemorySink sink(a.header());
-  const Inputs inputs{.a = *source, .b = *source};
-  const auto decide = [&](const plan::Statistics& slabs) { return plan::decide(slabs, limits); };
-  plan::Execution execution = decide(expected_statistics(inputs));
-  multiply_out_of_core(inputs, sink, decide, at_once, run, execution);
-  sink.finish(a.header());
-  INFO(execution.num_a_slabs << " x " << execution.num_b_slabs << " slabs, " << num_read << " records");
-  CHECK(execution.is_in_slabs());
-  if (execution.why_no_scratch.empty()) CHECK(execution.scratch_bytes != 0);
-  CHECK(sink.product() == multiply(a, a, within(0)));
-}
-
 TEST_CASE("a disk that is full while the operands are sorted: slabs are read from the operands") {
   const SortedOperands operands(test::random_matrix(8 * 8192, 8, 30'000, 65535, 1),
                                 test::random_matrix(8 * 8192, 8, 30'000, 65535, 2));
@@ -304,30 +250,6 @@ TEST_CASE("a disk that is full while the operands are sorted: slabs are read fro
   CHECK(num_writes > 2);
   CHECK(report.plan.scratch_bytes == 0);
   CHECK(report.plan.why_no_scratch.find("No space left on device") != std::string::npos);
-}
-
-TEST_CASE("the predicted time rises slowly as the limit falls") {
-  for (const auto& [side, blocks] : std::vector<std::pair<std::uint32_t, std::uint64_t>>{
-           {32'768, 500'000}, {32'768, 200'000}, {1u << 20, 1'000'000}, {1u << 23, 2'000'000}}) {
-    const plan::Statistics s = test::evenly_spread(side, 8, static_cast<double>(blocks));
-    plan::Limits limits = test::large_machine();
-    limits.backend = Backend::cpu;
-    limits.num_threads = limits.num_cores = 2;
-    limits.has_scratch = true;
-    limits.kernel = plan::KernelId::row_merge;
-    limits.host_bytes = std::uint64_t{4} << 30;
-    const double at_once = plan::decide(s, limits).predicted_s;
-    double last = at_once;
-    const std::uint64_t tenth = blocks * 2 * input_record_bytes(8) / 10;
-    for (; limits.host_bytes > tenth; limits.host_bytes -= limits.host_bytes / 20) {
-      const plan::Execution e = plan::decide(s, limits);
-      INFO("n " << side << ", k " << blocks << ", " << limits.host_bytes << " bytes: " << e.num_a_slabs << " x "
-                << e.num_b_slabs << ", " << e.predicted_s << " s, before " << last);
-      REQUIRE_FALSE(e.is_refused());
-      CHECK(e.predicted_s <= 1.5 * last + 0.5 * at_once);
-      last = e.predicted_s;
-    }
-  }
 }
 
 TEST_CASE("a file that is both operands is sorted once, and transposed ones as they are read") {
@@ -394,45 +316,6 @@ class SlabRun {
   plan::Decide decide_ = [this](const plan::Statistics& slabs) { return plan::decide(slabs, limits_); };
   plan::Execution execution_;
 };
-
-TEST_CASE("the prediction of sorted slabs is that of their decisions on exact statistics") {
-  SlabRun product(band_of(20'000, 13), 2'000'000);
-  REQUIRE(product.execution().is_sorted_by_rows());
-  const plan::Limits limits = product.execution().slab_limits;
-  double expected_s = plan::sort_seconds({product.expected(), limits});
-  product.run([&](const Inputs& one, Sink&, plan::Execution& slab) {
-    slab.predicted_ms = 100.0 + one.a.header().num_blocks;
-    const plan::Statistics exact{.a = one.a.header(), .b = one.b.header()};
-    expected_s += plan::sorted_slab_seconds(slab, {exact, limits}, 1);  // rows of B lie together
-    return ProductStats{};
-  });
-  if (!product.execution().why_no_scratch.empty()) return;  // the folder is in memory
-  CHECK(product.execution().predicted_s == Approx(expected_s));
-  CHECK(product.execution().predicted_cpu_s == product.execution().predicted_s);
-}
-
-TEST_CASE("the prediction of streamed rows follows from their pairs, of which headers know nothing") {
-  BlockMatrix skewed{.n = 3 * 4096, .m = 3, .index = {}, .values = {}};
-  for (std::uint32_t i = 0; i < 4096; ++i) {  // the first rows and columns are the longest
-    for (std::uint32_t j = 0; j < 4096; j += 1 + i * j / 4096 + i / 2) skewed.index.push_back({i, j});
-  }
-  skewed.values.resize(skewed.index.size() * 9, 7);
-  SlabRun product(skewed, 300'000);
-  REQUIRE(product.execution().streams_all_rows());
-  plan::Statistics exact = product.expected();
-  const double even_pairs = exact.num_pairs;
-  const plan::Limits limits = product.execution().slab_limits;
-  const ProductStats stats = product.run([](const Inputs&, Sink&, plan::Execution&) { return ProductStats{}; });
-  if (!product.execution().why_no_scratch.empty()) return;  // the folder is in memory
-  exact.num_pairs = static_cast<double>(stats.pairs);
-  CHECK(exact.num_pairs > 2 * even_pairs);
-  const plan::StreamedRowsPlan rows =
-      plan::plan_streamed_rows(exact.a, plan::streamed_rows_limits(limits, 300'000), plan::kMostStreamedRows);
-  const double expected_s = plan::sort_seconds({exact, limits}) +
-                            plan::streamed_seconds(product.execution(), {exact, limits}, double(rows.num_windows));
-  INFO(stats.pairs << " pairs, " << even_pairs << " if they were even, " << rows.num_windows << " windows");
-  CHECK(product.execution().predicted_s == Approx(expected_s));
-}
 
 TEST_CASE("elements come into order as one number, or as records if their indices are too long") {
   const test::TemporaryFolder folder;

@@ -8,6 +8,7 @@
 
 #include "base/records/head.hpp"
 #include "plan/decide.hpp"
+#include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
@@ -71,7 +72,7 @@ class Streamed {
 }  // namespace
 
 TEST_CASE("streamed rows are the oracle's, for every side, window and instruction set") {
-  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 9u, 17u, 64u}) {
+  for (const std::uint32_t m : {1u, 3u, 8u, 17u}) {
     const std::uint32_t side = m > 16 ? 5 : 24;
     const std::uint32_t blocks = side * side / 3;
     for (const std::uint32_t max_value : {300u, kFullRange}) {
@@ -83,7 +84,7 @@ TEST_CASE("streamed rows are the oracle's, for every side, window and instructio
         for (const std::uint32_t num_groups : {4u, side}) {
           const Streamed streamed(a, b, num_groups);
           if (!streamed.is_ready()) return;
-          for (const std::uint32_t window : {1u, 7u, side}) {
+          for (const std::uint32_t window : {1u, side}) {
             INFO("m " << m << ", to " << max_value << ", " << isa << ", " << num_groups << " groups, window "
                       << window);
             const plan::StreamedRowsPlan plan{.num_threads = 1 + window % 3,

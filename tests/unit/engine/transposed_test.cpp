@@ -27,10 +27,6 @@ ProductOptions transposing(bool a, bool b, const std::string& kernel = "auto") {
   return options;
 }
 
-BlockMatrix transposed_if(const BlockMatrix& matrix, bool is_transposed) {
-  return is_transposed ? test::transposed(matrix) : matrix;
-}
-
 std::vector<std::byte> records_of(const Source& source, std::uint64_t piece) {
   const std::uint64_t record = input_record_bytes(source.header().m);
   const std::uint64_t count = source.header().num_blocks;
@@ -40,22 +36,6 @@ std::vector<std::byte> records_of(const Source& source, std::uint64_t piece) {
   }
   return records;
 }
-
-/// Files a.bin and b.bin, and those with "t" before the name: transposed.
-struct Files {
-  Files(const BlockMatrix& a, const BlockMatrix& b) {
-    write_matrix(path("a.bin"), a);
-    write_matrix(path("b.bin"), b);
-    write_matrix(path("ta.bin"), test::transposed(a));
-    write_matrix(path("tb.bin"), test::transposed(b));
-  }
-  [[nodiscard]] std::string path(const std::string& name) const { return folder.file(name); }
-  [[nodiscard]] std::string bytes(const std::string& name) const {
-    std::ifstream in(path(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  test::TemporaryFolder folder;
-};
 
 template <class Call>
 std::string format_error_of(const Call& call) {
@@ -87,88 +67,6 @@ TEST_CASE("records of every side are transposed where they lie, however they are
   const BlockMatrix large = test::random_matrix(64 * 100, 64, 90, 65535, 1);
   const test::MemorySource plain(large);
   CHECK((records_of(io::TransposedSource(plain), 90) == records_of(test::MemorySource(test::transposed(large)), 90)));
-}
-
-TEST_CASE("transposed operands: matrices, files and streams, every kernel of the CPU, verified") {
-  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 16u, 20u}) {
-    const BlockMatrix a = test::random_matrix(24 * m, m, 130, 65535, m);
-    const BlockMatrix b = test::random_matrix(24 * m, m, 150, 65535, m + 100);
-    const Files files(a, b);
-    Engine engine;
-    for (const bool ta : {false, true}) {
-      for (const bool tb : {false, true}) {
-        INFO("m " << m << (ta ? ", A^T" : "") << (tb ? ", B^T" : ""));
-        const ProductMatrix expected = test::oracle_multiply(transposed_if(a, ta), transposed_if(b, tb));
-        for (const KernelInfo& kernel : kernel_names()) {
-          if (kernel.backend != Backend::cpu || (kernel.name == "dense-blas" && m != 4)) continue;
-          INFO(kernel.name);
-          CHECK((engine.multiply(a, b, transposing(ta, tb, kernel.name)) == expected));
-        }
-        ProductOptions options = transposing(ta, tb);
-        options.verify_blocks = 20;
-        const Report report = engine.multiply(files.path("a.bin"), files.path("b.bin"), files.path("c.bin"), options);
-        CHECK((read_product(files.path("c.bin")) == expected));
-        CHECK(report.verified_blocks > 0);
-        CHECK(report.plan.transpose_a == ta);
-        CHECK(report.plan.transpose_b == tb);
-        const Plan plan = engine.plan(files.path("a.bin"), files.path("b.bin"), options);
-        CHECK(plan.transpose_a == ta);
-        CHECK(plan.transpose_b == tb);
-        test::MemorySink sink(a.header());
-        engine.multiply(test::MemorySource(a), test::MemorySource(b), sink, options);
-        CHECK((sink.product() == expected));
-      }
-    }
-  }
-}
-
-TEST_CASE("A^T B^T is the transpose of B A, and Gram products take one file twice") {
-  for (const test::Recipe& recipe : test::battery()) {
-    INFO(recipe.name);
-    if (recipe.name == std::string("full saturation")) continue;  // few rows and a long inner dimension: B A is huge
-    const auto [a, b] = recipe.make(4, 1);
-    const ProductMatrix left = multiply(a, b, {{}, transposing(true, true)});
-    CHECK((left == test::transposed_product(multiply(b, a, {{}, transposing(false, false)}))));
-  }
-  const BlockMatrix a = test::random_matrix(8 * 50, 8, 300, 65535, 1);
-  const Files files(a, a);
-  for (const bool first : {true, false}) {
-    multiply(files.path("a.bin"), files.path("a.bin"), files.path("c.bin"), {{}, transposing(first, !first)});
-    const BlockMatrix t = test::transposed(a);
-    CHECK((read_product(files.path("c.bin")) == test::oracle_multiply(first ? t : a, first ? a : t)));
-  }
-}
-
-TEST_CASE("transposed operands out of core: slabs of A, the rows of B that they need, slabs of B") {
-  bool cut_a = false;
-  bool cut_b = false;
-  struct Case {
-    std::uint32_t m;
-    std::uint32_t side;
-    std::uint32_t blocks;
-    std::uint64_t limit;
-    const char* kernel;  // row-merge needs more in addition to the operands
-  };
-  for (const auto& [m, side, blocks, limit, kernel] : {Case{8, 700, 8000, 2'600'000, "reference"},
-                                                       {8, 700, 8000, 150'000, "reference"},
-                                                       {16, 96, 96 * 96, 9'000'000, "row-merge"}}) {
-    const Files files(test::random_matrix(m * side, m, blocks, 65535, 1),
-                      test::random_matrix(m * side, m, blocks, 65535, 2));
-    EngineOptions limited;
-    limited.num_threads = 2;
-    limited.memory_limit_bytes = limit;
-    Engine engine(limited);
-    ProductOptions options = transposing(true, true, kernel);
-    options.verify_blocks = 10;
-    const Report report = engine.multiply(files.path("a.bin"), files.path("b.bin"), files.path("c.bin"), options);
-    INFO(limit << " bytes: " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs");
-    cut_a = cut_a || (report.plan.num_a_slabs > 1 && report.plan.num_b_slabs == 1);
-    cut_b = cut_b || report.plan.num_b_slabs > 1;
-    multiply(files.path("ta.bin"), files.path("tb.bin"), files.path("expected.bin"), {{}, transposing(false, false)});
-    CHECK(files.bytes("c.bin") == files.bytes("expected.bin"));
-  }
-  CHECK(cut_a);
-  CHECK(cut_b);
 }
 
 TEST_CASE("messages name record and block of a transposed operand as they are in the file") {

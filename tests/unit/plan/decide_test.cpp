@@ -113,7 +113,6 @@ TEST_CASE("expected and exact decisions come from one function") {
     CHECK(after.num_buffers == before.num_buffers);
     CHECK(after.host_need_bytes == before.host_need_bytes);
     CHECK(after.device_need_bytes == before.device_need_bytes);
-    CHECK(after.predicted_s == before.predicted_s);
     CHECK(after.panels.empty() == (backend == Backend::cpu));
   }
 }
@@ -141,19 +140,6 @@ TEST_CASE("small blocks have a kernel of their own, larger ones do not") {
   CHECK_FALSE(plan::decide(wide, limits).is_refused());
   wide.row_pairs.max_row_pairs = 1'000'000;
   CHECK(plan::decide(wide, limits).refusal.kind == plan::Refusal::Kind::usage);
-}
-
-TEST_CASE("small-blocks is predicted within half of what was measured on even products") {
-  const struct {
-    std::uint32_t nb, m;
-    double blocks, measured_ms;  // kernels/HISTORY.md
-  } cases[] = {{32'768, 1, 2e7, 36.2}, {16'384, 2, 2e6, 5.77}, {10'923, 3, 1e6, 4.42}};
-  for (const auto& c : cases) {
-    const plan::Execution e = plan::decide(counted(evenly_spread(c.nb * c.m, c.m, c.blocks, 2047)), large_machine());
-    INFO("m " << c.m << ", predicted " << e.predicted_ms);
-    CHECK((e.id == KernelId::small_blocks || (c.m == 3 && e.id == KernelId::rows)));  // m = 3: as long by either
-    CHECK((e.predicted_ms < c.measured_ms * 1.5 && e.predicted_ms > c.measured_ms / 1.5));
-  }
 }
 
 TEST_CASE("equal inputs give equal executions") {
@@ -194,18 +180,8 @@ TEST_CASE("the kernel follows density, device and memory") {
   CHECK(in_groups.dense_columns < dense.nb());
   CHECK(in_groups.dense_columns % 64 == 0);
   CHECK(in_groups.device_need_bytes <= little.device->bytes);
-  CHECK(in_groups.predicted_ms > plan::decide(counted(dense), machine).predicted_ms);
   little.device->bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
   CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.device->bytes);
-
-  const auto least_ms = [&](std::uint32_t max_element, double pairs = 1) {
-    plan::Statistics s = evenly_spread(32'768, 8, 8.8e6, max_element);
-    s.num_pairs *= pairs;
-    return plan::decide(s, machine).predicted_ms;
-  };
-  CHECK(least_ms(2047) < least_ms(20));            // saturated half way, found with one byte
-  CHECK(least_ms(20) < least_ms(900));             // the sums stay below 2^32
-  CHECK(least_ms(65'535, 2) == least_ms(65'535));  // the first check for saturation costs the same
 }
 
 TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, and no third one beyond fourteen bits") {
@@ -222,7 +198,6 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
     const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
     return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), {s, limits});
   };
-  CHECK(shape(16'383).predicted_ms < 0.8 * shape(16'384).predicted_ms);
   std::uint64_t too_little = 0;
   for (std::uint64_t enough = std::uint64_t{1} << 30; enough - too_little > 1;) {  // the least within which it runs
     limits.device->bytes = too_little + (enough - too_little) / 2;
@@ -233,27 +208,6 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
   CHECK(shape(1000).device_need_bytes <= limits.device->bytes);
   limits.device->bytes = std::uint64_t{1} << 30;
   CHECK(shape(1000).num_planes == 3);
-}
-
-TEST_CASE("each panel has its own rule for the prefilter, from its own pairs") {
-  plan::Limits limits = large_machine();
-  limits.kernel = KernelId::dense_tensor;
-  plan::Statistics s = counted(evenly_spread(32'768, 8, 8.8e6, 2047));
-  for (std::size_t row = 2000; row < s.row_pairs.offsets.size(); ++row) {  // the last rows are nearly empty
-    s.row_pairs.offsets[row] = s.row_pairs.offsets[1999] + row;
-  }
-  const plan::Execution e = plan::decide(s, limits);
-  REQUIRE(e.panels.size() > 3);
-  CHECK(e.num_planes == 3);
-  CHECK(e.panels.front().prefilter);
-  CHECK_FALSE(e.panels.back().prefilter);
-  // A panel's rule is the same when it stands alone.
-  plan::Statistics first = s;
-  first.row_pairs.offsets.resize(e.panels.front().num_rows + 1);
-  first.row_pairs.num_rows = e.panels.front().num_rows;
-  CHECK(plan::decide(first, limits).panels.front().prefilter);
-  s.max_element = 200;  // one byte plane: nothing to prefilter with
-  for (const plan::Panel& panel : plan::decide(s, limits).panels) CHECK_FALSE(panel.prefilter);
 }
 
 TEST_CASE("runs of rows that are too coarse for panels are asked for row by row") {
@@ -296,27 +250,6 @@ TEST_CASE("the ring of pinned buffers takes what the host has, to the byte") {
   CHECK(buffers(kernels::kNumRingSlots * kSlot - 1) == kernels::kNumRingSlots - 1);
   CHECK(buffers(kSlot) == 1);
   CHECK(buffers(kSlot - 1) == 0);
-}
-
-TEST_CASE("sizes of the measured cases do not move") {
-  // n, m, blocks, kernel, C blocks of a panel: 1 GiB of records, or the whole product.
-  struct Case {
-    std::uint32_t n, m;
-    double blocks;
-    KernelId kernel;
-    std::uint64_t max_c_blocks;
-  };
-  for (const Case& c :
-       {Case{8'192, 8, 1e5, KernelId::rows, 1'048'576}, Case{32'768, 4, 1e6, KernelId::rows, 14'913'081},
-        Case{32'768, 8, 8.8e6, KernelId::dense_tensor, 4'067'203 / 4096 * 4096},
-        Case{1'048'576, 8, 1e6, KernelId::rows, 4'067'204}}) {
-    const plan::Execution e = plan::decide(counted(evenly_spread(c.n, c.m, c.blocks, 2047)), large_machine());
-    INFO("n " << c.n << ", m " << c.m);
-    CHECK(e.id == c.kernel);
-    CHECK(e.max_c_blocks == c.max_c_blocks);
-    if (e.id == KernelId::dense_tensor) CHECK(e.dense_columns == c.n / c.m);
-    CHECK(e.num_buffers == kernels::kNumRingSlots);
-  }
 }
 
 TEST_CASE("without a wish the backend is taken that ends first") {

@@ -225,8 +225,6 @@ TEST_CASE("decision: several devices are used where they are asked for, or gain;
   CHECK(two.devices[1].number == 5);
   CHECK(two.devices[1].share == 0.5);
   CHECK(two.device_limit_bytes == limits.more_devices[0].bytes);
-  CHECK(two.predicted_ms < 0.6 * one.predicted_ms);
-  CHECK(two.predicted_ms > 0.5 * one.predicted_ms);
   CHECK(two.host_need_bytes == 2 * one.host_need_bytes);
 
   // Writing is the bottleneck, in parts too; a second context costs more than it saves. A slow kernel changes that.

@@ -68,20 +68,6 @@ TEST_CASE("a slab holds the share of its count, rounded up") {
   CHECK(rows.num_b_slabs == 1);
 }
 
-TEST_CASE("from four cores on files are written through mappings") {
-  plan::Limits limits = large_machine();
-  plan::Statistics s = evenly_spread(1u << 20, 8, 1000);
-  s.num_c_blocks = s.likely_c_blocks = 1e7;
-  plan::Execution e;
-  e.backend = Backend::cuda;
-  const auto seconds = [&](unsigned num_cores) {
-    limits.num_cores = num_cores;
-    return plan::product_seconds(e, {s, limits});
-  };
-  CHECK(seconds(4) < 0.5 * seconds(3));
-  CHECK(seconds(5) == Approx(seconds(4)).epsilon(0.01));
-}
-
 TEST_CASE("several slabs of B leave half of the limit to results that wait to be merged") {
   bool seen_one = false;
   bool seen_several = false;
@@ -188,19 +174,6 @@ TEST_CASE("exact sizes of slabs replace equal shares, in the same function") {
   CHECK(plan::decide_slabs({s, limits}, small_slabs).num_a_slabs == 3);
   std::fill(s.a_slab_blocks.begin(), s.a_slab_blocks.end(), 60'000);  // one block row
   CHECK(plan::decide_slabs({s, limits}, small_slabs).is_refused());
-}
-
-TEST_CASE("more memory never makes a run slower as it is predicted, and the division is the best of all") {
-  const plan::Statistics s = evenly_spread(1u << 20, 8, 600'000);
-  double last = 1e300;
-  for (const std::uint64_t mb : {50u, 60u, 80u, 120u, 200u, 300u, 1000u}) {
-    const plan::Execution e = plan::decide(s, cpu_limits(mb * 1'000'000));
-    if (e.is_refused()) continue;
-    INFO(mb << " MB: " << e.num_a_slabs << " x " << e.num_b_slabs << ", " << e.predicted_s << " s, before " << last);
-    CHECK(e.predicted_s <= 1.01 * last);
-    last = e.predicted_s;
-  }
-  CHECK(last < 1e300);
 }
 
 TEST_CASE("a device too small for the operands gets slabs, one byte less than a slab needs is refused") {

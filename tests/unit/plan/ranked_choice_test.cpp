@@ -62,7 +62,6 @@ TEST_CASE("row-rank takes stencils, once some of their rows have been looked at"
   const plan::Execution e = plan::decide(stencil(1'000'000, 3, true), limits);
   CHECK(e.id == KernelId::row_rank);
   CHECK_FALSE(e.wants_row_sample);
-  CHECK(e.predicted_ms == Approx(31.1).epsilon(0.3));  // measured
   CHECK(plan::decide(stencil(125'000, 6, true), limits).id == KernelId::row_rank);
   // m = 1 stays where it is: rows hashed by a warp.
   CHECK_FALSE(plan::decide(stencil(1'000'000, 1, false), limits).wants_row_sample);
@@ -75,11 +74,6 @@ TEST_CASE("row-rank takes rows of which small-blocks hashes some") {
     s.row_pairs.max_row_pairs *= 2;
     CHECK(plan::decide(s, large_machine()).id == KernelId::row_rank);
   }
-  plan::Limits limits = large_machine();
-  limits.kernel = KernelId::small_blocks;
-  plan::Statistics s = counted(evenly_spread(50'000, 2, 4e5, 2047), 2);
-  s.row_pairs.max_row_pairs *= 2;
-  CHECK(plan::decide(s, limits).predicted_ms == Approx(7.6).epsilon(0.4));  // measured
 }
 
 TEST_CASE("rows are looked at where that may change the choice") {
@@ -105,5 +99,4 @@ TEST_CASE("row-rank takes m = 12 where C blocks have few pairs") {
   s.row_sample = {.num_rows = 100, .pairs = 301'700, .c_blocks = 182'600, .columns = 273'000};
   const plan::Execution e = plan::decide(s, large_machine());
   CHECK(e.id == KernelId::row_rank);
-  CHECK(e.predicted_ms == Approx(4.43).epsilon(0.2));  // measured
 }
