@@ -103,7 +103,8 @@ class Engine {
   /// for nothing: what work that has not ended still uses stays, too.
   void trim();
 
-  /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing.
+  /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing; with
+  /// ProductOptions::rows, A is read once to count its blocks in these rows.
   /// Errors: as multiply(), of what is checked before anything is read.
   [[nodiscard]] Plan plan(const std::filesystem::path& a, const std::filesystem::path& b,
                           const ProductOptions& options = {});

@@ -9,6 +9,7 @@
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 #include "spmm/trace.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm {
 
@@ -41,6 +42,7 @@ struct ProductOptions {
   unsigned max_threads = 0;     ///< host threads at most; 0 = those of the engine
   bool transpose_a = false;     ///< multiply by the transpose of A, made as A is read: no pass or copy more
   bool transpose_b = false;     ///< the same of B
+  RowRange rows{};              ///< block rows of C, after the transposition, that are computed; all others stay empty
   bool force = false;           ///< lift the launch limit of the host-driven kernel
   bool durable = false;         ///< files: fsync around the rename
   bool no_clobber = false;      ///< files: refuse to replace the output

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "spmm/types.hpp"
+
 namespace spmm {
 
 /// What computes a product: a CUDA device or the CPU; automatic: the one that is predicted to end first.
@@ -53,6 +55,7 @@ struct Plan {
   std::string kernel{};                    ///< name of the multiply kernel
   bool transpose_a = false;                ///< A is transposed while it is read
   bool transpose_b = false;                ///< the same of B
+  RowRange rows{};                         ///< block rows of C that are computed
   std::string why_backend{};               ///< one clause, unless the faster one was chosen
   bool gpu_failed = false;                 ///< a GPU that is there could not be used: why_backend says why
   std::optional<BackendTimes> compared{};  ///< it was, from these times

@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /** Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
-#define SPMM_C_API 2
+#define SPMM_C_API 3
 /** The number behind libspmm.so. Grows if programs must be compiled again; the version of the project does not change
  * it. */
 #define SPMM_C_SOVERSION 0
@@ -135,7 +135,10 @@ typedef struct spmm_product_options {
   uint64_t proof_key;        /**< of the random numbers of that proof; 0: a fresh one */
   /* Since SPMM_C_API 2: */
   int32_t on_saturation; /**< SPMM_SATURATION_... */
-  int32_t reserved2;     /**< 0 */
+  int32_t has_rows;      /**< 1: compute the block rows from first_row on alone. Since SPMM_C_API 3 */
+  /* Since SPMM_C_API 3: */
+  uint32_t first_row; /**< block row of the result, after the transposition */
+  uint32_t end_row;   /**< behind the last one; UINT32_MAX: all from first_row on */
 } spmm_product_options;
 
 typedef struct spmm_matrix spmm_matrix; /**< block-CSR arrays that the library owns */

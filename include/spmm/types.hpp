@@ -31,6 +31,17 @@ struct BlockIndex {
   friend constexpr auto operator<=>(const BlockIndex&, const BlockIndex&) = default;
 };
 
+/// Block rows [first, end) of a product.
+struct RowRange {
+  std::uint32_t first = 0;          ///< at most `end`
+  std::uint32_t end = 0xFFFFFFFFu;  ///< behind the last one; 2^32 - 1 = all from `first` on
+
+  /// Whether it has all rows of a matrix with `num_rows` block rows.
+  [[nodiscard]] constexpr bool covers(std::uint32_t num_rows) const { return first == 0 && end >= num_rows; }
+
+  friend constexpr bool operator==(const RowRange&, const RowRange&) = default;
+};
+
 /// Bytes of the header of a file.
 inline constexpr std::uint64_t kHeaderBytes = 12;
 /// Bytes of the index in front of the elements of a record.

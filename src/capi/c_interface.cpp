@@ -12,6 +12,7 @@
 #include "capi/c_error.hpp"
 #include "capi/c_options.hpp"
 #include "capi/dlpack.hpp"
+#include "engine/product/rows_source.hpp"
 #include "report/json.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/device.hpp"
@@ -276,6 +277,7 @@ spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm
     const auto factor_a = factor(view_a, call.options().transpose_a);
     const auto factor_b = factor(view_b, call.options().transpose_b);
     const std::uint32_t n = padded_side(factor_a, factor_b, name_a, name_b);
+    checked_rows(call.options().rows, static_cast<std::uint32_t>(factor_a.rows / factor_a.m));  // not padded
     const auto source_a = make_bsr_source(view_a, n, name_a);
     const auto source_b = make_bsr_source(view_b, n, name_b);
     multiply_in_memory(engine, *source_a, *source_b, call, {factor_a.rows, factor_b.cols, result, report});

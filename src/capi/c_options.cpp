@@ -72,6 +72,7 @@ ProductCall::ProductCall(const spmm_product_options* given) {
   options_.no_clobber = known.no_clobber != 0;
   options_.transpose_a = known.transpose_a != 0;
   options_.transpose_b = known.transpose_b != 0;
+  if (known.has_rows != 0) options_.rows = {.first = known.first_row, .end = known.end_row};
   options_.verify_blocks = known.verify_blocks;
   options_.verify_full = known.verify_full != 0;
   options_.proof_key = known.proof_key;

@@ -30,13 +30,13 @@ struct Expected {
 };
 
 /// Nothing if that is not known yet.
-std::optional<Expected> expected_bytes(const fs::path& a, const fs::path& b, std::uint64_t free_bytes,
+std::optional<Expected> expected_bytes(const fs::path& a, const fs::path& b, RowRange rows, std::uint64_t free_bytes,
                                        const std::function<std::uint64_t()>& scratch_bytes) {
   try {
     const MatrixHeader of_a = read_header(a);
     const MatrixHeader of_b = read_header(b);
     if (of_a.n != of_b.n || of_a.m != of_b.m) return std::nullopt;
-    Expected expected{.result_bytes = expected_result_bytes(of_a, of_b)};
+    Expected expected{.result_bytes = expected_result_bytes(of_a, of_b, rows)};
     const std::uint64_t most = (std::uint64_t{of_a.num_blocks} + of_b.num_blocks) * input_record_bytes(of_a.m);
     const bool matters = expected.result_bytes <= free_bytes && most > free_bytes - expected.result_bytes;
     if (matters && scratch_bytes) expected.scratch_bytes = scratch_bytes();
@@ -67,9 +67,9 @@ std::string space_problem(std::uint64_t expected_bytes, std::uint64_t free_bytes
 }
 
 void check_space_for_product(const std::string& program, const fs::path& a, const fs::path& b, const fs::path& out,
-                             bool is_strict, const std::function<std::uint64_t()>& scratch_bytes) {
+                             RowRange rows, bool is_strict, const std::function<std::uint64_t()>& scratch_bytes) {
   const auto free = free_bytes_for(out);
-  const auto expected = free ? expected_bytes(a, b, *free, scratch_bytes) : std::nullopt;
+  const auto expected = free ? expected_bytes(a, b, rows, *free, scratch_bytes) : std::nullopt;
   if (!free || !expected) return;
   std::string problem = space_problem(expected->result_bytes + expected->scratch_bytes, *free, folder_of(out).string());
   if (problem.empty()) return;

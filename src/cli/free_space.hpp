@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "spmm/types.hpp"
+
 namespace spmm::cli {
 
 /// What is free for this user where an output would be written; nothing for devices such as /dev/null, and where it
@@ -21,7 +23,7 @@ std::string space_problem(std::uint64_t expected_bytes, std::uint64_t free_bytes
 /// asked only if that matters; it may be empty. Inputs that cannot be read are left to the product, which says what is
 /// wrong. Errors: OutputError if it does not fit and is_strict.
 void check_space_for_product(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
-                             const std::filesystem::path& out, bool is_strict,
+                             const std::filesystem::path& out, RowRange rows, bool is_strict,
                              const std::function<std::uint64_t()>& scratch_bytes = {});
 
 /// For a file whose length is known. Errors: OutputError if it does not fit.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/options/table.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::cli {
 
@@ -54,6 +55,9 @@ std::uint64_t parse_count(const std::string& text, const std::string& where = "c
 
 /// CUDA devices from "0,1" or "all" (kAllDevices); none from "auto". Errors: UsageError.
 std::vector<int> parse_devices(const std::string& text, const std::string& where);
+
+/// Block rows from "FIRST:END"; what is left out is the first or the last row. Errors: UsageError.
+RowRange parse_rows(const std::string& text, const std::string& where);
 
 /// A number from 0 to 1. Errors: UsageError.
 double parse_fraction(const std::string& text, const std::string& where = "fraction");

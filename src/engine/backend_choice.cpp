@@ -119,7 +119,7 @@ double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Opti
   }
   plan::Limits limits = product_limits(machine, options);
   limits.has_scratch = true;  // products of files
-  const plan::Execution e = plan::decide(plan::expected_statistics(a, b), limits);
+  const plan::Execution e = plan::decide(plan::expected_of_rows(a, b, options.rows), limits);
   return e.is_refused() ? 0 : e.predicted_s;
 }
 
@@ -132,7 +132,7 @@ unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Op
                             .has_dense_tensor = true,
                             .start_s = x == 0 ? plan::kDeviceStartS : plan::kMoreDeviceStartS});
   }
-  const plan::Statistics expected = plan::expected_statistics(a, b);
+  const plan::Statistics expected = plan::expected_of_rows(a, b, options.rows);
   plan::Limits limits = product_limits(machine, options);
   limits.num_parts = wanted_parts(expected, options);
   limits.has_scratch = true;

@@ -175,6 +175,8 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
   };
   refuse(options.backend == Backend::cpu, "backend = cpu", "leave it out");
   refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "transpose the arrays on the device");
+  refuse(options.rows != RowRange{}, "rows",
+         "pass arrays of these block rows: a part of indptr, and what it points at");
   refuse(options.verify_blocks != 0 || options.verify_full, "verify_blocks, verify_full",
          "copy the matrices to the host, or write files, to check a result");
   ProductOptions on_cuda = options;

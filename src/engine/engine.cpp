@@ -167,6 +167,14 @@ class Engine::Impl {
     return tuning;
   }
   [[nodiscard]] MemoryBudget& budget() { return budget_; }
+  /// For what is read before it is decided how the product runs.
+  [[nodiscard]] Run run_of(const ProductOptions& product, StageClock& clock) {
+    return {.clock = clock,
+            .on_progress = product.on_progress,
+            .cancel = product.cancel,
+            .num_threads = num_threads(all_options(product), usable_cores()),
+            .workers = &workers_};
+  }
   /// Products from files.
   [[nodiscard]] std::atomic<unsigned>& num_running() { return num_running_; }
 
@@ -421,10 +429,11 @@ void Engine::Impl::plan_on_device(DevicePlan::State& state) {
 
 void Engine::Impl::multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
                             ProductRecord& record) {
-  const ProductOperands operands(inputs.a, inputs.b, product);
+  const ProductOperands operands(inputs.a, inputs.b, product, run_of(product, record.clock));
   const Failure failure = try_multiply(operands, sink, product, "", record);
   if (failure) try_multiply(operands, sink, product, *failure, record);
   operands.describe(record.report.plan);
+  record.report.a = inputs.a.header();  // of all rows
   const auto timing = record.clock.scope(Stage::write);
   check_saturation(product, record.report, sink, out);
   sink.publish();
@@ -466,7 +475,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     const std::uint32_t m = source_a->header().m;
     num_parts = wanted_parts(plan::expected_statistics(source_a->header(), source_b->header()), options);
     io::FileSinkTuning writing = impl_->writing(num_parts, record.clock);
-    writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header());
+    writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header(), options.rows);
     if (num_parts == 0) {
       file = io::open_tuned_file_sink(out, m, how, writing);
     } else {
@@ -565,7 +574,8 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);
   MemoryShare share(impl_->budget());
-  const ProductOperands operands(*source_a, *source_b, options);
+  StageClock clock;
+  const ProductOperands operands(*source_a, *source_b, options, impl_->run_of(options, clock));
   const plan::Statistics& expected = operands.expected();
   Target target = impl_->choose_target(operands, options, {.has_scratch = true}, share, "");
   std::uint64_t proof_bytes = 0;

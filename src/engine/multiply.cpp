@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "cpu/backend.hpp"
 #include "cuda/backend.hpp"
+#include "engine/product/rows_source.hpp"
 #include "plan/registry.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/engine.hpp"
@@ -59,6 +60,7 @@ ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options
 BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
                                   const ProductOptions& options, Report* report) {
   const std::uint32_t n = padded_side(a, b);
+  checked_rows(options.rows, static_cast<std::uint32_t>((options.transpose_a ? a.cols : a.rows) / a.m));  // not padded
   const auto source_a = make_bsr_source(a, n, "matrix A");
   const auto source_b = make_bsr_source(b, n, "matrix B");
   BsrMatrix<std::uint32_t> product;

@@ -22,8 +22,8 @@ void check_output_holds_no_input(const fs::path& input, const fs::path& out) {
                    "give the output another name");
 }
 
-std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  const double blocks = plan::expected_statistics(a, b).num_c_blocks;
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows) {
+  const double blocks = plan::expected_of_rows(a, b, rows).num_c_blocks;
   return kHeaderBytes + static_cast<std::uint64_t>(blocks * static_cast<double>(output_record_bytes(a.m)));
 }
 

@@ -17,8 +17,8 @@ namespace spmm {
 /// A folder of parts is replaced as a whole. Errors: UsageError.
 void check_output_holds_no_input(const std::filesystem::path& input, const std::filesystem::path& out);
 
-/// Bytes of the result as one file, for evenly spread blocks.
-std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b);
+/// Bytes of these block rows of the result as one file, for evenly spread blocks.
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows);
 
 /// How many parts a product with these options has; 0 = one file. Errors: UsageError.
 std::uint32_t wanted_parts(const plan::Statistics& expected, const ProductOptions& options);

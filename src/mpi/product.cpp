@@ -16,6 +16,7 @@
 #include "cuda/backend.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/product/product.hpp"
+#include "engine/product/rows_source.hpp"
 #include "io/memory/transposed_source.hpp"
 #include "mpi/divide/division.hpp"
 #include "mpi/divide/inner_division.hpp"
@@ -86,6 +87,7 @@ class RankProduct {
 
   void open(const fs::path& a, const fs::path& b, const fs::path& out);
   void open_output(const fs::path& a, const fs::path& b, const fs::path& out);
+  void pick_rows();
   void name_device();
   void settle_limits();
   void spread_b();
@@ -108,7 +110,10 @@ class RankProduct {
   Stages stages_;
   Options options_;
   Clock::time_point start_ = Clock::now();
-  std::unique_ptr<Source> a_;
+  std::unique_ptr<Source> whole_a_;
+  RowRange rows_{};  ///< of C
+  std::optional<RowsSource> picked_a_;
+  const Source* a_ = nullptr;  ///< all of it, or these rows alone
   std::unique_ptr<Source> b_;
   std::unique_ptr<SharedFiles> files_;
   std::unique_ptr<ResultOutput> output_;
@@ -133,12 +138,13 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
     name_device();
-    a_ = io::open_operand(a, std::exchange(options_.transpose_a, false));  // all others find them transposed
+    whole_a_ = io::open_operand(a, std::exchange(options_.transpose_a, false));  // all others find them transposed
     b_ = io::open_operand(b, std::exchange(options_.transpose_b, false));
-    check_shapes(*a_, *b_);
+    check_shapes(*whole_a_, *b_);
+    pick_rows();
   });
-  check_same_headers(group_.ranks, stages_, *a_, *b_);
-  files_ = std::make_unique<SharedFiles>(group_.ranks, stages_, *a_, *b_);
+  check_same_headers(group_.ranks, stages_, *whole_a_, *b_);
+  files_ = std::make_unique<SharedFiles>(group_.ranks, stages_, *whole_a_, *b_);
   settle_limits();
   open_output(a, b, out);
 }
@@ -162,6 +168,20 @@ void RankProduct::open_output(const fs::path& a, const fs::path& b, const fs::pa
   stages_.run([&] {
     if (!is_first()) output_->open(ticket);
   });
+}
+
+/// Leaves the block rows that were asked for. Each rank reads all of A once to find them.
+void RankProduct::pick_rows() {
+  a_ = whole_a_.get();
+  rows_ = checked_rows(std::exchange(options_.rows, {}), a_->header().blocks_per_side());
+  if (rows_.covers(a_->header().blocks_per_side())) return;
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock,
+                .on_progress = no_progress,
+                .cancel = options_.cancel,
+                .num_threads = options_.num_threads != 0 ? options_.num_threads : group_.ranks.cores_per_rank()};
+  a_ = &picked_a_.emplace(*whole_a_, rows_, &BlockIndex::i, run);
 }
 
 /// The GPU that this rank's engine would start, for messages: before there is an engine, and where it fails to start.
@@ -358,7 +378,7 @@ void RankProduct::publish() {
     output_->close_here();
   });
   output_->gather();
-  own_.a = a_->header();
+  own_.a = whole_a_->header();
   own_.b = b_->header();
   own_.c = header();
   own_.c_blocks = output_->num_blocks();
@@ -388,6 +408,7 @@ DistributedReport RankProduct::report() {
   add_ranks(group_.ranks, of_rank_, own_, all);
   all.whole.pairs = division_.pairs;
   all.whole.plan.num_parts = num_parts_;
+  all.whole.plan.rows = rows_;
   all.whole.total_s = seconds_since(start_);
   return all;
 }

@@ -97,6 +97,7 @@ void add_plan(JsonWriter& json, const Plan& plan) {
       .add("expected_panels", plan.expected_panels)
       .add("expected_kernels", expected_kernels_text(plan));
   add_devices(json, plan.devices, false);
+  json.open("rows", '{').add("first", plan.rows.first).add("end", plan.rows.end).close('}');
   json.add("division", std::string_view("rows"))
       .add("parts", plan.num_parts)
       .add("a_bands", plan.num_a_slabs)

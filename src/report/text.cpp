@@ -43,6 +43,11 @@ std::string proof_text(const ProofReport& proof) {
               proof.key, ")");
 }
 
+/// "block rows 0:1000, "; empty for all of them.
+std::string rows_text(RowRange rows, std::uint32_t num_rows) {
+  return rows.covers(num_rows) ? "" : text("block rows ", rows.first, ":", rows.end, ", ");
+}
+
 /// Writes to a device, such as a terminal, which need not be able to seek. Errors: OutputError.
 void write_to_device(const std::string& path, const std::string& content) {
   std::ofstream file(path, std::ios::binary);
@@ -82,7 +87,8 @@ std::string summary_line(const Report& report) {
   };
   const double pairs_per_s = report.total_s > 0 ? static_cast<double>(report.pairs) / report.total_s : 0;
   return text("n ", report.c.n, ", m ", report.c.m, ": ", operand("A", report.a, report.plan.transpose_a), " x ",
-              operand("B", report.b, report.plan.transpose_b), " -> C ", report.c_blocks, " blocks",
+              operand("B", report.b, report.plan.transpose_b), " -> C ",
+              rows_text(report.plan.rows, report.c.blocks_per_side()), report.c_blocks, " blocks",
               report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
               human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend),
               " ", report.plan.kernel, " on ", report.device,
@@ -118,6 +124,9 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   std::string lines = text("matrices: n ", a.n, ", m ", a.m, ", ", a.blocks_per_side(), " x ", a.blocks_per_side(),
                            " blocks\nA: ", size(a), plan.transpose_a ? ", transposed while it is read" : "",
                            "\nB: ", size(b), plan.transpose_b ? ", transposed while it is read" : "", "\n");
+  if (!plan.rows.covers(a.blocks_per_side())) {
+    lines += text("C: block rows ", plan.rows.first, ":", plan.rows.end, " alone\n");
+  }
   const std::string kernels = expected_kernels_text(plan);
   const char* const kind = plan.exact ? "predicted" : "for evenly spread blocks";
   lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,

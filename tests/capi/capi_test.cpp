@@ -194,6 +194,29 @@ TEST_CASE("the report of files is that of spmm --report") {
   }
 }
 
+TEST_CASE("some block rows of files and of blocks") {
+  const test::TemporaryFolder folder;
+  const Handle<spmm_engine> engine = make_engine();
+  const BlockMatrix a = test::random_matrix(80, 8, 60, 100, 1);
+  write_matrix(folder.file("a"), a);
+  Options expected;
+  expected.rows = {.first = 3, .end = 7};
+  multiply(folder.file("a"), folder.file("a"), folder.file("expected"), expected);
+  spmm_product_options options = on_cpu();
+  options.has_rows = 1;
+  options.first_row = 3;
+  options.end_row = 7;
+  REQUIRE(spmm_multiply_files(engine.get(), folder.file("a").c_str(), folder.file("a").c_str(),
+                              folder.file("c").c_str(), &options, nullptr) == SPMM_OK);
+  CHECK((read_product(folder.file("c")) == read_product(folder.file("expected"))));
+  options.end_row = 11;
+  CHECK(spmm_multiply_files(engine.get(), folder.file("a").c_str(), folder.file("a").c_str(), folder.file("c").c_str(),
+                            &options, nullptr) == SPMM_ERROR_USAGE);
+  options.has_rows = 0;  // both numbers mean nothing then
+  CHECK(spmm_multiply_files(engine.get(), folder.file("a").c_str(), folder.file("a").c_str(), folder.file("c").c_str(),
+                            &options, nullptr) == SPMM_OK);
+}
+
 TEST_CASE("indices of 32 bits are copied all or not at all") {
   constexpr std::uint64_t kCols = 3'000'000'000;
   const std::array<std::int64_t, 2> indptr_a = {0, 1};

@@ -38,6 +38,28 @@ constexpr std::uint64_t kLimitForSlabs = 72u << 20;
 
 }  // namespace
 
+TEST_CASE("block rows of a product by every CUDA kernel, of plain and transposed operands") {
+  const BlockMatrix a = test::random_matrix(4 * 200, 4, 4000, 65535, 1);
+  const BlockMatrix b = test::random_matrix(4 * 200, 4, 5000, 65535, 2);
+  for (const bool transposes : {false, true}) {
+    const ProductMatrix whole = test::oracle_multiply(transposes ? test::transposed(a) : a, b);
+    for (const std::string& kernel : test::kernels_here()) {
+      ProductMatrix joined{.n = whole.n, .m = whole.m, .index = {}, .values = {}};
+      for (const RowRange rows : {RowRange{0, 67}, RowRange{67, 68}, RowRange{68, 68}, RowRange{68, 200}}) {
+        Options options = on_gpu(kernel);
+        options.rows = rows;
+        options.transpose_a = transposes;
+        options.verify_full = true;
+        const ProductMatrix some = multiply(a, b, options);
+        joined.index.insert(joined.index.end(), some.index.begin(), some.index.end());
+        joined.values.insert(joined.values.end(), some.values.begin(), some.values.end());
+      }
+      INFO("kernel " << kernel << (transposes ? ", A^T" : ""));
+      CHECK((joined == whole));
+    }
+  }
+}
+
 namespace {
 
 /// Short enough for the sanitizers, which follow every access.

@@ -87,6 +87,22 @@ class Products(unittest.TestCase):
         with self.assertRaises(spmm.ShapeError):
             spmm.multiply(a, a, blocksize=4)
 
+    def test_some_block_rows(self):
+        rng = random_source(12)
+        a, b = random_dense(rng, 8, 12, 4, density=0.5), random_dense(rng, 12, 20, 4, density=0.5)
+        whole = exact_product(a, b)
+        for rows in (0, 1), (1, 2), (1, None), (2, 2), (0, 0):
+            expected = np.zeros_like(whole)
+            expected[4 * rows[0]:None if rows[1] is None else 4 * rows[1]] = whole[
+                4 * rows[0]:None if rows[1] is None else 4 * rows[1]]
+            c = spmm.multiply(as_arrays(a, 4) + ((8, 12),), as_arrays(b, 4) + ((12, 20),), rows=rows)
+            np.testing.assert_array_equal(as_dense(c), expected)
+        transposed = spmm.multiply(a.T.copy(), b, blocksize=4, transpose_a=True, rows=(1, 2))
+        np.testing.assert_array_equal(as_dense(transposed)[4:], whole[4:])
+        for rows in (0, 3), (2, 1), 5, (0, 1, 2), (-1, 1):  # A has two block rows, although B has more
+            with self.assertRaises(spmm.UsageError):
+                spmm.multiply(a, b, blocksize=4, rows=rows)
+
     @needs_scipy
     def test_blocks_that_are_not_square_or_differ(self):
         a = random_dense(random_source(5), 12, 12, 2, density=0.5)

@@ -28,8 +28,8 @@ Examples:
   parallel --pipe -N 100 spmm-batch - < jobs.tsv
 
 The list has one product a line: A, B and OUT with tabs between, paths relative to the list's folder, then key=value
-columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, durable,
-no-clobber, timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped.
+columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows
+(FIRST:END, as spmm --rows), durable, no-clobber, timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped.
 A file is checked whole before any work starts. JOBS - reads standard input as it comes, paths relative to the working folder; a bad line is a failed job.
 OUT is a file: results in parts (spmm --parts) cannot be asked for in a list.
 

@@ -92,6 +92,7 @@ class EarlierRuns {
   static std::string key_of(const Json& job) {
     std::string key;
     for (const char* name : {"a", "b", "out", "transpose_a", "transpose_b"}) key += job.at(name).dump() + ' ';
+    if (job.contains("rows")) key += job["rows"].dump();
     return key;
   }
 
@@ -116,6 +117,7 @@ Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
                {"state", state_name(run.state)}, {"attempts", run.attempts}};
   json["transpose_a"] = run.job.options.transpose_a;
   json["transpose_b"] = run.job.options.transpose_b;
+  if (run.job.options.rows != RowRange{}) json["rows"] = rows_text(run.job.options.rows);
   if (run.attempts == 0 && run.state != JobState::failed) return json;
   json["worker"] = run.worker < 0 ? "" : workers[static_cast<std::size_t>(run.worker)].name;
   json["backend"] = backend_name(run.result.backend);
@@ -154,8 +156,9 @@ std::string joblog_line(const JobRun& run, const std::string& host, double start
   return text(run.job.line, '\t', host, '\t', format("%.3f\t%10.3f", start_epoch_s + run.started_s, run.result.seconds),
               '\t', run.result.in_bytes, '\t', run.result.out_bytes, '\t', run.result.exit_code, '\t', run.signal,
               "\tspmm ", run.job.options.transpose_a ? "--transpose-a " : "",
-              run.job.options.transpose_b ? "--transpose-b " : "", one_line(run.job.a), ' ', one_line(run.job.b), ' ',
-              one_line(run.job.out), '\n');
+              run.job.options.transpose_b ? "--transpose-b " : "",
+              run.job.options.rows != RowRange{} ? text("--rows ", rows_text(run.job.options.rows), ' ') : "",
+              one_line(run.job.a), ' ', one_line(run.job.b), ' ', one_line(run.job.out), '\n');
 }
 
 std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds) {

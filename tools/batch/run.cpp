@@ -197,7 +197,8 @@ void print_jobs(const JobTable& table) {
     if (run.state != JobState::waiting) continue;
     std::cout << run.job.a << '\t' << run.job.b << '\t' << run.job.out
               << (run.job.options.transpose_a ? "\ttranspose-a=1" : "")
-              << (run.job.options.transpose_b ? "\ttranspose-b=1" : "") << '\n';
+              << (run.job.options.transpose_b ? "\ttranspose-b=1" : "")
+              << (run.job.options.rows != RowRange{} ? "\trows=" + rows_text(run.job.options.rows) : "") << '\n';
   }
 }
 

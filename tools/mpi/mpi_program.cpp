@@ -79,7 +79,7 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
   }
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
   if (ranks.rank() == 0) {
-    cli::check_space_for_product(kProgram, options.a, options.b, options.out, options.strict_space);
+    cli::check_space_for_product(kProgram, options.a, options.b, options.out, options.run.rows, options.strict_space);
   }
   options.run.cancel = &cli::cancel_flag();
   return options;

@@ -45,8 +45,10 @@ OptionTable describe(const std::string& program) {
   options.add_options("Operands and result")  //
       ("transpose-a", "multiply by the transpose of A, made as A is read")(
           "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
-          "parts", "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose", value(),
-          "auto|N")("no-clobber", "refuse to replace an existing output")(
+          "rows", "compute these block rows of OUT alone; spmm cat joins the files of several ranges", value(),
+          "FIRST:END")("parts",
+                       "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose",
+                       value(), "auto|N")("no-clobber", "refuse to replace an existing output")(
           "durable", "wait until the output would survive a power cut (fsync)")(
           "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
           "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
@@ -200,6 +202,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   options.run.memory_limit_bytes = wanted_memory_limit(parsed);
   set_verify(options.run, parsed, program);
+  if (const auto rows = option_text(parsed, "rows")) options.run.rows = parse_rows(rows->value, rows->where);
   options.run.no_clobber = option_flag(parsed, "no-clobber");
   options.run.num_parts = wanted_parts(parsed);
   constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
@@ -232,6 +235,7 @@ Examples:
   spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
   spmm --verify full a.bin b.bin c.bin           prove every row of the result
   spmm --parts 8 a.bin b.bin c                   a folder of 8 files; spmm-cat makes one of them
+  spmm --rows 0:1000 a.bin b.bin c0.bin          the first 1000 block rows of the result; spmm cat joins such files
   spmm --transpose-a a.bin a.bin gram.bin        A^T * A
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only

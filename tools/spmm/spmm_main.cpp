@@ -52,7 +52,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   if (!options.trace.empty()) io::find_target(options.trace, false);
   Trace trace;
   if (!options.trace.empty()) options.run.trace = &trace;
-  cli::check_space_for_product("spmm", options.a, options.b, options.out, options.strict_space,
+  cli::check_space_for_product("spmm", options.a, options.b, options.out, options.run.rows, options.strict_space,
                                [&] { return plan_multiply(options.a, options.b, options.run).scratch_bytes; });
   cli::check_run_length("spmm", options.a, options.b, options.run);
   Report report;

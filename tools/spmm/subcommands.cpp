@@ -34,7 +34,7 @@ constexpr Subcommand kSubcommands[] = {
     {"spmm-info", "says what is in a matrix file, and what a product will be", info_main},
     {"spmm-compare", "compares two matrix files", compare_main},
     {"spmm-verify", "proves that a file is the product of two others", verify_main},
-    {"spmm-cat", "makes one result file of a folder of parts", cat_main},
+    {"spmm-cat", "joins results of ascending block rows into one file", cat_main},
     {"spmm-convert", "converts Matrix Market files, and back", convert_main},
     {"spmm-batch", "makes many products, from a list", batch_main},
     {"spmm-bench", "times kernels on named cases", bench_main},

@@ -31,6 +31,7 @@ constexpr const char* kNotes = R"(
 Examples:
   spmm-verify a.bin b.bin c.bin
   spmm-verify a.bin b.bin folder_of_parts
+  spmm-verify --rows 0:1000 a.bin b.bin c0.bin
   spmm-verify a.bin b.bin theirs.bin --any-order --allow-zero-blocks
 
 A and B are matrices, C is what any program says is their product: a file, or a folder of parts that spmm --parts has
@@ -51,8 +52,10 @@ cli::OptionTable make_options() {
   options.add_options()                                              //
       ("any-order", "the order of the blocks of C does not matter")  //
       ("allow-zero-blocks", "blocks of C may be all zero")           //
-      ("backend", "where results that saturate nearly everywhere are bounded; auto = where it is expected to be faster",
-       value(), "auto|cuda|cpu")                                                       //
+      ("rows", "C has these block rows of the product, and no others", value(), "FIRST:END")(
+          "backend",
+          "where results that saturate nearly everywhere are bounded; auto = where it is expected to be faster",
+          value(), "auto|cuda|cpu")                                                    //
       ("verify-seed", "key of the random numbers; default: a new one", value(), "N")   //
       ("threads", "host threads; 0 = every core this process may use", value(), "N")   //
       ("memory-limit", "for buffers; default: most of what is free", value(), "SIZE")  //
@@ -116,9 +119,11 @@ int run(const cli::ParsedOptions& parsed) {
   const Backend backend = kBackends[cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
   const std::uint64_t memory_limit =
       cli::option_bytes(parsed, "memory-limit").value_or(available_memory_bytes() / 100 * 90);
+  const auto rows = cli::option_text(parsed, "rows");
   Device device(backend, cli::option_bytes(parsed, "memory-limit").value_or(~std::uint64_t{0}));
   const tools::VerifyFilesOptions options{.any_order = cli::option_flag(parsed, "any-order"),
                                           .allow_zero_blocks = cli::option_flag(parsed, "allow-zero-blocks"),
+                                          .rows = rows ? cli::parse_rows(rows->value, rows->where) : RowRange{},
                                           .key = seed ? *seed : fresh_proof_key(),
                                           .memory_limit_bytes = memory_limit,
                                           .device = device.describe(),

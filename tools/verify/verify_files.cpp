@@ -13,6 +13,7 @@
 #include "base/records/head.hpp"
 #include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
+#include "engine/product/rows_source.hpp"
 #include "io/files/input_file.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -139,8 +140,8 @@ void check_shapes(const MatrixHeader& first, const std::string& first_name, cons
 /// The records of C on their way to the proof.
 class ResultFile {
  public:
-  ResultFile(const io::InputFile& file, Proof& proof, const VerifyFilesOptions& options)
-      : file_(file), proof_(proof), any_order_(options.any_order), order_(file.record_bytes()) {}
+  ResultFile(const io::InputFile& file, Proof& proof, const VerifyFilesOptions& options, RowRange rows)
+      : file_(file), proof_(proof), any_order_(options.any_order), rows_(rows), order_(file.record_bytes()) {}
 
   void look(const Run& run) {
     SeenBlocks places(any_order_ ? file_.num_records() : 0, any_order_ ? file_.header().blocks_per_side() : 0);
@@ -150,6 +151,7 @@ class ResultFile {
                     const std::span records(raw, count * file_.record_bytes());
                     if (!any_order_) check_order(first, records);
                     check_flaw(first, records);
+                    check_rows(first, records);
                     num_saturated_ += count_saturated(records);
                     for (std::uint64_t x = 0; any_order_ && x < count; ++x) {
                       places.set(first + x, read_index(raw + x * file_.record_bytes()));
@@ -213,6 +215,18 @@ class ResultFile {
                       "give --any-order for files of other programs");
   }
 
+  void check_rows(std::uint64_t first, std::span<const std::byte> records) const {
+    const std::uint64_t bytes = file_.record_bytes();
+    for (std::uint64_t x = 0; x < records.size() / bytes; ++x) {
+      const BlockIndex at = read_index(records.data() + x * bytes);
+      if (at.i >= rows_.first && at.i < rows_.end) continue;
+      throw FormatError(
+          at_record(file_.name(), first + x, bytes),
+          text("block (", at.i, ", ", at.j, ") lies outside the block rows ", rows_.first, ":", rows_.end),
+          "give --rows as it was given to spmm");
+    }
+  }
+
   void check_flaw(std::uint64_t first, std::span<const std::byte> records) {
     const auto flaw = proof_.look(records);
     if (!flaw) return;
@@ -229,6 +243,7 @@ class ResultFile {
   const io::InputFile& file_;
   Proof& proof_;
   bool any_order_;
+  RowRange rows_;
   RecordOrder order_;
   std::atomic<std::uint64_t> num_saturated_{0};
 };
@@ -244,14 +259,19 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   check_shapes(source_a->header(), source_a->name(), file.header(), file.name());
   check_operand(*source_a, run);
   check_operand(*source_b, run);
-  Proof proof(*source_a, *source_b,
+  const RowRange rows = checked_rows(options.rows, file.header().blocks_per_side());
+  std::optional<RowsSource> picked;
+  if (rows != RowRange{.first = 0, .end = file.header().blocks_per_side()}) {
+    picked.emplace(*source_a, rows, &BlockIndex::i, run);
+  }
+  Proof proof(picked ? *picked : *source_a, *source_b,
               {.key = options.key,
                .memory_bytes = options.memory_limit_bytes,
                .allow_zero_blocks = options.allow_zero_blocks,
                .device = options.device,
                .way = options.way},
               run);
-  ResultFile result(file, proof, options);
+  ResultFile result(file, proof, options, rows);
   result.look(run);
   VerifiedFiles verified{.result = proof.finish(
                              [&](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {

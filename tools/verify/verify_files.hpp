@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/run/run.hpp"
+#include "spmm/types.hpp"
 #include "verify/proof.hpp"
 
 namespace spmm::tools {
@@ -12,6 +13,7 @@ namespace spmm::tools {
 struct VerifyFilesOptions {
   bool any_order = false;          ///< blocks of C in any order
   bool allow_zero_blocks = false;  ///< of C
+  RowRange rows{};                 ///< C has these block rows of the product, and no others
   std::uint64_t key = 0;           ///< of the random columns
   std::uint64_t memory_limit_bytes = 0;
   BoundDevice device{};  ///< where results that saturate nearly everywhere are bounded

@@ -70,7 +70,7 @@ void check_num_output_blocks(std::uint64_t num_blocks) {
   const std::uint64_t most = max_output_blocks();
   if (num_blocks <= most) return;
   throw OutOfMemory("output", text("the product has more than ", most, " non-zero blocks, the most a result holds"),
-                    "write it to files in parts (ProductOptions::num_parts), multiply parts of the matrices, or use "
+                    "multiply some block rows at a time (ProductOptions::rows), each into a file of its own, or use "
                     "larger blocks");
 }
 

@@ -107,7 +107,11 @@ ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
   for (const std::string& word : apart) pointers.push_back(word.c_str());
   const cxxopts::ParseResult found = parser_->options.parse(static_cast<int>(pointers.size()), pointers.data());
   ParsedOptions parsed;
-  if (!found.unmatched().empty()) parsed.unexpected_ = found.unmatched().front();
+  if (takes_more_) {
+    parsed.more_ = found.unmatched();
+  } else if (!found.unmatched().empty()) {
+    parsed.unexpected_ = found.unmatched().front();
+  }
   for (const auto& [name, takes_value] : parser_->declared) {
     ParsedOptions::Entry entry{.count = found.count(name)};
     if (entry.count > 1 && parsed.repeated_.empty()) parsed.repeated_ = name;

@@ -75,7 +75,9 @@ class ParsedOptions {
   [[nodiscard]] const std::string& text(const std::string& option) const;
   /// Whether text() has something to give.
   [[nodiscard]] bool has_text(const std::string& option) const;
-  /// The first word beyond the positionals that were declared, and an option that was given twice; or nothing.
+  /// Words beyond the positionals that were declared, of a program that takes_more().
+  [[nodiscard]] const std::vector<std::string>& more() const { return more_; }
+  /// The first word beyond the positionals of any other program, and an option that was given twice; or nothing.
   [[nodiscard]] const std::string& unexpected() const { return unexpected_; }
   [[nodiscard]] const std::string& repeated() const { return repeated_; }
 
@@ -86,6 +88,7 @@ class ParsedOptions {
     std::optional<std::string> text{};
   };
   std::map<std::string, Entry> entries_;
+  std::vector<std::string> more_;
   std::string unexpected_;
   std::string repeated_;
 };
@@ -119,6 +122,8 @@ class OptionTable {
   };
   Adder add_options(const std::string& group = "") { return {*this, group}; }
   void parse_positional(const std::vector<std::string>& names);
+  /// There may be any number of words beyond the positionals.
+  void takes_more() { takes_more_ = true; }
 
   [[nodiscard]] const ProgramPage& page() const { return page_; }
 
@@ -131,6 +136,7 @@ class OptionTable {
   struct Parser;
   std::unique_ptr<Parser> parser_;
   ProgramPage page_;
+  bool takes_more_ = false;
 };
 
 }  // namespace spmm::cli

@@ -143,6 +143,22 @@ std::vector<int> parse_devices(const std::string& text, const std::string& where
   return devices;
 }
 
+RowRange parse_rows(const std::string& text, const std::string& where) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) {
+    throw UsageError(where, in_quotes(text) + " is not a range of block rows",
+                     "write it like 0:1000, the first row and the one behind the last");
+  }
+  RowRange rows;
+  const auto number = [&](const std::string& typed, std::uint32_t otherwise) {
+    return typed.empty() ? otherwise : static_cast<std::uint32_t>(parse_count(typed, where, 0, UINT32_MAX));
+  };
+  rows.first = number(text.substr(0, colon), rows.first);
+  rows.end = number(text.substr(colon + 1), rows.end);
+  if (rows.first <= rows.end) return rows;
+  throw UsageError(where, in_quotes(text) + " ends before it begins", "write the smaller row first");
+}
+
 double parse_fraction(const std::string& text, const std::string& where) {
   double value = 0;
   const char* end = text.data() + text.size();

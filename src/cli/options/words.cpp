@@ -8,7 +8,7 @@ namespace spmm::cli {
 namespace {
 
 /// What the library says, and what is typed. A text comes before those that it starts with.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kWords = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kWords = {{
     {"EngineOptions::devices", "--devices"},
     {"EngineOptions::device", "--device"},
     {"EngineOptions::num_threads", "--threads"},
@@ -20,6 +20,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kWords =
     {"ProductOptions::force = true", "--force"},
     {"ProductOptions::durable", "--durable"},
     {"ProductOptions::num_parts", "--parts"},
+    {"ProductOptions::rows", "--rows"},
     {"ProductOptions::on_saturation = ", "--on-saturation "},
     {"ProductOptions::on_saturation", "--on-saturation"},
     {"ProductOptions::verify_blocks", "--verify"},

@@ -166,7 +166,7 @@ void adopt_last(plan::Execution last, plan::Execution& whole) {
 }
 
 plan::Statistics expected_statistics(const Inputs& inputs) {
-  plan::Statistics statistics = plan::expected_statistics(inputs.a.header(), inputs.b.header());
+  plan::Statistics statistics = plan::expected_statistics(inputs.a.header(), inputs.b.header(), inputs.num_rows);
   if (inputs.are_in_memory()) statistics.slab_reads = plan::SlabReads::own;
   return statistics;
 }

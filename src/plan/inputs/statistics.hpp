@@ -94,8 +94,12 @@ struct Statistics {
   [[nodiscard]] std::uint64_t num_blocks() const { return std::uint64_t{a.num_blocks} + b.num_blocks; }
 };
 
-/// Statistics of evenly spread blocks, elements up to the largest u16.
-Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b);
+/// Statistics of evenly spread blocks, elements up to the largest u16. Values: num_rows = block rows of A among which
+/// its blocks are spread; 0 = all.
+Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t num_rows = 0);
+
+/// Statistics of these block rows of the product, where `a` is the header of all of A.
+Statistics expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows);
 
 /// What a device offers to one product.
 struct DeviceLimits {

@@ -74,3 +74,27 @@ TEST_CASE("the command line transposes what a list leaves open") {
   CHECK(bad.exit_code == 65);
   CHECK(bad.err.find("transpose-a=maybe is neither on nor off") != std::string::npos);
 }
+
+TEST_CASE("a column of a list computes some block rows, and --resume knows other rows as another job") {
+  const BatchPlace place(2);
+  write_bytes("jobs.tsv", "1.bin\t2.bin\tc0\trows=:2\n1.bin\t2.bin\tc1\trows=2:\ttranspose-a=1\n");
+  const ProcessResult result = run_batch({"jobs.tsv", "--report", "r.json"});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  for (const bool is_second : {false, true}) {
+    spmm::Options options;
+    options.rows = is_second ? spmm::RowRange{.first = 2} : spmm::RowRange{.end = 2};
+    options.transpose_a = is_second;
+    spmm::multiply("1.bin", "2.bin", "expected", options);
+    CHECK(bytes_of(is_second ? "c1" : "c0") == bytes_of("expected"));
+    CHECK(parse_report("batch-report", bytes_of("r.json"))["jobs"][is_second]["rows"] == (is_second ? "2:" : "0:2"));
+  }
+  write_bytes("jobs.tsv", "1.bin\t2.bin\tc0\trows=0:3\n1.bin\t2.bin\tc1\trows=2:\ttranspose-a=1\n");
+  CHECK(run_batch({"jobs.tsv", "--resume", "--dry-run"}).out.find("c0\trows=0:3\n") != std::string::npos);
+  REQUIRE(run_batch({"jobs.tsv", "--resume", "--report", "r.json"}).exit_code == 0);
+  CHECK(parse_report("batch-report", bytes_of("r.json"))["totals"]["done_before"] == 1);
+  write_bytes("bad.tsv", "1.bin\t2.bin\tz\trows=3\n");
+  const ProcessResult bad = run_batch({"bad.tsv"});
+  CHECK(bad.exit_code == 65);
+  CHECK(bad.err.find("bad.tsv:1 rows: \"3\" is not a range of block rows") != std::string::npos);
+}

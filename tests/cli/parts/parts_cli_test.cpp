@@ -173,29 +173,6 @@ TEST_CASE("a folder that is replaced keeps its permission bits, and a link to it
   multiply({"--parts", "2", "a.bin", "b.bin", "c/"});
 }
 
-TEST_CASE("spmm-cat refuses a part that was changed, one that is missing, and what is no folder of parts") {
-  const Workplace workplace;
-  multiply({"--parts", "2", "a.bin", "b.bin", "c"});
-  CHECK(tool("spmm-cat", {"--check", "c"}).exit_code == kOk);
-  const std::string part = bytes_of("c/part-001.bin");
-  std::string changed = part;
-  changed.back() ^= 1;
-  write_bytes("c/part-001.bin", changed);
-  ProcessResult result = tool("spmm-cat", {"c", "old.bin"});
-  CHECK(result.exit_code == kBadData);
-  CHECK(result.err.find("c/part-001.bin") != std::string::npos);
-  CHECK(result.err.find("checksum") != std::string::npos);
-  write_bytes("c/part-001.bin", part.substr(0, part.size() - 1));
-  CHECK(tool("spmm-cat", {"c", "old.bin"}).exit_code == kBadData);
-  fs::remove("c/part-001.bin");
-  CHECK(tool("spmm-cat", {"c", "old.bin"}).exit_code == kNoInput);
-  CHECK(tool("spmm-cat", {"a.bin", "old.bin"}).exit_code == kNoInput);
-  CHECK(tool("spmm-cat", {".", "old.bin"}).exit_code == kBadData);
-  CHECK(tool("spmm-cat", {"c"}).exit_code == kUsage);
-  CHECK(tool("spmm-cat", {"--check", "c", "d.bin"}).exit_code == kUsage);
-  CHECK(bytes_of("old.bin") == kOldContent);
-}
-
 /// Temporary names, which begin with a dot.
 Words hidden_names() {
   Words hidden = names_in(".");
@@ -290,7 +267,7 @@ TEST_CASE("a disk that is full in the middle of a part is 74; the old folder sta
   CHECK(bytes_of("err").find("No space left on device") != std::string::npos);
   CHECK(bytes_of("err").find("out/c/part-00") != std::string::npos);
   CHECK(bytes_of("names") == "c\nindex.json\npart-000.bin\npart-001.bin\npart-002.bin\n");
-  CHECK(tool("spmm-cat", {"--check", "saved"}).exit_code == kOk);
+  CHECK(tool("spmm-cat", {"saved", "joined"}).exit_code == kOk);
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ JobKey key_of(const Job& job) {
   names.append(job.a).append(1, '\0').append(job.b).append(1, '\0').append(job.out);
   if (job.options.transpose_a) names.append(1, '\0').append("transpose-a");  // another product
   if (job.options.transpose_b) names.append(1, '\0').append("transpose-b");
+  if (job.options.rows != RowRange{}) names.append(1, '\0').append(rows_text(job.options.rows));
   return {.high = hash_of(names, 1), .low = hash_of(names, 2)};
 }
 

@@ -116,6 +116,8 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
     job.options.transpose_a = is_switch_on(value, key, line);
   } else if (key == "transpose-b") {
     job.options.transpose_b = is_switch_on(value, key, line);
+  } else if (key == "rows") {
+    job.options.rows = parsed_value([&] { return cli::parse_rows(std::string(value), text(line.where(), " rows")); });
   } else if (key == "durable") {
     job.options.durable = is_switch_on(value, key, line);
   } else if (key == "no-clobber") {
@@ -130,10 +132,11 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
   } else if (key == "cost") {
     job.cost_micro = cost_of(value, line);
   } else {
-    throw line.error("key " + quoted(key) + " is not known",
-                     "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, durable, no-clobber, "
-                     "timeout, retries or "
-                     "cost");
+    throw line.error(
+        "key " + quoted(key) + " is not known",
+        "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows, durable, no-clobber, "
+        "timeout, retries or "
+        "cost");
   }
 }
 
@@ -173,6 +176,10 @@ std::string absolute_path(std::string_view path, const std::string& folder) {
   std::string joined = path.starts_with('/') ? std::string(path) : text(folder, "/", path);
   const bool is_plain = joined.find("//") == std::string::npos && joined.find("/.") == std::string::npos;
   return is_plain ? joined : std::filesystem::path(joined).lexically_normal().string();
+}
+
+std::string rows_text(RowRange rows) {
+  return text(rows.first, ':', rows.end == RowRange{}.end ? "" : text(rows.end));
 }
 
 double parse_seconds(const std::string& text, const std::string& where) {

@@ -22,6 +22,7 @@ struct JobOptions {
   std::uint64_t verify_blocks = 0;  ///< kVerifyFull: a proof of the whole result
   bool transpose_a = false;
   bool transpose_b = false;
+  RowRange rows{};
   bool durable = false;
   bool no_clobber = false;
   OnSaturation on_saturation = OnSaturation::report;
@@ -75,6 +76,9 @@ std::string working_folder();
 
 /// Absolute path without "//", "/./" and "/../" (links are not followed).
 std::string absolute_path(std::string_view path, const std::string& folder);
+
+/// "0:1000", or "1000:" for all from there on.
+std::string rows_text(RowRange rows);
 
 /// Seconds from "30", "1.5", "30s", "5m", "2h", "1d". Errors: UsageError that names `where`.
 double parse_seconds(const std::string& text, const std::string& where);

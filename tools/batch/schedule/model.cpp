@@ -53,7 +53,7 @@ plan::Limits JobModel::limits_of(Backend backend, const std::string& kernel, uns
 }
 
 Demand JobModel::decide_demand(const JobShape& shape, const JobOptions& options) const {
-  const plan::Statistics expected = plan::expected_statistics(shape.a, shape.b);
+  const plan::Statistics expected = plan::expected_of_rows(shape.a, shape.b, options.rows);
   const auto decide = [&](Backend backend, unsigned threads) {
     return plan::decide(expected, limits_of(backend, options.kernel, threads));
   };

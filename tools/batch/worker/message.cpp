@@ -78,8 +78,8 @@ template <class Visit, class Order>
 void order_fields(Visit& visit, Order& o) {
   auto& j = o.job;
   visit(o.id, j.line, j.a, j.b, j.out, j.options.backend, j.options.kernel, j.options.verify_blocks,
-        j.options.on_saturation, j.options.transpose_a, j.options.transpose_b, j.options.durable, j.options.no_clobber,
-        o.num_threads, o.keep_a, o.keep_b);
+        j.options.on_saturation, j.options.transpose_a, j.options.transpose_b, j.options.rows, j.options.durable,
+        j.options.no_clobber, o.num_threads, o.keep_a, o.keep_b);
 }
 
 template <class Visit, class Result>

@@ -60,6 +60,7 @@ class ProductRunner {
     options.max_threads = order.num_threads;
     options.transpose_a = order.job.options.transpose_a;
     options.transpose_b = order.job.options.transpose_b;
+    options.rows = order.job.options.rows;
     options.durable = order.job.options.durable;
     options.no_clobber = order.job.options.no_clobber;
     options.verify_full = order.job.options.verify_blocks == kVerifyFull;

@@ -17,6 +17,7 @@ from ._matrix import Blocksize, Bsr, Matrix, Operand, common_side, find_scipy, f
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
 Verify = Union[int, str]
+Rows = Tuple[int, Optional[int]]
 Batch = Any  # many matrices: a tensor of torch, (indptr, indices, data[, shape]), (indptr, indices, data, shapes, first_block)
 ALL_DEVICES = -1
 
@@ -27,6 +28,16 @@ def _verify_fields(verify: Verify) -> Dict[str, int]:
             raise _errors.make(_errors.UsageError, "verify", f"'{verify}' is not known", 'give "full" or a number of blocks')
         return {"verify_full": 1}
     return {"verify_blocks": _library.whole_number("verify", verify, 0, _library.MAX_64)}
+
+
+def _rows_fields(rows: Optional[Rows]) -> Dict[str, int]:
+    if rows is None:
+        return {}
+    if not isinstance(rows, (tuple, list)) or len(rows) != 2:
+        raise _errors.make(_errors.UsageError, "rows", f"is {rows!r}", "give (first, end), two numbers of block rows")
+    first, end = rows
+    return {"has_rows": 1, "first_row": _library.whole_number("rows", first, 0, _library.MAX_32),
+            "end_row": _library.MAX_32 if end is None else _library.whole_number("rows", end, 0, _library.MAX_32)}
 
 
 def _encoded(name: str, path: Path) -> bytes:
@@ -143,12 +154,12 @@ class Engine:
 
     def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
                  kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
-                 transpose_b: bool = False, on_saturation: str = "report", progress: Optional[Progress] = None,
-                 report: Optional[Dict[str, Any]] = None) -> Any:
+                 transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
+                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
         """C = A * B; see :func:`spmm.multiply`."""
         if _device.is_on_device(a):
-            if blocksize is not None or transpose_a or transpose_b or verify or progress is not None:
-                raise _errors.make(_errors.UsageError, "blocksize, transpose_a, transpose_b, verify, progress",
+            if blocksize is not None or transpose_a or transpose_b or rows is not None or verify or progress is not None:
+                raise _errors.make(_errors.UsageError, "blocksize, transpose_a, transpose_b, rows, verify, progress",
                                    "do not go with matrices on a device", "leave them out")
             call = _device.Call(a, self._serves_workspace)
             left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
@@ -160,7 +171,7 @@ class Engine:
         call = _Call(progress, {"backend": backend, "kernel": kernel},
                      {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
                       "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b),
-                      "on_saturation": _on_saturation(on_saturation), **_verify_fields(verify)})
+                      "on_saturation": _on_saturation(on_saturation), **_rows_fields(rows), **_verify_fields(verify)})
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
@@ -213,7 +224,7 @@ class Engine:
     def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
                        kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, parts: int = 0,
                        durable: bool = False, no_clobber: bool = False, transpose_a: bool = False,
-                       transpose_b: bool = False, on_saturation: str = "report",
+                       transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
                        progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
         call = _Call(progress, {"backend": backend, "kernel": kernel},
@@ -221,7 +232,7 @@ class Engine:
                       "num_parts": _library.whole_number("parts", parts, 0, _library.MAX_32),
                       "durable": bool(durable), "no_clobber": bool(no_clobber),
                       "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b),
-                      "on_saturation": _on_saturation(on_saturation), **_verify_fields(verify)})
+                      "on_saturation": _on_saturation(on_saturation), **_rows_fields(rows), **_verify_fields(verify)})
         paths = [_encoded(name, path) for name, path in (("a", a), ("b", b), ("out", out))]
         made = _library.Handle("spmm_report_destroy")
         with self._use() as engine:
@@ -286,8 +297,8 @@ def _json_of(made: _library.Handle) -> Dict[str, Any]:
 
 def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
              kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
-             transpose_b: bool = False, on_saturation: str = "report", progress: Optional[Progress] = None,
-             report: Optional[Dict[str, Any]] = None) -> Any:
+             transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
+             progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
     """C = A * B, exact, each element at most 2**32 - 1, on an engine of its own (:class:`Engine` for many products).
 
     a, b: matrices of SciPy, two-dimensional arrays, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
@@ -300,7 +311,8 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
 
     blocksize: side of the blocks, where the matrices have none or others: 8 or (8, 8). backend: "cuda" or "cpu". kernel: by name.
     threads: at most. verify: recompute so many blocks of the result; "full" proves all of it (report["proof"]).
-    transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. progress: called
+    transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. rows: (first, end),
+    block rows of the result that are computed, the others stay empty; end = None: up to the last one. progress: called
     with stage, work done and total, from another thread; an exception of it cancels the product. report: a
     dictionary, which gets what `spmm --report` writes. on_saturation: "error" raises a SaturationError if elements of
     the result are 2**32 - 1; otherwise the result's saturated_elements and the report say how many.
@@ -319,8 +331,8 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     spmm._errors.FormatError: matrix A, row 0, column 1: element -1 is no whole number from 0 to 65535; scale or round the matrix before
     """
     options: Dict[str, Any] = dict(blocksize=blocksize, backend=backend, kernel=kernel, threads=threads, verify=verify,
-                                   transpose_a=transpose_a, transpose_b=transpose_b, on_saturation=on_saturation,
-                                   progress=progress, report=report)
+                                   transpose_a=transpose_a, transpose_b=transpose_b, rows=rows,
+                                   on_saturation=on_saturation, progress=progress, report=report)
     if _device.is_on_device(a):
         return _engine_of_device(_device.number_of(a)).multiply(a, b, **options)
     with Engine() as engine:
@@ -404,13 +416,14 @@ def trim() -> None:
 
 def multiply_files(a: Path, b: Path, out: Path, *, backend: Optional[str] = None, kernel: Optional[str] = None,
                    threads: int = 0, verify: Verify = 0, parts: int = 0, durable: bool = False, no_clobber: bool = False,
-                   transpose_a: bool = False, transpose_b: bool = False, on_saturation: str = "report",
-                   progress: Optional[Progress] = None) -> Dict[str, Any]:
+                   transpose_a: bool = False, transpose_b: bool = False, rows: Optional[Rows] = None,
+                   on_saturation: str = "report", progress: Optional[Progress] = None) -> Dict[str, Any]:
     """Multiplies two files into a third on an engine of its own; see :meth:`Engine.multiply_files`."""
     with Engine() as engine:
         return engine.multiply_files(a, b, out, backend=backend, kernel=kernel, threads=threads, verify=verify, parts=parts,
                                      durable=durable, no_clobber=no_clobber, transpose_a=transpose_a,
-                                     transpose_b=transpose_b, on_saturation=on_saturation, progress=progress)
+                                     transpose_b=transpose_b, rows=rows, on_saturation=on_saturation,
+                                     progress=progress)
 
 
 def read(path: Path, dtype: Any = None) -> Any:

@@ -52,7 +52,8 @@ class ProductOptions(_Sized):
                 ("progress_context", c_void_p), ("cancel", c_void_p), ("verify_blocks", c_uint64),
                 ("verify_seed", c_uint64), ("max_threads", c_uint32), ("num_parts", c_uint32), ("durable", c_int32),
                 ("no_clobber", c_int32), ("transpose_a", c_int32), ("transpose_b", c_int32), ("verify_full", c_int32),
-                ("reserved", c_int32), ("proof_key", c_uint64), ("on_saturation", c_int32), ("reserved2", c_int32)]
+                ("reserved", c_int32), ("proof_key", c_uint64), ("on_saturation", c_int32), ("has_rows", c_int32),
+                ("first_row", c_uint32), ("end_row", c_uint32)]
 
 
 class BsrStruct(_Sized):
@@ -149,7 +150,7 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_report_json": (c_char_p, [c_void_p]),
     "spmm_report_num_saturated": (c_uint64, [c_void_p]),
 }
-_C_API = 2  # SPMM_C_API of spmm.h, the least that this package can use
+_C_API = 3  # SPMM_C_API of spmm.h, the least that this package can use
 _NAME = "libspmm.so"
 _SONAME = f"{_NAME}.0"  # SPMM_C_SOVERSION of spmm.h
 

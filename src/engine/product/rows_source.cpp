@@ -1,0 +1,125 @@
+// Counts the records of some block rows, and reads them.
+#include "engine/product/rows_source.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <numeric>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
+#include "base/text.hpp"
+#include "engine/slabs/index_pass.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm {
+namespace {
+
+constexpr std::uint64_t kPieceBytes = 64u << 10;  // read from the page cache in about 8 us
+constexpr std::uint64_t kMostPieces = 1u << 16;
+
+}  // namespace
+
+RowRange checked_rows(RowRange rows, std::uint32_t num_rows) {
+  constexpr const char* kWhere = "ProductOptions::rows";
+  if (rows.end == RowRange{}.end) rows.end = std::max(num_rows, rows.first);
+  if (rows.first > rows.end) {
+    throw UsageError(kWhere, text(rows.first, ":", rows.end, " ends before it begins"), "give the smaller row first");
+  }
+  if (rows.end > num_rows) {
+    throw UsageError(kWhere,
+                     text(rows.first, ":", rows.end, " leaves the product, which has ", num_rows, " block rows"),
+                     text("give rows from 0 to ", num_rows, ", the last one not included"));
+  }
+  return rows;
+}
+
+RowsSource::RowsSource(const Source& whole, RowRange rows, std::uint32_t BlockIndex::*key, const Run& run)
+    : whole_(whole), rows_(rows), key_(key), header_(whole.header()) {
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t record = input_record_bytes(header_.m);
+  const std::uint64_t num_records = header_.num_blocks;
+  const std::uint64_t nb = header_.blocks_per_side();
+  piece_records_ = std::max({std::uint64_t{1}, kPieceBytes / record, (num_records + kMostPieces - 1) / kMostPieces});
+  before_.assign((num_records + piece_records_ - 1) / piece_records_ + 1, 0);
+  std::mutex mutex;
+  std::uint64_t first = kNone;
+  std::uint64_t end = 0;
+  std::uint64_t first_bad = kNone;
+  const auto count_piece = [&](std::uint64_t begin, const std::byte* records, std::uint64_t count) {
+    std::uint32_t num_found = 0;
+    std::uint64_t first_found = 0;
+    std::uint64_t end_found = 0;
+    std::uint64_t bad = kNone;
+    for (std::uint64_t r = begin; r < begin + count; ++r, records += record) {
+      const BlockIndex at = read_index(records);
+      if (at.i >= nb || at.j >= nb) {
+        bad = r;
+        break;
+      }
+      if (at.*key_ < rows_.first || at.*key_ >= rows_.end) continue;
+      if (num_found++ == 0) first_found = r;
+      end_found = r + 1;
+    }
+    before_[begin / piece_records_ + 1] = num_found;
+    const std::lock_guard lock(mutex);
+    first_bad = std::min(first_bad, bad);
+    if (num_found == 0) return;
+    first = std::min(first, first_found);
+    end = std::max(end, end_found);
+  };
+  slabs::for_reads(whole, run, count_piece, piece_records_ * record);
+  if (first_bad != kNone) slabs::throw_bad_index(whole, first_bad);
+  std::partial_sum(before_.begin(), before_.end(), before_.begin());
+  header_.num_blocks = before_.back();
+  lies_together_ = header_.num_blocks == 0 || end - first == header_.num_blocks;
+  first_record_ = header_.num_blocks == 0 ? 0 : first;
+}
+
+template <class Take>
+void RowsSource::for_records(std::uint64_t first, const Take& take) const {
+  const std::uint64_t record = input_record_bytes(header_.m);
+  auto piece =
+      static_cast<std::uint64_t>(std::upper_bound(before_.begin(), before_.end(), first) - before_.begin()) - 1;
+  const AlignedArray<std::byte> raw(piece_records_ * record);
+  for (; piece + 1 < before_.size(); ++piece) {
+    const std::uint64_t here = before_[piece + 1] - before_[piece];
+    if (here == 0) continue;
+    const std::uint64_t begin = piece * piece_records_;
+    const std::uint64_t count = std::min<std::uint64_t>(piece_records_, whole_.header().num_blocks - begin);
+    whole_.read(begin, count, raw.data());
+    std::uint64_t number = before_[piece];
+    for (std::uint64_t r = 0; r < count; ++r) {
+      const std::byte* const bytes = raw.data() + r * record;
+      const std::uint32_t row = read_index(bytes).*key_;
+      if (row < rows_.first || row >= rows_.end) continue;
+      if (number++ >= first && !take(begin + r, bytes)) return;
+    }
+    if (number != before_[piece + 1]) throw_changed_content(name());
+  }
+}
+
+void RowsSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
+  if (count == 0) return;
+  if (lies_together_) return whole_.read(first_record_ + first, count, dst);
+  const std::uint64_t record = input_record_bytes(header_.m);
+  for_records(first, [&](std::uint64_t, const std::byte* bytes) {
+    std::memcpy(dst, bytes, record);
+    dst += record;
+    return --count != 0;
+  });
+}
+
+std::uint64_t RowsSource::place_of(std::uint64_t record) const {
+  if (lies_together_) return first_record_ + record;
+  std::uint64_t place = 0;
+  for_records(record, [&](std::uint64_t found, const std::byte*) {
+    place = found;
+    return false;
+  });
+  return place;
+}
+
+}  // namespace spmm

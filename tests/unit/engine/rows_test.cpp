@@ -1,0 +1,208 @@
+// Products of some block rows: together they are the whole product, and each holds no other row.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/records/head.hpp"
+#include "engine/product/rows_source.hpp"
+#include "plan/inputs/statistics.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "support/oracle.hpp"
+#include "support/process.hpp"
+
+namespace {
+
+using namespace spmm;
+
+ProductOptions on_cpu(RowRange rows, bool transpose_a = false, bool transpose_b = false) {
+  ProductOptions options;
+  options.backend = Backend::cpu;
+  options.rows = rows;
+  options.transpose_a = transpose_a;
+  options.transpose_b = transpose_b;
+  return options;
+}
+
+/// The blocks of a product that lie in these rows.
+ProductMatrix rows_of(const ProductMatrix& whole, RowRange rows) {
+  ProductMatrix some{.n = whole.n, .m = whole.m, .index = {}, .values = {}};
+  const std::size_t elements = std::size_t{whole.m} * whole.m;
+  for (std::size_t x = 0; x < whole.index.size(); ++x) {
+    if (whole.index[x].i < rows.first || whole.index[x].i >= rows.end) continue;
+    some.index.push_back(whole.index[x]);
+    some.values.insert(some.values.end(), whole.block(x), whole.block(x) + elements);
+  }
+  return some;
+}
+
+BlockMatrix sorted_by_rows(const BlockMatrix& matrix) {
+  std::vector<std::size_t> order(matrix.index.size());
+  for (std::size_t x = 0; x < order.size(); ++x) order[x] = x;
+  std::sort(order.begin(), order.end(), [&](auto x, auto y) { return matrix.index[x] < matrix.index[y]; });
+  BlockMatrix sorted{.n = matrix.n, .m = matrix.m, .index = {}, .values = {}};
+  const std::size_t elements = std::size_t{matrix.m} * matrix.m;
+  for (const std::size_t x : order) {
+    sorted.index.push_back(matrix.index[x]);
+    sorted.values.insert(sorted.values.end(), matrix.block(x), matrix.block(x) + elements);
+  }
+  return sorted;
+}
+
+template <class E, class Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+/// Run of a source that is made outside of a product.
+struct Reading {
+  StageClock clock{};
+  Run run{.clock = clock, .on_progress = test::kNoProgress, .num_threads = 3};
+};
+
+}  // namespace
+
+TEST_CASE("a source of some rows has the records of these rows in their order, however they are read") {
+  for (const std::uint32_t m : {1u, 8u, 64u}) {
+    const BlockMatrix mixed = test::random_matrix(40 * m, m, 1500, 65535, m);  // several pieces but for m = 1
+    for (const BlockMatrix& matrix : {mixed, sorted_by_rows(mixed)}) {
+      for (const auto key : {&BlockIndex::i, &BlockIndex::j}) {
+        for (const RowRange rows :
+             {RowRange{0, 40}, RowRange{0, 7}, RowRange{11, 12}, RowRange{30, 40}, RowRange{9, 9}}) {
+          INFO("m " << m << ", rows " << rows.first << ":" << rows.end);
+          const test::MemorySource whole(matrix);
+          Reading reading;
+          const RowsSource source(whole, rows, key, reading.run);
+          std::vector<std::size_t> expected;
+          for (std::size_t x = 0; x < matrix.index.size(); ++x) {
+            if (matrix.index[x].*key >= rows.first && matrix.index[x].*key < rows.end) expected.push_back(x);
+          }
+          REQUIRE(source.header() == MatrixHeader{matrix.n, m, static_cast<std::uint32_t>(expected.size())});
+          const std::uint64_t record = input_record_bytes(m);
+          std::vector<std::byte> one(record);
+          for (const std::uint64_t piece : {std::uint64_t{1}, std::uint64_t{7}, std::uint64_t{2000}}) {
+            std::vector<std::byte> bytes(piece * record);
+            for (std::uint64_t at = 0; at < expected.size(); at += piece) {
+              const std::uint64_t count = std::min(piece, expected.size() - at);
+              source.read(at, count, bytes.data());
+              bool is_right = true;
+              for (std::uint64_t x = 0; x < count; ++x) {
+                whole.read(expected[at + x], 1, one.data());
+                is_right = is_right && std::memcmp(one.data(), bytes.data() + x * record, record) == 0;
+              }
+              REQUIRE(is_right);
+              REQUIRE(source.original_record(at) == expected[at]);
+              REQUIRE(source.place(at) == whole.place(expected[at]));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ranges of rows together are the whole product: kernels, transposes, order of A, threads, proofs") {
+  for (const std::uint32_t m : {1u, 3u, 8u, 16u}) {
+    const BlockMatrix a = test::random_matrix(24 * m, m, 130, 65535, m);
+    const BlockMatrix b = test::random_matrix(24 * m, m, 150, 65535, m + 100);
+    const BlockMatrix sorted_a = sorted_by_rows(a);
+    Engine engine;
+    for (const auto& [ta, tb] : {std::pair{false, false}, {true, false}, {true, true}}) {
+      const ProductMatrix whole = test::oracle_multiply(ta ? test::transposed(a) : a, tb ? test::transposed(b) : b);
+      for (const BlockMatrix* const left : {&a, &sorted_a}) {
+        for (const RowRange rows : {RowRange{0, 5}, RowRange{5, 23}, RowRange{23, 24}, RowRange{}, RowRange{7, 7}}) {
+          INFO("m " << m << (ta ? ", A^T" : "") << (tb ? ", B^T" : "") << ", rows " << rows.first << ":" << rows.end);
+          const ProductMatrix expected = rows_of(whole, rows);
+          for (const char* const kernel : {"auto", "reference"}) {
+            ProductOptions options = on_cpu(rows, ta, tb);
+            options.kernel = kernel;
+            options.max_threads = 1 + m % 3;
+            CHECK((engine.multiply(*left, b, options) == expected));
+          }
+          ProductOptions options = on_cpu(rows, ta, tb);
+          options.verify_full = true;
+          CHECK((engine.multiply(*left, b, options) == expected));
+          options.verify_full = false;
+          options.verify_blocks = 20;
+          Report report;
+          CHECK((engine.multiply(*left, b, options, &report) == expected));
+          CHECK((report.verified_blocks > 0) == (report.pairs > 0));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("some rows of files, in little memory, with report and plan") {
+  const test::TemporaryFolder folder;
+  const BlockMatrix a = test::random_matrix(8 * 700, 8, 8000, 65535, 1);
+  write_matrix(folder.file("a"), a);
+  write_matrix(folder.file("b"), test::random_matrix(8 * 700, 8, 8000, 65535, 2));
+  multiply(folder.file("a"), folder.file("b"), folder.file("whole"), {{}, on_cpu({})});
+  const ProductMatrix whole = read_product(folder.file("whole"));
+  bool was_cut = false;
+  for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1'300'000}, std::uint64_t{300'000}}) {
+    for (const RowRange rows : {RowRange{0, 350}, RowRange{350, 700}, RowRange{100, 101}}) {
+      INFO("limit " << limit << ", rows " << rows.first << ":" << rows.end);
+      EngineOptions limited;
+      limited.num_threads = 2;
+      limited.memory_limit_bytes = limit;
+      ProductOptions options = on_cpu(rows);
+      options.verify_blocks = 10;
+      Engine engine(limited);
+      const Report report = engine.multiply(folder.file("a"), folder.file("b"), folder.file("c"), options);
+      CHECK((read_product(folder.file("c")) == rows_of(whole, rows)));
+      CHECK(report.plan.rows == rows);
+      CHECK(report.a == a.header());
+      was_cut = was_cut || report.plan.num_a_slabs > 1 || report.plan.num_b_slabs > 1;
+      CHECK(engine.plan(folder.file("a"), folder.file("b"), options).rows == rows);
+    }
+  }
+  CHECK(was_cut);
+}
+
+TEST_CASE("expected sizes are those of the rows alone") {
+  const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 200'000};
+  const plan::Statistics whole = plan::expected_statistics(header, header);
+  const plan::Statistics tenth = plan::expected_of_rows(header, header, {.first = 100, .end = 200});
+  CHECK(tenth.a.num_blocks == 20'000);
+  CHECK(tenth.num_pairs == Approx(whole.num_pairs / 10));
+  CHECK(tenth.num_c_blocks == Approx(whole.num_c_blocks / 10));
+  CHECK(tenth.a_rows == 100);
+  CHECK(plan::expected_of_rows(header, header, {}).num_c_blocks == whole.num_c_blocks);
+  CHECK(plan::expected_of_rows(header, header, {.first = 5, .end = 5}).num_c_blocks == 0);
+}
+
+TEST_CASE("rows that there are not, and what is wrong with A, are named") {
+  const BlockMatrix a = test::random_matrix(50 * 4, 4, 300, 9, 1);
+  const auto with_rows = [&](RowRange rows) {
+    return message_of<UsageError>([&] { multiply(a, a, {{}, on_cpu(rows)}); });
+  };
+  CHECK(with_rows({0, 51}).find("0:51 leaves the product, which has 50 block rows") != std::string::npos);
+  CHECK(with_rows({51, 0xFFFF'FFFFu}).find("leaves the product") != std::string::npos);
+  CHECK(with_rows({7, 5}).find("7:5 ends before it begins") != std::string::npos);
+  CHECK(with_rows({50, 50}) == "no such error");
+  CHECK(with_rows({50, 0xFFFF'FFFFu}) == "no such error");
+
+  BlockMatrix outside = a;
+  outside.index[17] = {.i = 3, .j = 70};
+  CHECK(message_of<FormatError>([&] {
+          multiply(outside, a, {{}, on_cpu({40, 50})});
+        }).find("matrix A, block 17: block index (3, 70)") != std::string::npos);
+  BlockMatrix twice = sorted_by_rows(a);
+  std::size_t in_last = twice.index.size() - 1;
+  twice.index[in_last - 1] = twice.index[in_last];
+  const auto duplicate = [&](RowRange rows) {
+    return message_of<FormatError>([&] { multiply(twice, a, {{}, on_cpu(rows)}); });
+  };
+  CHECK(duplicate({twice.index[in_last].i, 50}).find("block " + std::to_string(in_last)) != std::string::npos);
+  CHECK(duplicate({0, twice.index[in_last].i}) == "no such error");  // of rows outside, indices alone are checked
+}
