@@ -286,6 +286,47 @@ class HostileFiles(Folder):
         code, _, err = self.convert(self.at("head.npy"), self.at("b.bin"))
         self.assertIn(code, (65, 71), err)
 
+    def test_an_array_that_ends_like_an_archive(self):
+        dense = np.ones((300, 300), dtype=np.uint16)
+        dense[0, 0] = 7
+        a = self.save("a.npy", dense)
+        with open(a, "r+b") as file:  # the end of an empty archive, as elements
+            file.seek(-22, os.SEEK_END)
+            file.write(b"PK\5\6" + b"\0" * 18)
+        self.refused(71, "a.npy: its arrays have 180128 bytes, the limit is 100000", a, self.at("a.bin"), "--memory-limit", "100K")
+        self.converted(a, self.at("a.bin"), "--block", 1)
+        found = self.dense_of("a.bin")
+        self.assertEqual(found[0, 0], 7)
+        self.assertEqual(found[299, 289:].tolist(), np.frombuffer(b"PK\5\6" + b"\0" * 18, "<u2").tolist())
+
+    @needs_scipy
+    def test_members_that_change_the_meaning(self):
+        good = {"format": b"csr", "shape": [2, 3], "indptr": [0, 1, 2], "indices": [0, 2], "data": [5, 6]}
+        np.savez(self.at("a.npz"), **good, _is_array=True)
+        self.converted(self.at("a.npz"), self.at("a.bin"))
+        for more in ({"fill_value": 1}, {"fill_value": 0}, {"row": [0, 1]}, {"scale": 2.0}):
+            np.savez(self.at("b.npz"), **good, **more)
+            self.refused(65, f"b.npz, {next(iter(more))}: is no member", self.at("b.npz"), self.at("b.bin"))
+        coo = {"format": b"coo", "shape": [2, 3], "row": [0, 1], "col": [0, 2], "data": [5, 6]}
+        for more in ({"coords": [[0, 1], [0, 2]]}, {"fill_value": np.float64(1)}, {"indptr": [0, 1, 2]}):
+            np.savez(self.at("b.npz"), **coo, **more)
+            self.refused(65, "b.npz", self.at("b.npz"), self.at("b.bin"))
+        np.savez(self.at("b.npz"), **good)
+        with self.assertWarns(UserWarning), zipfile.ZipFile(self.at("b.npz"), "a") as archive:
+            archive.writestr("data.npy", archive.read("data.npy"))
+        self.refused(65, "b.npz, data: is no member of such a file, or there twice", self.at("b.npz"), self.at("b.bin"))
+
+    @needs_scipy
+    def test_files_of_pydata_sparse(self):
+        try:
+            import sparse
+        except ImportError:
+            self.skipTest("sparse cannot be imported")
+        for fill in (0, 1):
+            ones = sparse.COO(np.array([[0, 1], [0, 1]]), np.array([5, 6]), shape=(3, 3), fill_value=fill)
+            sparse.save_npz(self.at("p.npz"), ones)
+            self.refused(65, "p.npz", self.at("p.npz"), self.at("p.bin"))
+
     @needs_scipy
     def test_archives_beyond_the_limit(self):
         matrix = sp.csr_matrix((np.zeros(300000), np.zeros(300000, int), np.array([0, 300000])), shape=(1, 1))

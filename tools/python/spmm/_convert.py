@@ -51,10 +51,10 @@ def _require_scipy() -> Any:
     return sparse
 
 
-def _check_size(path: str, limit: int) -> None:
+def _check_size(path: str, kind: str, limit: int) -> None:
     """Before anything is read. Errors: FormatError, OutOfMemory."""
     total = os.path.getsize(path)
-    if zipfile.is_zipfile(path):
+    if kind == "npz":
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
         for member in members:
@@ -68,11 +68,24 @@ def _check_size(path: str, limit: int) -> None:
                            "raise --memory-limit, or use a machine with more memory")
 
 
+def _check_members(path: str, matrix_format: str) -> None:
+    """What nobody reads may change the meaning, as fill_value of pydata/sparse does. Errors: FormatError."""
+    with zipfile.ZipFile(path) as archive:
+        names = [name[:-len(".npy")] if name.endswith(".npy") else name for name in archive.namelist()]
+    places = ["indices", "indptr"] if matrix_format != "coo" else ["coords"] if "coords" in names else ["row", "col"]
+    for name in ["format", "shape", "data", "_is_array", *places]:
+        if name in names:
+            names.remove(name)
+    if names:
+        raise _format_error(f"{path}, {names[0]}", "is no member of such a file, or there twice",
+                            "write the matrix with scipy.sparse.save_npz; of pydata/sparse: its to_scipy_sparse()")
+
+
 def _load(path: str, kind: str, limit: int) -> Any:
     """An array, or a matrix of SciPy whose indices are checked. Errors: FormatError, OutOfMemory."""
     sparse = _require_scipy() if kind == "npz" else None
     try:
-        _check_size(path, limit)
+        _check_size(path, kind, limit)
         if sparse is None:
             array = np.load(path, allow_pickle=False)
             if not isinstance(array, np.ndarray):
@@ -81,6 +94,7 @@ def _load(path: str, kind: str, limit: int) -> Any:
         matrix = sparse.load_npz(path)
         if matrix.format not in ("bsr", "csr", "csc", "coo"):
             raise ValueError(f"its sparse format is {matrix.format}, expected bsr, csr, csc or coo")
+        _check_members(path, matrix.format)
         if matrix.format != "coo":  # checked when it was made
             matrix.check_format(full_check=True)
         return matrix
