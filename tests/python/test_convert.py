@@ -286,6 +286,61 @@ class HostileFiles(Folder):
         code, _, err = self.convert(self.at("head.npy"), self.at("b.bin"))
         self.assertIn(code, (65, 71), err)
 
+    def test_conversions_stay_below_their_limit(self):
+        """A limit that is just enough by the page: arrays, 144 bytes for each element, blocks."""
+        rng, count = np.random.default_rng(1), 600_000
+        self.save("full.npy", rng.integers(1, 200, (600, 1000)).astype(np.uint8))
+        self.converted(self.at("full.npy"), self.at("full.bin"), "--block", 8)
+        cases = [("full.npy", "a.bin", 2.2, ["--block", 8]), ("full.bin", "a.npy", 8, [])]
+        if sp is not None:
+            coo = sp.coo_matrix((rng.integers(1, 100, count) + 0.5, rng.integers(0, 9000, (2, count))), shape=(9000, 9000))
+            sp.save_npz(self.at("coo.npz"), coo, compressed=False)
+            cases += [("coo.npz", "a.bin", 16, ["--block", 2, "--round", "--on-overflow", "saturate"]), ("full.bin", "a.npz", 3, [])]
+        code = ("import re, resource, sys, spmm.__main__\n"
+                "if '.npz' in sys.argv[1] + sys.argv[2]: import scipy.sparse\n"
+                "before = int(re.search(r'VmRSS:\\s*([0-9]+) kB', open('/proc/self/status').read())[1])\n"
+                "assert spmm.__main__.main(['convert', '-q', *sys.argv[1:]]) == 0\n"
+                "print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))\n")
+        for name, to, bytes_beside, options in cases:
+            limit = int((144 + bytes_beside) * count)
+            # A shell between the two: the peak of a process is at least that of the one that has made it.
+            done = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", code, self.at(name), self.at(to),
+                                   *map(str, options), "--memory-limit", str(limit)], capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.stderr, "")
+            self.assertLess(int(done.stdout), limit + 4_000_000, name)
+            self.refused(71, f"{name}: its elements need", self.at(name), self.at(to), *options, "--memory-limit", 144 * count)
+
+    def test_control_groups(self):
+        """Free memory of a machine and its groups, of both versions."""
+        root = str(self.folder) + "/"
+
+        def write(path, content):
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_text(content)
+
+        free = lambda: spmm.__main__.free_memory(root)
+        self.assertEqual(free(), 10**9)
+        write("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:   5000000 kB\n")
+        self.assertEqual(free(), 5_000_000 * 1024)
+        write("proc/self/cgroup", "0::/a/b\n")
+        self.assertEqual(free(), 5_000_000 * 1024)
+        write("sys/fs/cgroup/memory.max", "900000000\n")
+        write("sys/fs/cgroup/memory.current", "100000000\n")
+        self.assertEqual(free(), 800_000_000)
+        write("sys/fs/cgroup/a/memory.max", "max\n")
+        write("sys/fs/cgroup/a/b/memory.max", "120000000\n")
+        write("sys/fs/cgroup/a/b/memory.current", "50000000\n")
+        write("sys/fs/cgroup/a/b/memory.stat", "anon 9\ninactive_file 10000000\nactive_file 5000000\n")
+        self.assertEqual(free(), 85_000_000)
+        write("sys/fs/cgroup/a/memory.high", "60000000\n")
+        self.assertEqual(free(), 60_000_000)
+        write("proc/self/cgroup", "4:cpu:/c\n3:memory,x:/b\n")
+        self.assertEqual(free(), 5_000_000 * 1024)
+        write("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "120000000\n")
+        write("sys/fs/cgroup/memory/b/memory.usage_in_bytes", "50000000\n")
+        write("sys/fs/cgroup/memory/b/memory.stat", "inactive_file 7\ntotal_inactive_file 10000000\ntotal_active_file 0\n")
+        self.assertEqual(free(), 80_000_000)
+
     def test_an_array_that_ends_like_an_archive(self):
         dense = np.ones((300, 300), dtype=np.uint16)
         dense[0, 0] = 7
@@ -294,7 +349,7 @@ class HostileFiles(Folder):
             file.seek(-22, os.SEEK_END)
             file.write(b"PK\5\6" + b"\0" * 18)
         self.refused(71, "a.npy: its arrays have 180128 bytes, the limit is 100000", a, self.at("a.bin"), "--memory-limit", "100K")
-        self.converted(a, self.at("a.bin"), "--block", 1)
+        self.converted(a, self.at("a.bin"), "--block", 1, "--memory-limit", "20M")
         found = self.dense_of("a.bin")
         self.assertEqual(found[0, 0], 7)
         self.assertEqual(found[299, 289:].tolist(), np.frombuffer(b"PK\5\6" + b"\0" * 18, "<u2").tolist())

@@ -72,8 +72,9 @@ std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_
 }
 
 std::uint32_t choose_block_side(const std::vector<MatrixEntry>& entries, std::uint32_t n, unsigned num_threads) {
+  constexpr unsigned kAtOnce = 2;  // each may take 4 bytes for each element
   std::vector<std::uint64_t> bytes(std::size(kTriedSides), UINT64_MAX);
-  parallel_for(num_threads, bytes.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
+  parallel_for(std::min(num_threads, kAtOnce), bytes.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t s = begin; s < end; ++s) {
       cli::check_cancelled("spmm-convert");
       if (n % kTriedSides[s] != 0) continue;

@@ -53,14 +53,19 @@ std::uint32_t padded_side(const MatrixShape& shape, std::uint32_t m, const std::
                     "give a --block that divides it");
 }
 
+/// Host memory of a conversion from .mtx: buffers, and for each element 16 bytes as a MatrixEntry and 8 while a block
+/// row is written, or two sides of blocks are tried.
+constexpr std::uint64_t kBufferBytes = 20'000'000;
+constexpr std::uint64_t kElementBytes = sizeof(MatrixEntry) + 8;
+
 /// Errors: OutOfMemory, as early as it is known; those of MtxFile::read().
 std::vector<MatrixEntry> read_entries(const MtxFile& file, bool transposed) {
   const std::uint64_t free_bytes = available_memory_bytes();
-  const std::uint64_t most = free_bytes / sizeof(MatrixEntry);
+  const std::uint64_t most = (free_bytes - std::min(free_bytes, kBufferBytes)) / kElementBytes;
   const auto refuse = [&](std::uint64_t num_elements) {
     throw OutOfMemory(file.name(),
-                      text(num_elements, " elements need ", human_bytes(num_elements * sizeof(MatrixEntry)),
-                           " of memory (", sizeof(MatrixEntry), " bytes each), free are ", human_bytes(free_bytes)),
+                      text(num_elements, " elements need ", human_bytes(kBufferBytes + num_elements * kElementBytes),
+                           " of memory (", kElementBytes, " bytes each), free are ", human_bytes(free_bytes)),
                       "convert on a machine with more memory");
   };
   if (file.is_coordinate() && file.max_elements() > most) refuse(file.max_elements());

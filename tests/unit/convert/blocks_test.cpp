@@ -48,3 +48,20 @@ TEST_CASE("convert: blocks in any order, outside of the matrix, and twice", "[co
     CHECK_FALSE(std::filesystem::exists(out));
   }
 }
+
+TEST_CASE("convert: memory is 24 bytes for each element, and 20 MB", "[convert]") {
+  constexpr std::uint32_t kElements = 1'000'000;
+  const TemporaryFolder folder;
+  {
+    std::ofstream mtx(folder.file("a.mtx"));  // all in one block row, far apart: each side takes the most
+    mtx << "%%MatrixMarket matrix coordinate integer general\n2 30000000 " << kElements << "\n";
+    for (std::uint32_t e = 0; e < kElements; ++e) mtx << e % 2 + 1 << ' ' << e * 29 + 1 << " 7\n";
+  }
+  for (const std::string block : {"auto", "2"}) {
+    const ProcessResult result =
+        run_convert({folder.file("a.mtx"), folder.file("a.bin"), "--block", block, "--threads", "18"});
+    INFO(result.err << result.peak_resident_bytes);
+    CHECK(result.exit_code == 0);
+    CHECK(stayed_below(result, 24 * kElements + 20'000'000));
+  }
+}

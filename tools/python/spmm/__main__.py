@@ -31,8 +31,9 @@ matrices are padded with zeros to a square. Both operands of a product need one 
 --like FIRST.bin, or both with the same --n and --block. --block auto takes the side of 1 to 16, 32 and 64 whose file
 is the shortest.
 
-Nothing in IN is unpickled. The arrays of IN together, unpacked, may have as many bytes as --memory-limit says; the
-process needs several times as much. OUT appears under its name when it is complete.
+Nothing in IN is unpickled. Memory: the arrays of IN, unpacked, 144 bytes for each element other than zero, and those of
+OUT. What needs more than --memory-limit, or than the machine and its control groups leave, is refused. OUT appears under
+its name when it is complete.
 
 Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do not fit, 66 no such file, 71 memory,
 73 cannot create OUT, 74 reading or writing failed, 75 interrupted (nothing was written).
@@ -79,14 +80,35 @@ def _bytes(given: str) -> int:
     return int(found[1]) * (1024 if found[3] else 1000) ** power
 
 
-def _default_limit() -> int:
-    """A quarter of the free memory: what is made of arrays takes several times their bytes."""
+def _text(path: str) -> str:
+    """Of a file of the system; "" if it is not there."""
     try:
-        with open("/proc/meminfo") as file:
-            found = re.search(r"MemAvailable: *([0-9]+) kB", file.read())
-        return max(int(found[1]) * 1024 // 4, 1) if found else 2**30
+        with open(path) as file:
+            return file.read()
     except OSError:
-        return 2**30
+        return ""
+
+
+def free_memory(root: str = "/") -> int:
+    """Bytes that the machine and the control groups of this process leave, whichever is less; 1 GB where nothing tells."""
+    found = re.search(r"MemAvailable: *([0-9]+) kB", _text(f"{root}proc/meminfo"))
+    free = [int(found[1]) * 1024] if found else []
+    for line in _text(f"{root}proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            point, limits, used, cached = "sys/fs/cgroup", ("memory.max", "memory.high"), "memory.current", ""
+        elif "memory" in controllers.split(","):
+            point, limits, used, cached = "sys/fs/cgroup/memory", ("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_"
+        else:
+            continue
+        names = group.strip("/").split("/")
+        for level in range(len(names) + 1):
+            folder = os.path.join(root + point, *names[:level])
+            pages = re.findall(f"^{cached}(?:in)?active_file ([0-9]+)$", _text(f"{folder}/memory.stat"), re.MULTILINE)
+            taken = int(_text(f"{folder}/{used}") or 0) - sum(map(int, pages))
+            free += [max(int(limit) - max(taken, 0), 1) for limit in (_text(f"{folder}/{name}").strip() for name in limits)
+                     if limit.isdigit()]
+    return min(free, default=10**9)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -99,7 +121,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--to", choices=["bin", "npy", "npz"], help="format of OUT")
     add("--transpose", action="store_true", help="write the transposed matrix")
     add("--scale", type=_scale, default=1.0, metavar="X", help="multiply all elements by this number, such as 256 or 1/256")
-    add("--memory-limit", type=_bytes, metavar="SIZE", help="of the arrays of IN; default: a quarter of what is free")
+    add("--memory-limit", type=_bytes, metavar="SIZE", help="host memory of the conversion; default: 90 % of what is free")
     add("-q", "--quiet", action="store_true", help="print nothing on success")
     to = parser.add_argument_group("to .bin")
     to.add_argument("--block", type=_count(64, "auto"), metavar="M",
@@ -150,7 +172,7 @@ def _completed(options: argparse.Namespace) -> argparse.Namespace:
             raise _errors.make(_errors.UsageError, "--scale", "makes fractions of the elements", "give --dtype float64 with it")
         options.dtype = options.dtype or ("int64" if options.scale == 1 else "float64")
         options.type = options.type or "auto"
-    options.memory_limit = options.memory_limit or _default_limit()
+    options.memory_limit = options.memory_limit or free_memory() // 10 * 9
     return options
 
 

@@ -20,6 +20,7 @@ from ._matrix import MAX_ELEMENT, MAX_SIDE, find_scipy
 MAX_N = 2**32 - 1
 EXACT = 2.0**53
 DEFLATE_RATIO = 1032  # at most so many bytes from one packed byte
+ELEMENT_BYTES = 144  # that a conversion holds for each element other than zero, beside the arrays of the files
 TRIED_SIDES = (*range(1, 17), 32, 64)
 HEADER_BYTES = 12
 _AGAIN = "create the file again with numpy.save or scipy.sparse.save_npz"
@@ -51,8 +52,15 @@ def _require_scipy() -> Any:
     return sparse
 
 
+def require_memory(path: str, what: str, needed: int, limit: int) -> None:
+    """Errors: OutOfMemory."""
+    if needed > limit:
+        raise _errors.make(_errors.OutOfMemory, path, f"{what} {needed} bytes, the limit is {limit}",
+                           "raise --memory-limit, or use a machine with more memory")
+
+
 def _check_size(path: str, kind: str, limit: int) -> None:
-    """Before anything is read. Errors: FormatError, OutOfMemory."""
+    """Of the arrays, before anything is read. Errors: FormatError, OutOfMemory."""
     total = os.path.getsize(path)
     if kind == "npz":
         with zipfile.ZipFile(path) as archive:
@@ -63,9 +71,7 @@ def _check_size(path: str, kind: str, limit: int) -> None:
                 raise _format_error(f"{path}, {member.filename}", f"announces {member.file_size} bytes, more than "
                                     f"{member.compress_size} packed ones can hold", _AGAIN)
         total = sum(member.file_size for member in members)
-    if total > limit:
-        raise _errors.make(_errors.OutOfMemory, path, f"its arrays have {total} bytes, the limit is {limit}",
-                           "raise --memory-limit, or use a machine with more memory")
+    require_memory(path, "its arrays have", total, limit)
 
 
 def _check_members(path: str, matrix_format: str) -> None:
@@ -107,6 +113,11 @@ def _load(path: str, kind: str, limit: int) -> Any:
         raise _format_error(path, f"is no .{kind} file that NumPy or SciPy reads ({words})", _AGAIN) from None
 
 
+def memory_of(array_bytes: int, elements: np.ndarray) -> int:
+    """Bytes for the conversion of arrays that hold these elements."""
+    return array_bytes + ELEMENT_BYTES * int(np.count_nonzero(elements))
+
+
 def read_entries(path: str, kind: str, limit: int) -> Entries:
     """Errors: FormatError, OutOfMemory, OSError."""
     matrix = _load(path, kind, limit)
@@ -116,6 +127,8 @@ def read_entries(path: str, kind: str, limit: int) -> Entries:
     if matrix.dtype.kind not in "biuf" or (matrix.dtype.kind == "f" and matrix.dtype.itemsize > 8):
         raise _format_error(path, f"the elements are of type {matrix.dtype}, expected integers or floats of up to 64 bits",
                             "convert them with astype")
+    arrays = matrix if kind == "npy" else matrix.data
+    require_memory(path, "its elements need", memory_of(arrays.nbytes, arrays), limit)
     side = 0
     if kind == "npz" and matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1] <= MAX_SIDE:
         side = matrix.blocksize[0]
@@ -154,15 +167,19 @@ def _bad_element(row: int, column: int, count: int, value: float, words: Tuple[s
 def exact_sums(values: np.ndarray, begins: np.ndarray, counts: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     """Sums of values[begins[p] : begins[p] + counts[p]], each exact and then rounded once, so that their order changes
     nothing; and which have several parts, one of 2^53 or more: these are not summed exactly."""
-    if len(begins) == len(values):
-        return values, np.zeros(len(values), dtype=bool)
-    sums, sizes = np.add.reduceat(values, begins), np.abs(values)
-    sums[np.logical_or.reduceat(np.isnan(values), begins)] = np.nan
-    is_inexact = (counts > 1) & (np.maximum.reduceat(sizes, begins) >= EXACT)
-    has_fractions = np.logical_or.reduceat(values != np.rint(values), begins)
-    may_round = (counts > 1) & (has_fractions | (np.add.reduceat(sizes, begins) >= EXACT)) & ~is_inexact & ~np.isnan(sums)
-    for place in np.flatnonzero(may_round):
-        sums[place] = math.fsum(values[begins[place]:begins[place] + counts[place]])
+    sums, is_inexact = values[begins], np.zeros(len(begins), dtype=bool)
+    several = np.flatnonzero(counts > 1)
+    if len(several):
+        parts, ends = values[np.repeat(counts > 1, counts)], np.cumsum(counts[several])
+        first = ends - counts[several]
+        sums[several] = np.add.reduceat(parts, first)  # exact for whole numbers whose sizes are below 2^53 in all
+        has_fractions = np.logical_or.reduceat(parts != np.rint(parts), first)
+        sums[several[np.logical_or.reduceat(np.isnan(parts), first)]] = np.nan
+        sizes = np.abs(parts)
+        is_inexact[several] = np.maximum.reduceat(sizes, first) >= EXACT
+        may_round = (has_fractions | (np.add.reduceat(sizes, first) >= EXACT)) & ~is_inexact[several] & ~np.isnan(sums[several])
+        for at in np.flatnonzero(may_round):
+            sums[several[at]] = math.fsum(parts[first[at]:ends[at]])
     return sums, is_inexact
 
 
@@ -171,6 +188,7 @@ def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
     rows, columns = (entries.columns, entries.rows) if options.transpose else (entries.rows, entries.columns)
     order = np.lexsort((columns, rows))
     rows, columns, values = rows[order], columns[order], entries.values[order]
+    del order
     is_first = np.ones(len(rows), dtype=bool)
     is_first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
     begins = np.flatnonzero(is_first)
@@ -285,9 +303,8 @@ def to_bin(options: argparse.Namespace) -> str:
     blocks, number = np.unique(_block_keys(elements, m), return_inverse=True)
     if len(blocks) > MAX_N:
         raise _format_error(options.input, f"has {len(blocks)} blocks of side {m}, at most {MAX_N}", "give a larger --block")
-    if len(blocks) * (8 + 2 * m * m) > options.memory_limit:
-        raise _errors.make(_errors.OutOfMemory, options.input, f"its blocks of side {m} pass the limit of {options.memory_limit} "
-                           "bytes", "raise --memory-limit, or give a smaller --block")
+    require_memory(options.input, f"its blocks of side {m} and its elements need",
+                   len(blocks) * (8 + 2 * m * m) + ELEMENT_BYTES * len(entries.values), options.memory_limit)
     records = np.zeros(len(blocks), dtype=_records(m, 16))
     records["i"], records["j"] = blocks >> np.uint64(32), blocks & np.uint64(MAX_N)
     records["e"][number.reshape(-1), rows % m, columns % m] = values
@@ -308,10 +325,13 @@ def _elements_of_bin(options: argparse.Namespace) -> Tuple[Elements, Tuple[int, 
     shape = options.shape or (n, n)
     if max(shape) > n:
         raise _usage_error("--shape", f"{shape[0]}x{shape[1]} is larger than n = {n} of {options.input}", f"give at most {n}x{n}")
+    file_bytes = os.path.getsize(options.input)
+    require_memory(options.input, "its blocks have", file_bytes, options.memory_limit)
     records = np.fromfile(options.input, dtype=_records(m, bits), offset=HEADER_BYTES)
     rows, columns = (records[part].astype(np.int64) for part in "ij")
     if max(rows.max(initial=0), columns.max(initial=0)) >= n // m or len(np.unique(rows << 32 | columns)) != len(records):
         raise _format_error(options.input, "has a block outside of the matrix, or twice", "create or copy the file again")
+    require_memory(options.input, "its elements need", memory_of(file_bytes, records["e"]), options.memory_limit)
     block, row, column = np.nonzero(records["e"])
     rows, columns, values = rows[block] * m + row, columns[block] * m + column, records["e"][block, row, column]
     if options.transpose:
