@@ -8,6 +8,8 @@ import unittest
 
 import numpy as np
 import spmm
+from spmm import _device
+from spmm._elements import bad_elements
 from spmm._library import check_alone
 from support import as_arrays, needs_scipy, random_dense, random_source, sp
 
@@ -30,6 +32,28 @@ class Elements(unittest.TestCase):
                 error = self.refused(ValueError, "matrix B, row 2, column 3: element ", spmm.multiply, good, given)
                 self.assertIsInstance(error, spmm.FormatError)
                 self.assertEqual(error.place, "matrix B, row 2, column 3")
+
+    def test_elements_are_compared_in_a_type_that_holds_65535(self):
+        """All values of the narrow types, on the way of matrices of the host and of a device."""
+        types = [np.dtype(name) for name in ("float16", "int8", "uint8", "int16", "uint16", "bool")]
+        try:
+            import ml_dtypes
+            types += [np.dtype(kind) for kind in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)]
+        except ImportError:
+            print("ml_dtypes cannot be imported: no bfloat16")
+        for dtype in types:
+            patterns = np.arange(2 ** (8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
+            values = (patterns[:2] if dtype == bool else patterns).view(dtype)
+            exact = values.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                good = (exact >= 0) & (exact <= 65535) & (exact == np.floor(exact))
+                found = bad_elements(values, np)
+            np.testing.assert_array_equal(np.zeros(len(values), bool) if found is None else found, ~good, str(dtype))
+            if dtype != bool:
+                np.testing.assert_array_equal(_device.elements(values[good], "matrix", np), exact[good].astype(np.uint16))
+            for number in np.flatnonzero(~good)[::97]:
+                self.refused(spmm.FormatError, "no whole number from 0 to 65535", _device.elements, values[number:number + 1],
+                             "matrix", np)
 
     @staticmethod
     def kinds_of(dense):

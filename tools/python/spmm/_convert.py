@@ -15,7 +15,8 @@ from typing import IO, Any, Callable, Iterator, List, NamedTuple, Optional, Tupl
 import numpy as np
 
 from . import _errors
-from ._matrix import MAX_ELEMENT, MAX_SIDE, find_scipy
+from ._elements import MAX_ELEMENT, bad_elements
+from ._matrix import MAX_SIDE, find_scipy
 
 MAX_N = 2**32 - 1
 EXACT = 2.0**53
@@ -203,7 +204,7 @@ def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
                   (kept < 0, ("is negative", _SATURATE)), (kept > MAX_ELEMENT, ("is above 65535", _SATURATE)),
                   (kept != np.floor(kept), ("is not a whole number",
                                             "give --round, or --scale with a factor that makes whole numbers"))]
-    is_bad = np.logical_or.reduce([bad for bad, _ in faults])
+        is_bad = is_inexact | bad_elements(kept, np)
     if is_bad.any():
         at = int(is_bad.argmax())
         words = next(words for bad, words in faults if bad[at])

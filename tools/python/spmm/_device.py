@@ -8,8 +8,7 @@ import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _dlpack, _errors, _library
-
-MAX_ELEMENT = 65535
+from ._elements import MAX_ELEMENT, bad_elements, type_name
 
 
 class Arrays(NamedTuple):
@@ -73,13 +72,13 @@ def _are_in_range(values: Any, dtype: str, library: Any) -> bool:
 
 def elements(values: Any, name: str, library: Any) -> Any:
     """Elements as 16 bits, contiguous. Errors: FormatError if one is no whole number from 0 to 65535."""
-    dtype = str(values.dtype).split(".")[-1]
+    dtype = type_name(values)
     if dtype == "uint16":
         return values if library.__name__ == "torch" else library.ascontiguousarray(values)
     if dtype == "bool" or dtype.startswith("complex"):
         raise _format_error(name, f"elements of {dtype}", "pass whole numbers")
     if not _are_in_range(values, dtype, library):
-        _check_each(values, name, dtype, library)
+        _check_each(values, name, library)
     if dtype == "int16" and library.__name__ == "torch":
         return values.contiguous()
     if library.__name__ == "torch":  # int16 has the bits
@@ -87,14 +86,10 @@ def elements(values: Any, name: str, library: Any) -> Any:
     return library.ascontiguousarray(values.astype(library.uint16))
 
 
-def _check_each(values: Any, name: str, dtype: str, library: Any) -> None:
+def _check_each(values: Any, name: str, library: Any) -> None:
     """Errors: FormatError."""
-    is_bad = values < 0
-    if dtype not in ("int8", "uint8", "int16"):  # MAX_ELEMENT would wrap
-        is_bad |= values > MAX_ELEMENT
-    if dtype.startswith(("float", "bfloat")):
-        is_bad |= values != library.floor(values)
-    if bool(is_bad.any()):
+    is_bad = bad_elements(values, library)
+    if is_bad is not None and bool(is_bad.any()):
         if values.ndim == 4:  # a batch
             name += f", product {int(is_bad.flatten(1).any(1).nonzero()[0])}"
         raise _format_error(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")

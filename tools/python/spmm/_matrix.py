@@ -9,8 +9,8 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
 import numpy as np
 
 from . import _errors, _library
+from ._elements import MAX_ELEMENT, bad_elements
 
-MAX_ELEMENT = 65535
 MAX_RESULT = 2**32 - 1
 MAX_SIDE = 64
 
@@ -112,18 +112,11 @@ def common_side(a: Matrix, b: Matrix, blocksize: Optional[Blocksize]) -> int:
 
 def _first_bad(values: np.ndarray) -> Optional[int]:
     """Number of the first element that is no whole number from 0 to 65535; None where all are."""
-    if values.size == 0 or values.dtype.kind == "b" or values.dtype in (np.uint8, np.uint16):
-        return None
-    if values.dtype.kind in "iu":
-        if values.min() >= 0 and values.max() <= MAX_ELEMENT:
-            return None
-        bad = (values < 0) | (values > MAX_ELEMENT)
-    else:
-        if values.dtype.itemsize < 4:  # float16 ends at 65504: 65535 would be infinity
-            values = values.astype(np.float32)
-        with np.errstate(invalid="ignore"):
-            bad = ~((values >= 0) & (values <= MAX_ELEMENT) & (values == np.floor(values)))
-    return int(bad.argmax()) if bad.any() else None
+    if values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= MAX_ELEMENT:
+        return None  # without masks
+    with np.errstate(invalid="ignore"):
+        bad = bad_elements(values, np)
+    return int(bad.argmax()) if bad is not None and bad.any() else None
 
 
 def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[int, int]]) -> None:
