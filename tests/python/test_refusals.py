@@ -1,4 +1,5 @@
 """What does not fit is an error with its place; nothing is rounded, wrapped or cut."""
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -11,7 +12,7 @@ import spmm
 from spmm import _device
 from spmm._elements import bad_elements
 from spmm._library import check_alone
-from support import as_arrays, needs_scipy, random_dense, random_source, sp
+from support import as_arrays, as_dense, needs_scipy, random_dense, random_source, sp
 
 
 class Elements(unittest.TestCase):
@@ -44,14 +45,14 @@ class Elements(unittest.TestCase):
         for dtype in types:
             patterns = np.arange(2 ** (8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
             values = (patterns[:2] if dtype == bool else patterns).view(dtype)
-            exact = values.astype(np.float64)
             with np.errstate(invalid="ignore"):
+                exact = values.astype(np.float64)
                 good = (exact >= 0) & (exact <= 65535) & (exact == np.floor(exact))
                 found = bad_elements(values, np)
             np.testing.assert_array_equal(np.zeros(len(values), bool) if found is None else found, ~good, str(dtype))
             if dtype != bool:
                 np.testing.assert_array_equal(_device.elements(values[good], "matrix", np), exact[good].astype(np.uint16))
-            for number in np.flatnonzero(~good)[::97]:
+            for number in np.flatnonzero(~good & ~np.isnan(exact))[::97]:
                 self.refused(spmm.FormatError, "no whole number from 0 to 65535", _device.elements, values[number:number + 1],
                              "matrix", np)
 
@@ -108,6 +109,16 @@ class Elements(unittest.TestCase):
         if not spmm.has_cuda_device():
             self.refused(spmm.DeviceError, "backend = cpu", spmm.multiply, one, one, backend="cuda")
 
+    def test_types_of_arguments(self):
+        one = np.ones((2, 2))
+        for options in ({"kernel": 3}, {"backend": 3}, {"kernel": ["row-merge"]}, {"report": []}, {"report": "report"}, {"progress": 3}):
+            error = self.refused(TypeError, f"{next(iter(options))}: is ", spmm.multiply, one, one, **options)
+            self.assertIsInstance(error, spmm.UsageError)
+        empty = (np.array([0, 0]), np.array([], dtype=int), np.zeros((0, 0, 0)))
+        for arguments in ((empty, one), (one, empty), (empty, empty)):
+            self.refused(spmm.FormatError, "expected (blocks, m, m)", spmm.multiply, *arguments)
+        self.refused(spmm.FormatError, "expected (blocks, m, m)", spmm.density, empty)
+
     def test_numbers_that_c_would_wrap(self):
         one = np.ones((2, 2))
         for name, value in [("verify", 2**64), ("verify", -1), ("verify", 1.0), ("verify", None), ("threads", -1),
@@ -140,6 +151,124 @@ class Elements(unittest.TestCase):
         engine.close()
         engine.close()
         self.refused(spmm.UsageError, "is closed", engine.multiply, np.ones((2, 2)), np.ones((2, 2)))
+
+
+ENTRIES = [lambda m: spmm.multiply(m, m), lambda m: spmm.multiply(m, np.ones((4, 4)), blocksize=2),
+           lambda m: spmm.multiply(np.ones((4, 4)), m, blocksize=2), spmm.density, spmm.csr_to_bsr,
+           lambda m: spmm.write(os.devnull, m)]  # all functions that take a matrix
+
+
+@needs_scipy
+class Structures(unittest.TestCase):
+    """What SciPy does not check, or only when asked to."""
+
+    GOOD = {"data": [1, 2, 3, 4], "indices": [0, 1, 2, 3], "indptr": [0, 1, 2, 3, 4]}
+
+    def made(self, kind, changed, dtype=np.uint16):
+        if kind == "bsr":
+            matrix = sp.bsr_array((np.ones((2, 2, 2), dtype), np.array([0, 1]), np.array([0, 1, 2])), shape=(4, 4))
+            changed = {name: value[:3] if name == "indptr" else value[:2] for name, value in changed.items()}
+        else:
+            matrix = getattr(sp, kind + "_array")(tuple(np.array(self.GOOD[name], dtype if name == "data" else np.int32)
+                                                        for name in ("data", "indices", "indptr")), shape=(4, 4))
+        for name, value in changed.items():
+            setattr(matrix, name, np.array(value, dtype=dtype if name == "data" else np.int32))
+        return matrix
+
+    def test_index_arrays_that_lead_outside(self):
+        for changed in ({"indptr": [0, 5, 2, 3, 4]}, {"indptr": [0, 2**31 - 1, 2, 3, 4]}, {"indptr": [0, 4, 0, 0, 0]},
+                        {"indptr": [0, -1, 2, 3, 4]}, {"indptr": [1, 1, 2, 3, 4]}, {"indptr": [0, 1]}, {"indices": [-1, 1, 2, 3]},
+                        {"indices": [4, 1, 2, 3]}, {"indices": [0]}, {"indptr": [0, 1, 9, 9, 9]}):
+            for kind in ("csr", "csc", "bsr"):
+                for entry in ENTRIES:
+                    with self.assertRaises(spmm.FormatError, msg=f"{kind} {changed}") as caught:
+                        entry(self.made(kind, changed))
+                    self.assertRegex(caught.exception.place, "^matrix( [AB])?, (indptr|indices)")
+        lil = sp.lil_array(np.eye(4))
+        lil.rows[1] = [9]
+        flat = self.made("bsr", {})
+        flat.data = flat.data.reshape(-1)
+        for broken in (lil, flat):
+            for entry in ENTRIES:
+                with self.assertRaises(spmm.FormatError):
+                    entry(broken)
+        for row in (-1, 4, 2**31 - 1):
+            for entry in ENTRIES:
+                coo = sp.coo_array((np.array([1, 2]), (np.array([0, 1]), np.array([0, 1]))), shape=(4, 4))
+                coo.row[1] = row
+                with self.assertRaises(spmm.FormatError):
+                    entry(coo)
+
+    def test_spare_capacity_is_left_out(self):
+        for kind, order in (("csr", [0, 1]), ("csr", [1, 0]), ("csc", [0, 1]), ("csc", [1, 0])):
+            spare = {"indptr": [0, 2, 2, 2, 2], "indices": np.array([*np.array([0, 3])[order], 2, 2]), "data": [5, 6, 65535, 65535]}
+            dense = np.zeros((4, 4), dtype=np.int64)
+            dense[0, np.array([0, 3])[order]] = 5, 6
+            dense = dense.T if kind == "csc" else dense
+            for dtype in (np.uint16, np.int64):
+                matrix = self.made(kind, spare, dtype)
+                for options in ({}, {"blocksize": 2}):
+                    np.testing.assert_array_equal(as_dense(spmm.multiply(matrix, np.eye(4, dtype=int), **options)), dense)
+                np.testing.assert_array_equal(spmm.csr_to_bsr(matrix, 2).toarray(), dense)
+                np.testing.assert_array_equal(spmm.density(matrix), dense != 0)
+                self.assertEqual((len(matrix.data), len(matrix.indices)), (4, 4))  # the caller's stays as it is
+        blocks = sp.bsr_array((np.ones((3, 2, 2), np.uint16), np.array([0, 1, 9]), np.array([0, 1, 2])), shape=(4, 4))
+        np.testing.assert_array_equal(as_dense(spmm.multiply(blocks, np.eye(4), blocksize=2)), blocks.toarray())
+
+    def test_flags_of_the_caller_are_not_believed(self):
+        twice = sp.csr_array((np.array([32768, 32768], dtype=np.uint16), np.array([0, 0]), np.array([0, 2, 2])), shape=(2, 2))
+        for flag in (True, False):
+            twice.has_canonical_format = twice.has_sorted_indices = flag
+            for options in ({}, {"blocksize": 2}):
+                with self.assertRaisesRegex(spmm.FormatError, "row 0, column 0: element 65536 is no whole number"):
+                    spmm.multiply(twice, np.eye(2), **options)
+
+    def test_elements_that_are_stored_several_times(self):
+        """spmm.multiply adds them up as numbers, also truth values; csr_to_bsr refuses them, whatever their type."""
+        for dtype, values in (("uint8", [255, 1]), ("uint16", [65535, 1]), ("bool", [1, 1]), ("int64", [3, 4]), ("float64", [0.5, 0.5])):
+            at = (np.array([1, 1]), np.array([0, 0]))
+            coo = sp.coo_array((np.array(values, dtype=dtype), at), shape=(2, 2))
+            csr = sp.csr_array((np.array(values, dtype=dtype), np.array([0, 0]), np.array([0, 0, 2])), shape=(2, 2))
+            for matrix in (coo, csr):
+                with self.assertRaisesRegex(spmm.FormatError, "an element is stored twice"):
+                    spmm.csr_to_bsr(matrix, 2)
+                np.testing.assert_array_equal(spmm.density(matrix), [[0, 0], [1, 0]])
+                if sum(values) <= 65535 and dtype != "float64":
+                    self.assertEqual(spmm.multiply(matrix, np.eye(2)).toarray()[1, 0], sum(values))
+                else:
+                    with self.assertRaises(spmm.FormatError):
+                        spmm.multiply(matrix, np.eye(2))
+
+    def test_other_numbers_of_dimensions(self):
+        matrices = [np.ones(4), np.ones((2, 2, 2)), np.array(3)]
+        for make in ("coo_array", "csr_array", "dok_array"):
+            for shape in ((4,), (2, 2, 2)):
+                with contextlib.suppress(ValueError, TypeError):  # SciPy before 1.13 to 1.15, which may also make a row of it
+                    matrices += [m for m in [getattr(sp, make)(np.ones(shape))] if len(m.shape) != 2]
+        for matrix in matrices:
+            for entry in ENTRIES:
+                with self.assertRaises(spmm.Error) as caught:
+                    entry(matrix)
+                self.assertIsInstance(caught.exception, ValueError)
+
+    def test_kinds_of_other_libraries(self):
+        class Other:
+            shape, format = (4, 4), "coo"
+            tocsr = to_scipy_sparse = None
+
+        matrices = [Other(), "a.bin", None, [[1]]]
+        try:
+            import sparse
+            matrices += [sparse.COO(np.eye(4)), sparse.GCXS(np.eye(4))]
+        except ImportError:
+            print("sparse cannot be imported: a class in its place")
+        for matrix in matrices:
+            for entry in ENTRIES:
+                with self.assertRaises(spmm.UsageError, msg=str(matrix)) as caught:
+                    entry(matrix)
+                if hasattr(matrix, "to_scipy_sparse"):
+                    self.assertIn("give its to_scipy_sparse()", str(caught.exception))
+                    self.assertIsInstance(caught.exception, TypeError)
 
 
 class Files(unittest.TestCase):

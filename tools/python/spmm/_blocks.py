@@ -7,31 +7,30 @@ from typing import Any, Tuple, Union
 import numpy as np
 
 from . import _device, _errors, _library
-from ._matrix import MAX_SIDE, find_scipy, is_scipy, square_side
+from ._matrix import MAX_SIDE, checked, find_scipy, is_scipy, square_side, wrong_kind
 
 AUTO_SIDES = (2, 4, 8, 16)
 
 
 class _Places:
-    """Where the elements of a CSR matrix lie. xp: NumPy, CuPy or PyTorch."""
+    """Where the elements of a matrix lie. xp: NumPy, CuPy or PyTorch. Values: rows, columns of 64 bits."""
 
-    def __init__(self, indptr: Any, indices: Any, values: Any, shape: Tuple[int, int], xp: Any) -> None:
+    def __init__(self, rows: Any, columns: Any, values: Any, shape: Tuple[int, int], index: Any, xp: Any) -> None:
         self._is_torch = xp.__name__ == "torch"
-        self.xp, self.values, self.shape, self.index = xp, values, shape, indices.dtype
-        self.like = {"dtype": xp.int64, "device": indices.device} if self._is_torch else {"dtype": xp.int64}
-        count = len(values)
-        indptr, self.columns = (self._wide(x) for x in (indptr, indices))
-        self.rows = self._search(indptr, xp.arange(count, **self.like), right=True) - 1
-        if int(xp.unique(self.rows * shape[1] + self.columns).shape[0]) != count:
+        self.xp, self.rows, self.columns, self.values, self.shape, self.index = xp, rows, columns, values, shape, index
+        self.like = {"dtype": xp.int64, "device": rows.device} if self._is_torch else {"dtype": xp.int64}
+        if int(xp.unique(rows * shape[1] + columns).shape[0]) != len(values):
             raise _errors.make(_errors.FormatError, "matrix", "an element is stored twice", "use sum_duplicates(), or coalesce()")
 
-    def _wide(self, array: Any) -> Any:
-        return array.to(self.xp.int64) if self._is_torch else array.astype(self.xp.int64)
-
-    def _search(self, array: Any, values: Any, right: bool = False) -> Any:
-        if self._is_torch:
-            return self.xp.searchsorted(array, values, right=right)
-        return self.xp.searchsorted(array, values, side="right" if right else "left")
+    @staticmethod
+    def of_rows(indptr: Any, indices: Any, values: Any, shape: Tuple[int, int], xp: Any) -> _Places:
+        """Of a CSR matrix on a device."""
+        if xp.__name__ == "torch":
+            at = xp.arange(len(values), dtype=xp.int64, device=indices.device)
+            rows = xp.searchsorted(indptr.to(xp.int64), at, right=True) - 1
+            return _Places(rows, indices.to(xp.int64), values, shape, indices.dtype, xp)
+        rows = xp.searchsorted(indptr.astype(xp.int64), xp.arange(len(values)), side="right") - 1
+        return _Places(rows, indices.astype(xp.int64), values, shape, indices.dtype, xp)
 
     def blocks(self, side: int, **options: bool) -> Any:
         """Numbers of the blocks that are stored, ascending."""
@@ -48,7 +47,7 @@ class _Places:
         numbers, block = self.blocks(side, return_inverse=True)
         data = xp.zeros(int(numbers.shape[0]) * side * side, **{**self.like, "dtype": self.values.dtype})
         data[(block.reshape(-1) * side + self.rows % side) * side + self.columns % side] = self.values
-        indptr = self._search(numbers, xp.arange(self.shape[0] // side + 1, **self.like) * across)
+        indptr = xp.searchsorted(numbers, xp.arange(self.shape[0] // side + 1, **self.like) * across)
         indptr, indices = (x.to(self.index) if self._is_torch else x.astype(self.index) for x in (indptr, numbers % across))
         return indptr, indices, data.reshape(-1, side, side)
 
@@ -72,7 +71,7 @@ def csr_to_bsr(a: Any, block: Union[str, int, Tuple[int, int]] = "auto") -> Any:
     """A CSR matrix in blocks, by operations of the library it belongs to: on the GPU if it lies there.
 
     a: a sparse_csr tensor of PyTorch gives a sparse_bsr one, CuPy's csr_matrix a tuple (indptr, indices, data, shape) of
-    its arrays with data of uint16, which spmm.multiply takes, and SciPy's csr_array a bsr_array. Other types of elements
+    its arrays with data of uint16, which spmm.multiply takes, and a matrix of SciPy a bsr_array. Other types of elements
     than CuPy's stay as they are. block: side, 1 to 64, 8 or (8, 8); "auto": that of 2, 4, 8, 16 which stores the fewest bytes, of
     those that divide both sides of the matrix.
     Errors: FormatError (an element that is stored twice; of CuPy, also one that is no whole number from 0 to 65535),
@@ -84,18 +83,18 @@ def csr_to_bsr(a: Any, block: Union[str, int, Tuple[int, int]] = "auto") -> Any:
     """
     torch = _device._torch_of(a)
     if torch is not None and a.layout == torch.sparse_csr:
-        places = _Places(a.crow_indices(), a.col_indices(), a.values(), tuple(a.shape), torch)
+        places = _Places.of_rows(a.crow_indices(), a.col_indices(), a.values(), tuple(a.shape), torch)
         return torch.sparse_bsr_tensor(*places.gathered(_side(places, block)), tuple(a.shape))
     if _device._is_cupy(a):
         import cupy
         csr = a.tocsr()
         values = _device.elements(csr.data, "matrix", cupy)
-        places = _Places(csr.indptr, csr.indices, values, tuple(csr.shape), cupy)
+        places = _Places.of_rows(csr.indptr, csr.indices, values, tuple(csr.shape), cupy)
         return (*places.gathered(_side(places, block)), tuple(csr.shape))
     if not is_scipy(a):
-        raise _errors.make(_errors.UsageError, "matrix", f"is a {type(a).__name__}",
-                           "give a sparse_csr tensor, CuPy's csr_matrix or a SciPy matrix")
-    csr, sparse = a.tocsr(), find_scipy()
-    places = _Places(csr.indptr, csr.indices, csr.data, csr.shape, np)
+        raise wrong_kind(a, "matrix")
+    coo = checked(a, "matrix").tocoo()
+    places = _Places(coo.row.astype(np.int64), coo.col.astype(np.int64), coo.data, coo.shape, coo.row.dtype, np)
     indptr, indices, data = places.gathered(_side(places, block))
-    return getattr(sparse, "bsr_array", sparse.bsr_matrix)((data, indices, indptr), shape=csr.shape)
+    sparse = find_scipy()
+    return getattr(sparse, "bsr_array", sparse.bsr_matrix)((data, indices, indptr), shape=coo.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import ctypes
 import json
 import os
@@ -81,17 +82,24 @@ def has_cuda_device() -> bool:
     return bool(_library.library().spmm_has_cuda_device())
 
 
+def _check_report(report: Any) -> None:
+    """Before the product, whose result would be lost. Errors: ArgumentError."""
+    if report is not None and not isinstance(report, collections.abc.MutableMapping):
+        raise _errors.make(_errors.ArgumentError, "report", f"is a {type(report).__name__}", "give a dictionary")
+
+
 class _Call:
     """Options of one product: keeps what the library's struct points to."""
 
     def __init__(self, progress: Optional[Progress], texts: Dict[str, Optional[str]], numbers: Dict[str, int]) -> None:
+        if progress is not None and not callable(progress):
+            raise _errors.make(_errors.ArgumentError, "progress", f"is {progress!r}", "give a function of stage, done, total")
         self._progress = progress
         self.raised: list[BaseException] = []
         self._cancel = _library.Handle("spmm_cancel_destroy")
         self._cancel.pointer = ctypes.c_void_p(_library.library().spmm_cancel_create())
         self._callback = _library.ProgressFn(self._on_progress) if progress is not None else _library.ProgressFn()
-        self._texts = {name: _library.c_text(name, None if text is None else text.encode())
-                       for name, text in texts.items()}
+        self._texts = {name: _library.c_text(name, text) for name, text in texts.items()}
         self.options = _library.ProductOptions(progress=self._callback, cancel=self._cancel.pointer, **self._texts,
                                                **numbers)
 
@@ -157,6 +165,7 @@ class Engine:
                  transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
                  progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
         """C = A * B; see :func:`spmm.multiply`."""
+        _check_report(report)
         if _device.is_on_device(a):
             if blocksize is not None or transpose_a or transpose_b or rows is not None or verify or progress is not None:
                 raise _errors.make(_errors.UsageError, "blocksize, transpose_a, transpose_b, rows, verify, progress",
@@ -193,6 +202,7 @@ class Engine:
                       kernel: Optional[str] = None, on_saturation: str = "report",
                       report: Optional[Dict[str, Any]] = None) -> _many.DeviceProducts:
         """Many products on a GPU; see :func:`spmm.multiply_many`."""
+        _check_report(report)
         call = _many.ManyCall(products, b, self._serves_workspace)
         return self._run_on_device(call, call.multiply, call.products, (None, kernel, on_saturation), report)
 
@@ -206,8 +216,7 @@ class Engine:
                        choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]]) -> Any:
         # On this thread: it has the device current for the memory that the library asks for.
         backend, kernel, on_saturation = choices
-        texts = {name: _library.c_text(name, None if text is None else text.encode())
-                 for name, text in (("backend", backend), ("kernel", kernel))}
+        texts = {name: _library.c_text(name, text) for name, text in (("backend", backend), ("kernel", kernel))}
         options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts)
         handle = _library.Handle("spmm_device_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
@@ -303,6 +312,7 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
 
     a, b: matrices of SciPy, two-dimensional arrays, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
     matrices of uint16 are read where they are; all others must be whole numbers from 0 to 65535 and are converted.
+    Elements that are stored several times are added up as numbers, truth values, too: two times True is 2.
     On a GPU: sparse_bsr and sparse_csr tensors of PyTorch give such tensors of int64, CuPy's csr_matrix gives one of
     float64, and tuples of arrays with __cuda_array_interface__ or __dlpack__ (data of uint16; JAX has these) give a
     DeviceResult of arrays that other libraries take by DLPack. The current stream is used, results lie in memory of the

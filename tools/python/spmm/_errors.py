@@ -21,6 +21,10 @@ class UsageError(Error, ValueError):
     """Options that cannot be carried out."""
 
 
+class ArgumentError(UsageError, TypeError):
+    """An argument of a type that is not meant."""
+
+
 class ShapeError(Error, ValueError):
     """A and B do not fit each other."""
 

@@ -9,7 +9,7 @@ import os
 import pathlib
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
-from typing import Optional
+from typing import Optional, Union
 
 from . import _errors
 
@@ -27,11 +27,16 @@ def whole_number(name: str, value: object, least: int, largest: int) -> int:
     return number
 
 
-def c_text(name: str, text: Optional[bytes]) -> Optional[bytes]:
-    """Errors: UsageError if C would see a part of it only."""
-    if text is not None and b"\0" in text:
-        raise _errors.make(_errors.UsageError, name, f"{text!r} has a NUL", "give a text without it")
-    return text
+def c_text(name: str, text: Union[None, str, bytes]) -> Optional[bytes]:
+    """Errors: ArgumentError if it is no text, UsageError if C would see a part of it only."""
+    if text is None:
+        return None
+    if not isinstance(text, (str, bytes)):
+        raise _errors.make(_errors.ArgumentError, name, f"is {text!r}", "give a text")
+    encoded = text.encode() if isinstance(text, str) else text
+    if b"\0" in encoded:
+        raise _errors.make(_errors.UsageError, name, f"{encoded!r} has a NUL", "give a text without it")
+    return encoded
 
 
 ProgressFn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_uint64, c_uint64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
@@ -51,7 +52,14 @@ def find_scipy() -> Any:
 
 
 def is_scipy(matrix: Matrix) -> bool:
-    return hasattr(matrix, "tocsr") and hasattr(matrix, "shape")
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(matrix))
+
+
+def wrong_kind(matrix: Matrix, name: str) -> _errors.Error:
+    hint = "a SciPy matrix, a two-dimensional array or (indptr, indices, data)"
+    return _errors.make(_errors.ArgumentError, name, f"is a {type(matrix).__name__}",
+                        f"give {'its to_scipy_sparse()' if hasattr(matrix, 'to_scipy_sparse') else hint}")
 
 
 def _format_error(name: str, problem: str, hint: str) -> _errors.Error:
@@ -62,28 +70,89 @@ def _shape_error(name: str, problem: str, hint: str) -> _errors.Error:
     return _errors.make(_errors.ShapeError, name, problem, hint)
 
 
+def _stored(indptr: np.ndarray, indices: np.ndarray, num_values: int, rows: int, cols: int, name: str) -> int:
+    """How many entries compressed rows have, which are checked: SciPy's own functions write and read outside of arrays
+    if they are wrong. Errors: FormatError."""
+    def refuse(at: str, problem: str) -> _errors.Error:
+        return _format_error(f"{name}, {at}", problem, "correct the index arrays")
+
+    if indptr.ndim != 1 or indices.ndim != 1 or indptr.dtype.kind not in "iu" or (indices.dtype.kind not in "iu" and indices.size):
+        raise refuse("indptr and indices", f"of {indptr.dtype} and {indices.dtype}, of {indptr.ndim} and {indices.ndim} dimensions")
+    if len(indptr) != rows + 1 or indptr[0] != 0:
+        raise refuse("indptr", f"has {len(indptr)} entries, expected {rows + 1}, the first 0")
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if len(falls):
+        raise refuse(f"indptr[{falls[0] + 1}]", f"is {indptr[falls[0] + 1]}, less than {indptr[falls[0]]} before it")
+    stored = int(indptr[-1])
+    if stored > min(len(indices), num_values):
+        raise refuse(f"indptr[{rows}]", f"is {stored}, for {len(indices)} indices and {num_values} values")
+    used = indices[:stored]
+    if stored and (used.min() < 0 or used.max() >= cols):
+        at = int(((used < 0) | (used >= cols)).argmax())
+        raise refuse(f"indices[{at}]", f"is {used[at]}, expected 0 to {cols - 1}")
+    return stored
+
+
+def _sides(matrix: Any, name: str) -> Tuple[int, int]:
+    """Of the blocks of a compressed matrix of SciPy; 1 and 1 if it has none. Errors: FormatError."""
+    shape = matrix.data.shape
+    if len(shape) != (3 if matrix.format == "bsr" else 1) or 0 in shape[1:]:
+        raise _format_error(name, f"data of shape {shape} in a {matrix.format} matrix", "correct the arrays")
+    return (shape[1], shape[2]) if len(shape) == 3 else (1, 1)
+
+
+def _used_arrays(matrix: Any, name: str) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """data, indices and indptr of a compressed matrix of SciPy, checked, without spare capacity. Errors: FormatError."""
+    m, k = _sides(matrix, name)
+    rows, cols = matrix.shape[0] // m, matrix.shape[1] // k
+    across = (cols, rows) if matrix.format == "csc" else (rows, cols)
+    stored = _stored(matrix.indptr, matrix.indices, len(matrix.data), *across, name)
+    data, indices = (part if len(part) == stored else part[:stored] for part in (matrix.data, matrix.indices))
+    return data, indices, matrix.indptr
+
+
+def checked(matrix: Any, name: str) -> Any:
+    """A SciPy matrix whose structure is checked: a compressed one as a new object on the same arrays, which knows no flags of
+    the old one; another one as coo. Errors: FormatError, ShapeError."""
+    if len(matrix.shape) != 2:
+        raise _shape_error(name, f"a matrix of {len(matrix.shape)} dimensions", "give a two-dimensional one")
+    try:
+        if matrix.format in ("bsr", "csr", "csc"):
+            return type(matrix)(_used_arrays(matrix, name), shape=matrix.shape)
+        coo = matrix.tocoo()
+    except (ValueError, IndexError) as error:
+        if isinstance(error, _errors.Error):
+            raise
+        raise _format_error(name, " ".join(str(error).split()), "correct the arrays") from None
+    for part, at, length in (("row", coo.row, coo.shape[0]), ("col", coo.col, coo.shape[1])):
+        if len(at) != len(coo.data) or (len(at) and (at.min() < 0 or at.max() >= length)):
+            raise _format_error(f"{name}, {part}", f"an index is missing, or not from 0 to {length - 1}", "correct the index arrays")
+    return coo
+
+
 def _as_bsr(matrix: Matrix, name: str) -> Optional[Bsr]:
     """Arrays that the caller gave as they are; None for other kinds."""
     if isinstance(matrix, tuple):
         if len(matrix) not in (3, 4):
             raise _format_error(name, f"a tuple of {len(matrix)}", "give (indptr, indices, data)")
         indptr, indices, data = (np.asarray(part) for part in matrix[:3])
-        if data.ndim != 3 or data.shape[1] != data.shape[2]:
+        if data.ndim != 3 or not 0 < data.shape[1] == data.shape[2]:
             raise _format_error(name, f"data of shape {data.shape}, expected (blocks, m, m)",
                                 "give (indptr, indices, data); SciPy's own order is another")
         side = (len(indptr) - 1) * data.shape[1]
         shape = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (side, side)
         rows, cols = (_library.whole_number(f"{name}, shape", x, 0, _library.MAX_64) for x in shape)
         return Bsr(indptr, indices, data, (rows, cols))
-    if is_scipy(matrix) and matrix.format == "bsr" and matrix.blocksize[0] == matrix.blocksize[1]:
-        return Bsr(matrix.indptr, matrix.indices, matrix.data, matrix.shape)
+    if is_scipy(matrix) and matrix.format == "bsr" and len(set(_sides(matrix, name))) == 1:
+        data, indices, indptr = _used_arrays(matrix, name)
+        return Bsr(indptr, indices, data, matrix.shape)
     return None
 
 
 def _side_of(matrix: Matrix, name: str) -> int:
     """Side of the matrix's blocks; 0 where it has none."""
     if is_scipy(matrix):
-        return math.gcd(*matrix.blocksize) if matrix.format == "bsr" else 0
+        return math.gcd(*_sides(matrix, name)) if matrix.format == "bsr" else 0
     bsr = _as_bsr(matrix, name)
     return 0 if bsr is None else bsr.data.shape[1]
 
@@ -155,12 +224,15 @@ def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
     if not is_scipy(matrix):
         bsr = _as_bsr(matrix, name)
         if bsr is None:
-            raise _errors.make(_errors.UsageError, name, f"is a {type(matrix).__name__}",
-                               "give a SciPy matrix, a two-dimensional array or (indptr, indices, data)")
+            raise wrong_kind(matrix, name)
         if sparse is None:
             raise _shape_error(name, f"blocks of side {bsr.data.shape[1]}, expected {m}",
                                "give both with blocks of the same side, or install SciPy")
+        assert bsr.shape is not None
+        side = bsr.data.shape[1]
+        _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, name)
         matrix = sparse.bsr_matrix((bsr.data, bsr.indices, bsr.indptr), shape=bsr.shape)
+    matrix = checked(matrix, name)
     if matrix.format != "csr" or not matrix.has_canonical_format:
         coo = matrix.tocoo()
         _require_elements(coo.data, name, lambda bad: (int(coo.row[bad]), int(coo.col[bad])))
@@ -175,13 +247,19 @@ def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
 
 
 def pattern(matrix: Matrix) -> Bsr:
-    """Blocks of a block matrix, elements of others, whatever their values."""
+    """Blocks of a block matrix, elements of others, whatever their values, each once. Errors: FormatError, ShapeError."""
     bsr = _as_bsr(matrix, "matrix")
     if bsr is not None:
+        assert bsr.shape is not None
+        side = bsr.data.shape[1]
+        _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, "matrix")
         return bsr
     if isinstance(matrix, np.ndarray):
         return _from_dense(matrix, 1, "matrix")
-    csr = matrix.tocsr()
+    if not is_scipy(matrix):
+        raise wrong_kind(matrix, "matrix")
+    coo = checked(matrix, "matrix").tocoo()
+    csr = find_scipy().coo_matrix((np.ones(len(coo.data), dtype=bool), (coo.row, coo.col)), shape=coo.shape).tocsr()
     return Bsr(csr.indptr, csr.indices, csr.data.reshape(-1, 1, 1), csr.shape)
 
 

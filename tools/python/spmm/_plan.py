@@ -24,7 +24,7 @@ class Plan:
             raise _errors.make(_errors.UsageError, "plan", "is for tensors of PyTorch and matrices of CuPy",
                                "use multiply(), or the C or C++ interface")
         left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
-        options = _library.ProductOptions(kernel=None if kernel is None else _library.c_text("kernel", kernel.encode()))
+        options = _library.ProductOptions(kernel=_library.c_text("kernel", kernel))
         self._use = engine._use()
         pointer = self._use.__enter__()
         self._handle: Optional[_library.Handle] = None
