@@ -236,9 +236,23 @@ class Files(Folder):
     def test_files_that_are_not_there(self):
         a = self.save("a.npy", np.ones((2, 2)))
         self.refused(66, "none.npy: cannot be opened", self.at("none.npy"), self.at("b.bin"))
+        self.refused(66, "none.npy: cannot be opened", self.at("none.npy"), self.at("b.bin"), "--from", "npy")
+        self.refused(66, "none.bin: cannot be opened", self.at("none.bin"), self.at("b.npy"))
+        self.refused(66, "none.bin: cannot be opened", a, self.at("b.bin"), "--like", self.at("none.bin"))
+        for content in (b"", b"abc", b"\2\0\0\0" * 3, b"\3\0\0\0\2\0\0\0" + b"\0" * 4, b"\0" * 12):
+            (self.folder / "like.bin").write_bytes(content)
+            self.refused(65, "like.bin: is no file of blocks", a, self.at("b.bin"), "--like", self.at("like.bin"))
+            self.refused(65, "like.bin: is no file of blocks", self.at("like.bin"), self.at("b.npy"))
         self.refused(73, "cannot be created", a, self.at("no/such/b.bin"))
         os.mkdir(self.at("folder.bin"))
         self.refused(73, "cannot be created", a, self.at("folder.bin"))
+
+    def test_names_as_long_as_the_system_takes(self):
+        a = self.save("a.npy", np.eye(2))
+        name = "n" * 251 + ".bin"
+        self.converted(a, self.at(name))
+        self.converted(self.at(name), self.at("n" * 251 + ".npy"))
+        self.refused(73, "File name too long", a, self.at("n" + name))
 
     def test_the_old_output_stays_until_the_new_one_is_complete(self):
         a = self.save("a.npy", np.ones((2, 2)))

@@ -149,11 +149,7 @@ def _refuse(options: argparse.Namespace, names: List[str], reason: str) -> None:
 
 def _completed(options: argparse.Namespace) -> argparse.Namespace:
     """Errors: UsageError, InputError."""
-    try:
-        options.from_ = _convert.kind_of(options.input, options.from_, True)
-    except OSError as error:
-        raise _errors.make(_errors.InputError, options.input, f"cannot be opened ({error.strerror})",
-                           "check the path and the permissions") from None
+    options.from_ = _convert.kind_of(options.input, options.from_, True)
     options.to = _convert.kind_of(options.output, options.to, False)
     if (options.from_ == "bin") == (options.to == "bin"):
         raise _errors.make(_errors.UsageError, "command line", f"from {options.from_} to {options.to}: one of the two must be a "

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _errors
 from ._elements import MAX_ELEMENT, bad_elements
-from ._matrix import MAX_SIDE, find_scipy
+from ._matrix import MAX_SIDE, checked, find_scipy
 
 MAX_N = 2**32 - 1
 EXACT = 2.0**53
@@ -102,9 +102,7 @@ def _load(path: str, kind: str, limit: int) -> Any:
         if matrix.format not in ("bsr", "csr", "csc", "coo"):
             raise ValueError(f"its sparse format is {matrix.format}, expected bsr, csr, csc or coo")
         _check_members(path, matrix.format)
-        if matrix.format != "coo":  # checked when it was made
-            matrix.check_format(full_check=True)
-        return matrix
+        return checked(matrix, path)
     except (_errors.Error, MemoryError):
         raise
     except Exception as error:  # what NumPy and SciPy say of a file that is not theirs has no class of its own
@@ -120,7 +118,8 @@ def memory_of(array_bytes: int, elements: np.ndarray) -> int:
 
 
 def read_entries(path: str, kind: str, limit: int) -> Entries:
-    """Errors: FormatError, OutOfMemory, OSError."""
+    """Errors: InputError, FormatError, OutOfMemory, OSError."""
+    opened(path).close()
     matrix = _load(path, kind, limit)
     if len(matrix.shape) != 2 or not all(1 <= side <= MAX_N for side in matrix.shape):
         raise _format_error(path, f"the array has shape {tuple(matrix.shape)}, expected 1 to {MAX_N} rows and columns",
@@ -221,14 +220,22 @@ def _block_keys(elements: Elements, m: int) -> np.ndarray:
     return ((elements.rows // m).astype(np.uint64) << np.uint64(32)) | (elements.columns // m).astype(np.uint64)
 
 
+def opened(path: str) -> IO[bytes]:
+    """Errors: InputError."""
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise _errors.make(_errors.InputError, path, f"cannot be opened ({error.strerror})", "check the path and the permissions") from None
+
+
 def _records(m: int, bits: int) -> np.dtype:
     """A block of a file."""
     return np.dtype([("i", "<u4"), ("j", "<u4"), ("e", f"<u{bits // 8}", (m, m))])
 
 
 def _header_of(path: str) -> Tuple[int, int, List[int]]:
-    """n and m of a file of blocks, and the widths of elements that its length may mean. Errors: FormatError."""
-    with open(path, "rb") as file:
+    """n and m of a file of blocks, and the widths of elements that its length may mean. Errors: InputError, FormatError."""
+    with opened(path) as file:
         head, size = file.read(HEADER_BYTES), file.seek(0, os.SEEK_END)
     n, m, count = (int.from_bytes(head[at:at + 4], "little") for at in (0, 4, 8))
     widths = [bits for bits in (16, 32) if size == HEADER_BYTES + count * (8 + bits // 8 * m * m)]
@@ -270,12 +277,13 @@ def choose_size(n: int, m: int, entries: Entries, elements: Elements, options: a
 @contextlib.contextmanager
 def complete_output(path: str) -> Iterator[IO[bytes]]:
     """A file that appears under its name when it is complete. Errors: OutputError, IoError."""
-    target = os.path.realpath(path)
+    target, mode = os.path.realpath(path), None
     try:
-        mode = os.stat(target).st_mode if os.path.exists(target) else None
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(target).st_mode
         if mode is not None and not stat.S_ISREG(mode):
             raise OSError("there is something that is no file")
-        handle, name = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", suffix=".tmp", dir=os.path.dirname(target))
+        handle, name = tempfile.mkstemp(prefix=".spmm-", suffix=".tmp", dir=os.path.dirname(target))
     except OSError as error:
         raise _errors.make(_errors.OutputError, path, f"cannot be created ({error.strerror or error})",
                            "choose another output path") from None
@@ -375,12 +383,12 @@ def from_bin(options: argparse.Namespace) -> str:
 
 def kind_of(path: str, given: Optional[str], is_input: bool) -> str:
     """bin, npy or npz: a file whose header fits its length is ours; others are told by their first bytes, then by their
-    ending. Errors: UsageError; OSError of an input."""
+    ending. Errors: UsageError, InputError."""
     if given:
         return given
     head = b""
     if is_input:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             head = file.read(HEADER_BYTES)
         with contextlib.suppress(_errors.FormatError):
             _header_of(path)
