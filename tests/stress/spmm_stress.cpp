@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <regex>
 #include <string>
 
 #include "cli/options/table.hpp"
@@ -72,7 +74,14 @@ class Stress {
     // A limit under which no division fits is refused with a message that says so: then more.
     for (int attempt = 0; attempt < 50; ++attempt) {
       try {
+        std::uint64_t num_steps = 0;
+        std::atomic<bool> cancel = false;
+        c.options.cancel = &cancel;
+        c.options.on_progress = [&](Stage, std::uint64_t, std::uint64_t) {
+          cancel = ++num_steps == c.cancel_at || cancel;
+        };
         const ProductMatrix product = multiply(c);
+        if (!c.bad_records.empty()) return "accepted";
         if (product == c.expected) return "";
         return "differs: " + std::to_string(product.index.size()) + " blocks, expected " +
                std::to_string(c.expected.index.size());
@@ -83,6 +92,13 @@ class Stress {
       } catch (const SaturationError& error) {
         if (c.options.on_saturation == OnSaturation::report || num_saturated(c.expected) == 0) return error.what();
         return c.in_files && fs::exists(folder_.file("c")) != had_output_ ? "an output in spite of saturation" : "";
+      } catch (const FormatError& error) {
+        for (const std::size_t record : c.bad_records) {
+          if (!std::regex_search(error.what(), std::regex(" " + std::to_string(record) + "\\b"))) return error.what();
+        }
+        return c.bad_records.empty() ? error.what() : "";
+      } catch (const Interrupted& error) {
+        return c.cancel_at == 0 ? error.what() : "";
       } catch (const UsageError& error) {
         // A kernel that cannot take a product says so by its name: then the one that is picked.
         if (c.options.kernel == "auto" || std::string(error.what()).find(c.options.kernel) == std::string::npos) {
@@ -174,6 +190,8 @@ class Stress {
     const ProcessResult result = run_process(words, {.env = {{"SPMM_CPU_ISA", c.isa}}});
     constexpr int kMemory = 71;
     constexpr int kSaturated = 76;
+    constexpr int kBadData = 65;
+    if (result.exit_code == kBadData) throw FormatError("ranks", result.err, "");
     if (result.exit_code == kMemory) throw OutOfMemory("ranks", result.err, "");
     if (c.options.on_saturation == OnSaturation::error && result.exit_code == kSaturated) {
       throw SaturationError("ranks", result.err, "");

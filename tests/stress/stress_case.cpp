@@ -176,6 +176,27 @@ void choose_way(StressCase& c, const StressChoice& choice, Random& random) {
   }
 }
 
+/// Gives an operand a block outside, or one block twice.
+void break_operand(StressCase& c, Random& random) {
+  BlockMatrix& matrix = random.one_in(2) ? c.a : c.b;
+  const std::size_t count = matrix.index.size();
+  if (count == 0) return;
+  std::size_t later = random.below(count);
+  if (random.one_in(2)) {
+    std::uint32_t& index = random.one_in(2) ? matrix.index[later].i : matrix.index[later].j;
+    const std::uint32_t nb = matrix.n / matrix.m;
+    index = random.one_in(2) ? nb : static_cast<std::uint32_t>(nb + random.below(0x1'0000'0000u - nb));
+    c.bad_records = {later};
+  } else if (count > 1) {
+    std::size_t earlier = random.below(count - 1);
+    earlier += earlier >= later ? 1 : 0;
+    if (earlier > later) std::swap(earlier, later);
+    matrix.index[later] = matrix.index[earlier];
+    c.bad_records = {earlier, later};
+  }
+  if (c.is_square) (&matrix == &c.a ? c.b : c.a) = matrix;
+}
+
 void choose_memory_limit(StressCase& c, Random& random) {
   constexpr std::array kShares = {4.0, 2.0, 1.2, 1.0, 0.8, 0.5, 0.2, 0.1};
   const std::uint64_t least_bytes = 10'000u << random.below(4);
@@ -258,6 +279,8 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
   if (c.options.transpose_b) c.b = transposed(c.b);
   c.is_square = c.is_square && c.options.transpose_a == c.options.transpose_b;
   choose_memory_limit(c, random);
+  if (random.one_in(12)) break_operand(c, random);
+  if (c.num_ranks == 0 && random.one_in(20)) c.cancel_at = random.up_to(64);
 
   std::ostringstream out;
   out << "seed " << seed << ": n " << c.a.n << ", m " << c.a.m << ", " << pattern
@@ -268,6 +291,8 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
       << (c.in_files ? ", files" : ", memory") << (c.is_warm ? ", warm engine" : "") << ", verify "
       << (c.options.verify_full ? "full" : std::to_string(c.options.verify_blocks))
       << (c.options.on_saturation == OnSaturation::error ? ", no saturation" : "");
+  for (const std::size_t record : c.bad_records) out << ", bad record " << record;
+  if (c.cancel_at != 0) out << ", cancelled at step " << c.cancel_at;
   if (c.num_ranks != 0) out << ", " << c.num_ranks << " ranks";
   c.text = out.str();
   return c;

@@ -34,12 +34,14 @@ class Random {
 
 struct StressCase {
   std::uint64_t seed = 0;
-  BlockMatrix a;           ///< as given: transposed if the options say so
-  BlockMatrix b;           ///< as given
-  ProductMatrix expected;  ///< by the oracle
-  std::string isa;         ///< SPMM_CPU_ISA; "" = the widest one
-  bool is_square = false;  ///< a and b are the same: one file
-  bool is_large = false;   ///< operands of some MB: long rows, and products out of core
+  BlockMatrix a;                         ///< as given: transposed if the options say so
+  BlockMatrix b;                         ///< as given
+  ProductMatrix expected;                ///< by the oracle
+  std::vector<std::size_t> bad_records;  ///< not empty: a FormatError that names these
+  std::uint64_t cancel_at = 0;           ///< not 0: the call of the progress function that cancels the product
+  std::string isa;                       ///< SPMM_CPU_ISA; "" = the widest one
+  bool is_square = false;                ///< a and b are the same: one file
+  bool is_large = false;                 ///< operands of some MB: long rows, and products out of core
   bool in_files = false;
   bool is_warm = false;  ///< on the engine of the products before
   int num_ranks = 0;     ///< 0 = no spmm-mpi

@@ -101,26 +101,4 @@ TEST_CASE("cpu: elements in rows of every length come into order") {
   }
 }
 
-TEST_CASE("cpu: an element that occurs twice is found in rows of every length") {
-  const BlockMatrix matrix = rows_of_many_lengths(200);
-  for (std::size_t row = 1; row < 16; ++row) {
-    BlockMatrix twice = matrix;
-    const auto in_row = [&](BlockIndex at) { return at.i == row * 200; };
-    const auto found = std::find_if(twice.index.begin(), twice.index.end(), in_row);
-    const BlockIndex at = *found;
-    twice.index.push_back(at);
-    twice.values.push_back(7);
-    twice = with_shuffled_records(twice, row);
-    INFO("row of " << kLengths[row]);
-    try {
-      build(twice);
-      FAIL("nothing was found");
-    } catch (const FormatError& error) {
-      const std::string position = "(" + std::to_string(at.i) + ", " + std::to_string(at.j) + ")";
-      INFO(error.what());
-      CHECK(std::string(error.what()).find(position) != std::string::npos);
-    }
-  }
-}
-
 }  // namespace spmm::test

@@ -30,60 +30,6 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("cpu: an index out of range is refused with its place") {
-  const auto good = random_matrix(40 * 4, 4, 300, 9, 1);
-  auto bad = good;
-  bad.index[123].j = 40;
-  bad.index[200].i = 4'000'000'000;  // the first bad record is named
-  for (const std::string& kernel : available_kernels()) {
-    const std::string message = format_error(bad, good, {.kernel = kernel});
-    CHECK(contains(message, "left.bin, record 123 (byte offset " + std::to_string(12 + 123 * 40) + ")"));
-    CHECK(contains(message, ", 40) is out of range, expected both from 0 to 39"));
-    CHECK(contains(format_error(good, bad, {.kernel = kernel}), "right.bin, record 123"));
-  }
-}
-
-TEST_CASE("cpu: a duplicate block is refused with both places") {
-  const auto good = random_matrix(40 * 8, 8, 300, 9, 1);
-  auto bad = good;
-  bad.index[250] = bad.index[17];
-  for (const std::string& kernel : available_kernels()) {
-    for (const bool is_left : {true, false}) {
-      const std::string message =
-          is_left ? format_error(bad, good, {.kernel = kernel}) : format_error(good, bad, {.kernel = kernel});
-      CHECK(contains(message, is_left ? "left.bin, record 250" : "right.bin, record 250"));
-      CHECK(contains(message, "record 17 (byte offset " + std::to_string(12 + 17 * 136) + ")"));
-    }
-  }
-}
-
-TEST_CASE("cpu: duplicates are found in large operands too") {
-  auto bad = random_matrix(2000, 1, 200'000, 9, 1);
-  bad.index[3] = bad.index[199'999];
-  const auto good = random_matrix(2000, 1, 10, 9, 2);
-  const std::string message = format_error(bad, good, {.num_threads = 3});
-  CHECK(contains(message, "left.bin, record 199999"));
-  CHECK(contains(message, "record 3 "));
-}
-
-TEST_CASE("cpu: duplicates are found wherever they are in the order of blocks") {
-  BlockMatrix matrix = identity_matrix(20, 1);
-  const BlockMatrix good = matrix;
-  for (const std::size_t place : {0u, 1u, 18u, 19u}) {         // in the order of blocks
-    for (const std::size_t other : {0u, 1u, 10u, 18u, 19u}) {  // record that repeats it
-      if (other == place) continue;
-      BlockMatrix bad = good;
-      bad.index[other] = bad.index[place];
-      for (const std::string& kernel : available_kernels()) {
-        INFO(kernel << ", records " << place << " and " << other);
-        CHECK(contains(format_error(bad, good, {.kernel = kernel}),
-                       "left.bin, record " + std::to_string(std::max(place, other)) + " "));
-        CHECK(contains(format_error(good, bad, {.kernel = kernel}), "right.bin"));
-      }
-    }
-  }
-}
-
 TEST_CASE("cpu: of a block that is there three times the first two records are named") {
   const BlockMatrix good = identity_matrix(40, 2);
   BlockMatrix bad = good;
@@ -121,22 +67,6 @@ TEST_CASE("cpu: an unknown kernel or instruction set is refused") {
   }
   const ForcedIsa forced("sse9");
   CHECK_THROWS_AS(run_cpu(a, a), UsageError);
-}
-
-TEST_CASE("cpu: cancellation stops every stage") {
-  const auto a = random_matrix(200 * 4, 4, 4000, 9, 1);
-  for (const std::string& kernel : available_kernels()) {
-    for (const Stage stage : {Stage::read, Stage::multiply}) {
-      std::atomic<bool> cancel = false;
-      const ProgressFn on_progress = [&](Stage now, std::uint64_t, std::uint64_t) {
-        if (now == stage) cancel = true;
-      };
-      MemorySink sink(a.header());
-      CHECK_THROWS_AS(run_streams(MemorySource(a), MemorySource(a), sink,
-                                  {.kernel = kernel, .panel_bytes = 2000, .num_buffers = 3}, on_progress, &cancel),
-                      Interrupted);
-    }
-  }
 }
 
 TEST_CASE("cpu: cancellation also while the sink holds all buffers") {

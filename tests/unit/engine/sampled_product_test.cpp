@@ -201,9 +201,8 @@ TEST_CASE("a choice for the CPU reads few of the records, also if it depends on 
   limits.num_threads = limits.num_cores = 16;
   limits.device->start_s = 0.35;
   constexpr std::size_t kBlocks = 300'000;
-  const std::vector<Pattern> large = {
-      {"uniform", 16'384, uniform(16'384, kBlocks, 1), uniform(16'384, kBlocks, 2)},
-      {"R-MAT", 1u << 16, rmat(16, kBlocks, 1), rmat(16, kBlocks, 2)}};
+  const std::vector<Pattern> large = {{"uniform", 16'384, uniform(16'384, kBlocks, 1), uniform(16'384, kBlocks, 2)},
+                                      {"R-MAT", 1u << 16, rmat(16, kBlocks, 1), rmat(16, kBlocks, 2)}};
   for (const Pattern& pattern : large) {
     for (const std::uint32_t m : {1u, 8u}) {
       INFO(pattern.name << " of side " << m);

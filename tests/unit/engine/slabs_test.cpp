@@ -261,58 +261,6 @@ TEST_CASE("what fits in no division is refused") {
   CHECK_THROWS_AS(multiply_within(a, a, {.a_blocks = 0, .b_blocks = 0}), OutOfMemory);
 }
 
-TEST_CASE("errors within a slab name the records of the whole file") {
-  BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
-  const BlockMatrix good = a;
-  a.index[400] = a.index[123];
-  const auto message = [&](const BlockMatrix& left, const BlockMatrix& right) -> std::string {
-    try {
-      multiply_within(left, right, {.a_blocks = 100, .b_blocks = 100});
-    } catch (const FormatError& error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  for (const std::string& text : {message(a, good), message(good, a)}) {
-    INFO(text);
-    CHECK(text.find("123") != std::string::npos);
-    CHECK(text.find("400") != std::string::npos);
-  }
-  a.index[400] = {.i = 7, .j = 50};
-  CHECK(message(a, good).find("400") != std::string::npos);
-}
-
-TEST_CASE("a duplicate is rejected at every limit, also where the other operand is empty") {
-  const BlockMatrix good = test::random_matrix(4 * 50, 4, 500, 9, 1);
-  BlockMatrix twice = good;
-  twice.index[400] = twice.index[123];
-  const BlockMatrix none{.n = good.n, .m = good.m, .index = {}, .values = {}};
-  for (const std::uint64_t fit : {500u, 100u, 40u}) {
-    INFO(fit << " blocks fit");
-    const Allowed allowed{.a_blocks = fit, .b_blocks = fit};
-    CHECK_THROWS_AS(multiply_within(none, twice, allowed), FormatError);
-    CHECK_THROWS_AS(multiply_within(twice, none, allowed), FormatError);
-    CHECK(multiply_within(none, good, allowed).product.index.empty());
-    CHECK(multiply_within(good, none, allowed).product.index.empty());
-    CHECK(multiply_within(none, none, allowed).product.index.empty());
-  }
-}
-
-TEST_CASE("a duplicate of B in a block row that A does not meet is rejected, too") {
-  BlockMatrix a = test::random_matrix(4 * 50, 4, 500, 9, 1);
-  std::erase_if(a.index, [](const BlockIndex& at) { return at.j == 7; });
-  a.values.resize(a.index.size() * 16);
-  BlockMatrix b = test::random_matrix(4 * 50, 4, 500, 9, 2);
-  std::erase_if(b.index, [](const BlockIndex& at) { return at.i == 7; });
-  b.index.push_back({.i = 7, .j = 3});
-  b.values.resize(b.index.size() * 16);
-  const Allowed rows{.a_blocks = 100, .b_blocks = 1000};
-  CHECK(multiply_within(a, b, rows).execution.num_b_slabs == 1);
-  b.index.push_back({.i = 7, .j = 3});
-  b.values.resize(b.index.size() * 16);
-  CHECK_THROWS_AS(multiply_within(a, b, rows), FormatError);
-}
-
 TEST_CASE("slabs hold every block, none is empty unless there are no blocks at all") {
   std::vector<std::uint64_t> counts(slabs::kNumBuckets, 0);
   counts[5] = 10;

@@ -97,15 +97,6 @@ class SortedOperands {
   std::string expected_;
 };
 
-std::string message_of(const std::string& a, const std::string& b, const Options& options) {
-  try {
-    multiply(a, b, "/dev/null", options);
-  } catch (const FormatError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 /// A matrix whose first record lies outside from the second read on.
 class ChangingSource : public Source {
  public:
@@ -349,30 +340,6 @@ TEST_CASE("elements come into order as one number, or as records if their indice
         from += input_record_bytes(1);
       }
       CHECK(num_wrong == 0);
-    }
-  }
-}
-
-TEST_CASE("invalid records give the message of a product at once through a scratch file, too") {
-  const test::TemporaryFolder folder;
-  const std::uint32_t m = GENERATE(8, 1);
-  const BlockMatrix matrix = test::random_matrix(m * 8192, m, m == 1 ? 150'000 : 30'000, 65535, 1);
-  const auto write = [&](const std::string& name, BlockIndex of_last) {
-    write_matrix(folder.file(name), matrix);
-    std::fstream file(folder.file(name), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(kHeaderBytes + 25'000 * input_record_bytes(m)));
-    file.write(reinterpret_cast<const char*>(&of_last), sizeof of_last);
-  };
-  write("good", matrix.index[25'000]);
-  write("twice", matrix.index[13]);
-  write("outside", {.i = 8192, .j = 0});
-  for (const char* bad : {"twice", "outside"}) {
-    for (const bool is_a : {true, false}) {
-      const std::string a = folder.file(is_a ? bad : "good");
-      const std::string b = folder.file(is_a ? "good" : bad);
-      const std::string message = message_of(a, b, within(0));
-      CHECK(message.find("25000") != std::string::npos);
-      CHECK(message_of(a, b, within(2'400'000)) == message);
     }
   }
 }
