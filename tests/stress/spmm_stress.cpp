@@ -182,6 +182,10 @@ class Stress {
                                       "1"};
     if (c.options.transpose_a) words.emplace_back("--transpose-a");
     if (c.options.transpose_b) words.emplace_back("--transpose-b");
+    if (c.options.rows != RowRange{}) {
+      words.insert(words.end(),
+                   {"--rows", std::to_string(c.options.rows.first) + ":" + std::to_string(c.options.rows.end)});
+    }
     if (c.options.on_saturation == OnSaturation::error) words.insert(words.end(), {"--on-saturation", "error"});
     if (c.options.memory_limit_bytes != 0) {
       words.insert(words.end(), {"--memory-limit", std::to_string(c.options.memory_limit_bytes)});

@@ -176,6 +176,23 @@ void choose_way(StressCase& c, const StressChoice& choice, Random& random) {
   }
 }
 
+/// Draws block rows of C; all others leave the expected product.
+void choose_rows(StressCase& c, Random& random) {
+  const std::uint32_t nb = c.expected.n / c.expected.m;
+  RowRange& rows = c.options.rows;
+  rows.first = static_cast<std::uint32_t>(random.below(std::uint64_t{nb} + 1));
+  if (!random.one_in(4))
+    rows.end = static_cast<std::uint32_t>(rows.first + random.below(std::uint64_t{nb} - rows.first + 1));
+  const auto first = std::partition_point(c.expected.index.begin(), c.expected.index.end(),
+                                          [&](BlockIndex at) { return at.i < rows.first; });
+  const auto end = std::partition_point(first, c.expected.index.end(), [&](BlockIndex at) { return at.i < rows.end; });
+  const auto values = [&](auto at) {
+    return c.expected.values.begin() + (at - c.expected.index.begin()) * std::ptrdiff_t{c.expected.m} * c.expected.m;
+  };
+  c.expected.values = {values(first), values(end)};
+  c.expected.index = {first, end};
+}
+
 /// Gives an operand a block outside, or one block twice.
 void break_operand(StressCase& c, Random& random) {
   BlockMatrix& matrix = random.one_in(2) ? c.a : c.b;
@@ -279,7 +296,9 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
   if (c.options.transpose_b) c.b = transposed(c.b);
   c.is_square = c.is_square && c.options.transpose_a == c.options.transpose_b;
   choose_memory_limit(c, random);
-  if (random.one_in(12)) break_operand(c, random);
+  const bool has_rows = random.one_in(8);
+  if (has_rows) choose_rows(c, random);
+  if (!has_rows && random.one_in(12)) break_operand(c, random);  // of rows that are left out few errors are found
   if (c.num_ranks == 0 && random.one_in(20)) c.cancel_at = random.up_to(64);
 
   std::ostringstream out;
@@ -291,6 +310,7 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
       << (c.in_files ? ", files" : ", memory") << (c.is_warm ? ", warm engine" : "") << ", verify "
       << (c.options.verify_full ? "full" : std::to_string(c.options.verify_blocks))
       << (c.options.on_saturation == OnSaturation::error ? ", no saturation" : "");
+  if (has_rows) out << ", rows " << c.options.rows.first << ":" << c.options.rows.end;
   for (const std::size_t record : c.bad_records) out << ", bad record " << record;
   if (c.cancel_at != 0) out << ", cancelled at step " << c.cancel_at;
   if (c.num_ranks != 0) out << ", " << c.num_ranks << " ranks";

@@ -109,38 +109,6 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
   }
 }
 
-TEST_CASE("ranges of rows together are the whole product: kernels, transposes, order of A, threads, proofs") {
-  for (const std::uint32_t m : {1u, 3u, 8u, 16u}) {
-    const BlockMatrix a = test::random_matrix(24 * m, m, 130, 65535, m);
-    const BlockMatrix b = test::random_matrix(24 * m, m, 150, 65535, m + 100);
-    const BlockMatrix sorted_a = sorted_by_rows(a);
-    Engine engine;
-    for (const auto& [ta, tb] : {std::pair{false, false}, {true, false}, {true, true}}) {
-      const ProductMatrix whole = test::oracle_multiply(ta ? test::transposed(a) : a, tb ? test::transposed(b) : b);
-      for (const BlockMatrix* const left : {&a, &sorted_a}) {
-        for (const RowRange rows : {RowRange{0, 5}, RowRange{5, 23}, RowRange{23, 24}, RowRange{}, RowRange{7, 7}}) {
-          INFO("m " << m << (ta ? ", A^T" : "") << (tb ? ", B^T" : "") << ", rows " << rows.first << ":" << rows.end);
-          const ProductMatrix expected = rows_of(whole, rows);
-          for (const char* const kernel : {"auto", "reference"}) {
-            ProductOptions options = on_cpu(rows, ta, tb);
-            options.kernel = kernel;
-            options.max_threads = 1 + m % 3;
-            CHECK((engine.multiply(*left, b, options) == expected));
-          }
-          ProductOptions options = on_cpu(rows, ta, tb);
-          options.verify_full = true;
-          CHECK((engine.multiply(*left, b, options) == expected));
-          options.verify_full = false;
-          options.verify_blocks = 20;
-          Report report;
-          CHECK((engine.multiply(*left, b, options, &report) == expected));
-          CHECK((report.verified_blocks > 0) == (report.pairs > 0));
-        }
-      }
-    }
-  }
-}
-
 TEST_CASE("some rows of files, in little memory, with report and plan") {
   const test::TemporaryFolder folder;
   const BlockMatrix a = test::random_matrix(8 * 700, 8, 8000, 65535, 1);
