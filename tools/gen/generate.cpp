@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
+#include <memory>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 #include "base/records/head.hpp"
@@ -19,11 +18,8 @@
 namespace spmm::tools {
 namespace {
 
-constexpr std::uint64_t kWriteBytes = std::uint64_t{4} << 20;         // records of one write
-constexpr std::uint64_t kSlotGrain = std::uint64_t{1} << 20;          // slots that one thread scans at a time
-constexpr std::uint64_t kBucketRecords = std::uint64_t{1} << 17;      // records that are sorted at a time
-constexpr std::uint64_t kMinRecordsPerPass = std::uint64_t{8} << 20;  // positions held at a time
-constexpr std::uint64_t kMaxPasses = 16;
+constexpr std::uint64_t kWriteBytes = std::uint64_t{4} << 20;  // records of one write
+constexpr std::uint64_t kSlotGrain = std::uint64_t{1} << 16;   // slots that one thread computes at a time
 
 /// What a random number is for: each use has its own sequence.
 enum Use : std::uint64_t { kOrder, kValues, kPart };
@@ -48,15 +44,6 @@ class Blocks {
       first += pattern[p].count;
     }
   }
-
-  struct Placed {
-    const Region* region;
-    std::uint64_t first_slot;
-    std::uint64_t count;
-    Permutation rank_of;
-  };
-
-  [[nodiscard]] const std::vector<Placed>& parts() const { return placed_; }
 
   [[nodiscard]] std::uint64_t position(BlockIndex at) const { return at.i * nb_ + at.j; }
 
@@ -89,6 +76,13 @@ class Blocks {
   }
 
  private:
+  struct Placed {
+    const Region* region;
+    std::uint64_t first_slot;
+    std::uint64_t count;
+    Permutation rank_of;
+  };
+
   const GenerateOptions& options_;
   std::uint64_t nb_;
   std::uint64_t elements_;
@@ -123,106 +117,24 @@ void write_shuffled(io::OutputFile& file, const Blocks& blocks, const GenerateOp
                });
 }
 
-/// Writes the records in the order of their positions. The positions are cut into buckets of about the same number of
-/// blocks; each pass computes all slots again and keeps the positions that fall into its own buckets.
-class SortedWriter {
- public:
-  SortedWriter(io::OutputFile& file, const Blocks& blocks, const GenerateOptions& options)
-      : file_(file), blocks_(blocks), options_(options), k_(options.header.num_blocks) {
-    const std::uint64_t num_buckets = (k_ - 1) / kBucketRecords + 1;
-    for (std::uint64_t b = 0; b < num_buckets; ++b) bounds_.push_back(position_with_share(b, num_buckets));
-    bounds_.push_back(num_positions());
-  }
-
-  void run() {
-    const std::uint64_t per_pass = std::max(kMinRecordsPerPass, k_ / kMaxPasses) / kBucketRecords;
-    for (std::size_t b = 0; b + 1 < bounds_.size(); b += per_pass) {
-      const std::size_t end = std::min<std::size_t>(b + per_pass, bounds_.size() - 1);
-      std::vector<std::vector<std::uint64_t>> buckets = collect(b, end);
-      emit(buckets);
+/// Writes the records in the order of their positions.
+void write_sorted(io::OutputFile& file, const Blocks& blocks, const GenerateOptions& options) {
+  const std::uint64_t k = options.header.num_blocks;
+  const auto positions = std::make_unique_for_overwrite<std::uint64_t[]>(k);
+  parallel_for(options.num_threads, k, kSlotGrain, [&](std::uint64_t begin, std::uint64_t end) {
+    cli::check_cancelled("spmm-gen");
+    for (std::uint64_t slot = begin; slot < end; ++slot) {
+      positions[slot] = blocks.position(blocks.index_of_slot(slot));
     }
-    if (next_record_ != k_) throw std::logic_error("the sorted pattern lost blocks");
-  }
-
- private:
-  [[nodiscard]] std::uint64_t num_positions() const {
-    const std::uint64_t nb = options_.header.blocks_per_side();
-    return nb * nb;
-  }
-
-  /// First position before which the share b / num_buckets of all blocks is to be expected.
-  [[nodiscard]] std::uint64_t position_with_share(std::uint64_t b, std::uint64_t num_buckets) const {
-    const double wanted = static_cast<double>(k_) * static_cast<double>(b) / static_cast<double>(num_buckets);
-    std::uint64_t low = 0;
-    std::uint64_t high = num_positions();
-    while (low < high) {
-      const std::uint64_t middle = low + (high - low) / 2;
-      double expected = 0;
-      for (const auto& part : blocks_.parts()) {
-        expected += static_cast<double>(part.count) *
-                    static_cast<double>(part.region->cells_before(blocks_.index(middle))) /
-                    static_cast<double>(part.region->capacity());
-      }
-      if (expected >= wanted) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
-  }
-
-  /// Positions of the blocks in buckets [first, end).
-  [[nodiscard]] std::vector<std::vector<std::uint64_t>> collect(std::size_t first, std::size_t end) const {
-    using Buckets = std::vector<std::vector<std::uint64_t>>;
-    Buckets buckets(end - first);
-    for (auto& bucket : buckets) bucket.reserve(kBucketRecords + kBucketRecords / 32);
-    std::mutex mutex;
-    for (const auto& part : blocks_.parts()) {
-      const std::uint64_t low_rank = part.region->cells_before(blocks_.index(bounds_[first]));
-      const std::uint64_t high_rank = part.region->cells_before(blocks_.index(bounds_[end]));
-      parallel_for(options_.num_threads, part.count, kSlotGrain, [&](std::uint64_t begin, std::uint64_t stop) {
-        cli::check_cancelled("spmm-gen");
-        Buckets found(buckets.size());
-        for (std::uint64_t slot = begin; slot < stop; ++slot) {
-          const std::uint64_t rank = part.rank_of(slot);
-          if (rank < low_rank || rank >= high_rank) continue;
-          const std::uint64_t position = blocks_.position(part.region->cell(rank));
-          const auto above = std::upper_bound(bounds_.begin() + static_cast<std::ptrdiff_t>(first),
-                                              bounds_.begin() + static_cast<std::ptrdiff_t>(end), position);
-          found[static_cast<std::size_t>(above - bounds_.begin()) - first - 1].push_back(position);
-        }
-        const std::lock_guard lock(mutex);
-        for (std::size_t b = 0; b < found.size(); ++b) {
-          buckets[b].insert(buckets[b].end(), found[b].begin(), found[b].end());
-        }
-      });
-    }
-    return buckets;
-  }
-
-  void emit(std::vector<std::vector<std::uint64_t>>& buckets) {
-    std::vector<std::uint64_t> first_record;
-    for (const auto& bucket : buckets) {
-      first_record.push_back(next_record_);
-      next_record_ += bucket.size();
-    }
-    const std::uint64_t record = input_record_bytes(options_.header.m);
-    parallel_for(options_.num_threads, buckets.size(), 1, [&](std::uint64_t b, std::uint64_t) {
-      std::vector<std::uint64_t> positions = std::move(buckets[b]);
-      std::sort(positions.begin(), positions.end());
-      write_records(file_, blocks_, record, first_record[b], positions.size(),
-                    [&](std::uint64_t r) { return blocks_.index(positions[r - first_record[b]]); });
-    });
-  }
-
-  io::OutputFile& file_;
-  const Blocks& blocks_;
-  const GenerateOptions& options_;
-  std::uint64_t k_;
-  std::vector<std::uint64_t> bounds_;  ///< bucket b holds the positions [bounds_[b], bounds_[b + 1])
-  std::uint64_t next_record_ = 0;
-};
+  });
+  std::sort(positions.get(), positions.get() + k);
+  const std::uint64_t record = input_record_bytes(options.header.m);
+  const auto block_of = [&](std::uint64_t r) { return blocks.index(positions[r]); };
+  parallel_for(options.num_threads, k, std::max<std::uint64_t>(1, kWriteBytes / record),
+               [&](std::uint64_t begin, std::uint64_t end) {
+                 write_records(file, blocks, record, begin, end - begin, block_of);
+               });
+}
 
 }  // namespace
 
@@ -233,7 +145,7 @@ void generate_file(const std::filesystem::path& path, const std::vector<Part>& p
   const Blocks blocks(pattern, options);
   if (options.header.num_blocks > 0) {
     if (options.sorted) {
-      SortedWriter(file, blocks, options).run();
+      write_sorted(file, blocks, options);
     } else {
       write_shuffled(file, blocks, options);
     }

@@ -21,7 +21,7 @@ struct GenerateOptions {
 
 /// Writes the file atomically. The blocks depend on the pattern, the seed and the values alone: `sorted` changes only
 /// their order, num_threads nothing.
-/// Memory: shuffled: a few MB per thread; sorted: also 8 bytes for each of max(8 Mi, k / 16) blocks.
+/// Memory: shuffled: a few MB per thread; sorted: also 8 bytes for each block.
 /// Errors: OutputError, IoError, Interrupted.
 void generate_file(const std::filesystem::path& path, const std::vector<Part>& pattern, const GenerateOptions& options);
 

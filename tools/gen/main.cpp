@@ -37,8 +37,7 @@ Patterns, on a grid of n/m x n/m blocks:
   heavy-column  the same with the middle block column
   hub           a third of the blocks (or all of it, if that is less) in the middle block row, as many in the block
                 column after the middle one, the rest anywhere else: one block of the product has very many pairs
-  stencil-5     nodes of a square grid, numbered line by line, and the 4 neighbours of each
-  stencil-7, stencil-27  nodes of a cubic grid and their 6 or 26 neighbours
+  stencil-7, stencil-27  nodes of a cubic grid, numbered line by line, and their 6 or 26 neighbours
   rmat          a graph by recursive quadrants with the parameters of Graph500 (0.57, 0.19, 0.19, 0.05), numbers not
                 permuted: its long rows meet its long columns; repeated draws count once
   block-diagonal  square groups of --group block rows along the diagonal

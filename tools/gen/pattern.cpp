@@ -38,10 +38,6 @@ struct Axis {
     const std::uint64_t value = first + number;
     return static_cast<std::uint32_t>(value + (value >= skipped ? 1 : 0));
   }
-  [[nodiscard]] std::uint64_t before(std::uint64_t value) const {
-    if (value <= first) return 0;
-    return std::min(value - first - (value > skipped ? 1 : 0), count);
-  }
 };
 
 class Rectangle final : public Region {
@@ -52,12 +48,6 @@ class Rectangle final : public Region {
 
   [[nodiscard]] BlockIndex cell(std::uint64_t rank) const override {
     return {.i = rows_.at(rank / columns_.count), .j = columns_.at(rank % columns_.count)};
-  }
-
-  [[nodiscard]] std::uint64_t cells_before(BlockIndex at) const override {
-    const std::uint64_t rows = rows_.before(at.i);
-    const bool has_row = rows_.before(std::uint64_t{at.i} + 1) > rows;
-    return rows * columns_.count + (has_row ? columns_.before(at.j) : 0);
   }
 
  private:
@@ -80,13 +70,6 @@ class Band final : public Region {
     const std::uint64_t row = row_of(rank);
     return {.i = static_cast<std::uint32_t>(row),
             .j = static_cast<std::uint32_t>(begin_of(row) + (rank - first_of_row(row)))};
-  }
-
-  [[nodiscard]] std::uint64_t cells_before(BlockIndex at) const override {
-    if (at.i >= nb_) return capacity();
-    const std::uint64_t begin = begin_of(at.i);
-    const std::uint64_t end = std::min(at.i + half_width_ + 1, nb_);
-    return first_of_row(at.i) + (std::clamp<std::uint64_t>(at.j, begin, end) - begin);
   }
 
  private:
@@ -136,14 +119,6 @@ class Staircase final : public Region {
     const std::uint64_t in_step = rank - step.first_rank;
     return {.i = static_cast<std::uint32_t>(step.first_row + in_step / step.width),
             .j = static_cast<std::uint32_t>(in_step % step.width)};
-  }
-
-  [[nodiscard]] std::uint64_t cells_before(BlockIndex at) const override {
-    for (const Step& step : steps_) {
-      if (at.i >= step.first_row + step.num_rows) continue;
-      return step.first_rank + (at.i - step.first_row) * step.width + std::min<std::uint64_t>(at.j, step.width);
-    }
-    return capacity_;
   }
 
  private:
@@ -250,8 +225,6 @@ std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, 
       return heavy_parts(nb, k, true);
     case PatternKind::hub:
       return hub_parts(nb, k);
-    case PatternKind::stencil_5:
-      return one_part(make_stencil(nb, 5), k);
     case PatternKind::stencil_7:
       return one_part(make_stencil(nb, 7), k);
     case PatternKind::stencil_27:
@@ -272,8 +245,8 @@ std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, 
 
 const std::vector<std::string>& pattern_names() {
   static const std::vector<std::string> kNames = {
-      "uniform",   "diagonal",  "banded",     "power-law", "heavy-row",      "heavy-column", "hub",
-      "stencil-5", "stencil-7", "stencil-27", "rmat",      "block-diagonal", "arrow",        "saddle-point"};
+      "uniform",   "diagonal",   "banded", "power-law",      "heavy-row", "heavy-column", "hub",
+      "stencil-7", "stencil-27", "rmat",   "block-diagonal", "arrow",     "saddle-point"};
   return kNames;
 }
 
@@ -311,7 +284,6 @@ std::optional<std::uint64_t> num_places(PatternKind kind, std::uint32_t nb, cons
       if (!options.bandwidth) return std::nullopt;
       break;
     case PatternKind::diagonal:
-    case PatternKind::stencil_5:
     case PatternKind::stencil_7:
     case PatternKind::stencil_27:
     case PatternKind::block_diagonal:

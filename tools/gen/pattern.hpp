@@ -21,9 +21,6 @@ class Region {
 
   /// The cell with that number; a larger number lies later in row-major order. Values: rank below capacity().
   [[nodiscard]] virtual BlockIndex cell(std::uint64_t rank) const = 0;
-
-  /// Number of cells before `at` in row-major order. Values: at.i up to nb.
-  [[nodiscard]] virtual std::uint64_t cells_before(BlockIndex at) const = 0;
 };
 
 enum class PatternKind : std::uint8_t {
@@ -34,7 +31,6 @@ enum class PatternKind : std::uint8_t {
   heavy_row,
   heavy_column,
   hub,
-  stencil_5,
   stencil_7,
   stencil_27,
   rmat,
@@ -69,8 +65,7 @@ struct PatternOptions {
 ///   heavy-column  the same with block column nb/2
 ///   hub           a third of the blocks (or a full row, if that is less) in block row nb/2, as many in block column
 ///                 nb/2 + 1, the rest anywhere else: in a product the two meet in one block, with all their pairs
-///   stencil-5     a square grid of nodes, each with its 4 neighbours (structured_pattern.hpp, also for those below)
-///   stencil-7     a cubic grid of nodes, each with its 6 neighbours
+///   stencil-7     a cubic grid of nodes, each with its 6 neighbours (structured_pattern.hpp, also for those below)
 ///   stencil-27    a cubic grid of nodes, each with its 26 neighbours
 ///   rmat          a graph: R-MAT with the parameters of Graph500
 ///   block-diagonal  full square groups along the diagonal

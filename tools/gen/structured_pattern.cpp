@@ -60,15 +60,6 @@ class RowRegion final : public Region {
     return {.i = static_cast<std::uint32_t>(row), .j = static_cast<std::uint32_t>(interval->begin + in_row)};
   }
 
-  [[nodiscard]] std::uint64_t cells_before(BlockIndex at) const override {
-    if (at.i >= shape_.nb) return capacity();
-    std::uint64_t before = first_[at.i];
-    for (const Interval& interval : shape_.row(at.i)) {
-      before += std::clamp<std::uint64_t>(at.j, interval.begin, interval.end) - interval.begin;
-    }
-    return before;
-  }
-
  private:
   Shape shape_;
   std::vector<std::uint64_t> first_;
@@ -79,14 +70,14 @@ std::unique_ptr<Region> make_rows(Shape shape) {
   return std::make_unique<RowRegion<Shape>>(std::move(shape));
 }
 
-/// Smallest side whose power reaches nb.
-std::uint64_t grid_side(std::uint64_t nb, std::uint32_t dimensions) {
+/// Side of the smallest cube of at least nb nodes.
+std::uint64_t cube_side(std::uint64_t nb) {
   std::uint64_t side = 1;
-  while ((dimensions == 2 ? side * side : side * side * side) < nb) ++side;
+  while (side * side * side < nb) ++side;
   return side;
 }
 
-/// A line, a plane or a box of neighbours around a node.
+/// A node of a cubic grid and its neighbours: 6 along the axes (7 points), or all 26 of the box around it (27 points).
 struct Stencil {
   std::uint64_t nb;
   std::uint64_t side;  ///< of the grid
@@ -95,16 +86,14 @@ struct Stencil {
   [[nodiscard]] Intervals row(std::uint64_t node) const {
     const std::uint64_t x = node % side;
     const std::uint64_t y = node / side % side;
-    const std::uint64_t z = node / (side * side);  // 5 points: 0, for y runs on
+    const std::uint64_t z = node / (side * side);
+    const std::uint64_t plane = side * side;
     Intervals out;
-    if (points == 5) {
-      add_star(out, node, x, side, {node >= side, true});
-      return out;
-    }
     if (points == 7) {
-      const std::uint64_t plane = side * side;
       if (z > 0) out.add(node - plane, node - plane + 1);
-      add_star(out, node, x, side, {y > 0, y + 1 < side});
+      if (y > 0) out.add(node - side, node - side + 1);
+      out.add(node - (x > 0 ? 1 : 0), std::min(nb, node + (x + 1 < side ? 2 : 1)));
+      if (y + 1 < side && node + side < nb) out.add(node + side, node + side + 1);
       if (node + plane < nb) out.add(node + plane, node + plane + 1);
       return out;
     }
@@ -115,15 +104,6 @@ struct Stencil {
       }
     }
     return out;
-  }
-
- private:
-  /// The neighbours along x and y. Values: lines = whether there is a line before and after.
-  void add_star(Intervals& out, std::uint64_t node, std::uint64_t x, std::uint64_t line,
-                std::pair<bool, bool> lines) const {
-    if (lines.first) out.add(node - line, node - line + 1);
-    out.add(node - (x > 0 ? 1 : 0), std::min(nb, node + (x + 1 < side ? 2 : 1)));
-    if (lines.second && node + line < nb) out.add(node + line, node + line + 1);
   }
 };
 
@@ -178,10 +158,6 @@ class PlaceList final : public Region {
   [[nodiscard]] BlockIndex cell(std::uint64_t rank) const override {
     return {.i = static_cast<std::uint32_t>(places_[rank] / nb_), .j = static_cast<std::uint32_t>(places_[rank] % nb_)};
   }
-  [[nodiscard]] std::uint64_t cells_before(BlockIndex at) const override {
-    const auto found = std::lower_bound(places_.begin(), places_.end(), at.i * nb_ + at.j);
-    return static_cast<std::uint64_t>(found - places_.begin());
-  }
 
  private:
   std::uint64_t nb_;
@@ -209,7 +185,7 @@ BlockIndex draw_rmat(std::uint64_t key, std::uint64_t draw, int levels) {
 }  // namespace
 
 std::unique_ptr<Region> make_stencil(std::uint64_t nb, std::uint32_t points) {
-  return make_rows(Stencil{.nb = nb, .side = grid_side(nb, points == 5 ? 2 : 3), .points = points});
+  return make_rows(Stencil{.nb = nb, .side = cube_side(nb), .points = points});
 }
 
 std::unique_ptr<Region> make_block_diagonal(std::uint64_t nb, std::uint32_t group) {
@@ -223,7 +199,7 @@ std::unique_ptr<Region> make_arrow(std::uint64_t nb) {
 std::unique_ptr<Region> make_saddle_point(std::uint64_t nb) {
   const std::uint64_t inner = nb - nb / 4;
   return make_rows(
-      SaddlePoint{.nb = nb, .inner = inner, .stencil = {.nb = inner, .side = grid_side(inner, 3), .points = 7}});
+      SaddlePoint{.nb = nb, .inner = inner, .stencil = {.nb = inner, .side = cube_side(inner), .points = 7}});
 }
 
 std::unique_ptr<Region> make_rmat(std::uint64_t nb, std::uint64_t k, std::uint64_t seed) {

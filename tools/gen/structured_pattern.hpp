@@ -8,9 +8,8 @@
 
 namespace spmm::tools {
 
-/// Nodes of a grid of `dimensions` sides of ceil(nb^(1/dimensions)), numbered line by line, the last plane not always
-/// full; a block for each node and each of its neighbours.
-/// Values: points 5 (2 dimensions), 7 or 27 (3 dimensions). Memory: 8 bytes a block row; this and all below.
+/// Nodes of a cubic grid of side ceil(cbrt(nb)), numbered line by line, the last plane not always full; a block for
+/// each node and each of its neighbours. Values: points 7 or 27. Memory: 8 bytes a block row; this and all below.
 std::unique_ptr<Region> make_stencil(std::uint64_t nb, std::uint32_t points);
 
 /// Full square groups of `group` block rows along the diagonal, the last one smaller where nb is no multiple.
