@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the dense kernels with spmm-dense and writes the classic tables: dense.json, tables.md and PNG plots.
+"""Measures the dense kernels with spmm-dense and writes the classic tables: dense.json and tables.md.
 
 usage: python3 tools/scripts/dense_tables.py --bin build/bin --out DIR [--quick] [--squares N,N...]
        python3 tools/scripts/dense_tables.py --from DIR/dense.json --out DIR
@@ -254,62 +254,6 @@ def markdown(measurement):
     return text.rstrip() + "\n"
 
 
-def plot_sides(plt, measurement, rows, title, path):
-    """Two panels, seconds and GFLOPS against n, a line per kernel."""
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
-    for axis, figure_of, label in ((axes[0], lambda row: row["median_ms"] / 1000, "seconds"),
-                                   (axes[1], lambda row: row["gflops"], "GFLOPS")):
-        for kernel in kernel_order(rows):
-            points = sorted((row["rows"], figure_of(row)) for row in rows if row["kernel"] == kernel)
-            axis.plot(*zip(*points), marker="o", label=kernel)
-        axis.set(xscale="log", yscale="log", xlabel="n", ylabel=label, title=title)
-        axis.grid(True, which="both", alpha=0.3)
-    largest = max(row["rows"] for row in rows)
-    for one in measurement["published"]:
-        if rows[0]["type"] == "f32" and one["n"] <= largest:
-            axes[1].plot([one["n"]], [one["gflops"]], "k*", label=f"published {one['kernel']} ({one['hardware']})")
-    axes[1].legend(fontsize="small")
-    save(plt, figure, path)
-
-
-def plot_tiles(plt, rows, path):
-    """A bar per type, kernel and tile width, with its occupancy."""
-    names = [f"{row['type']} {row['kernel']} {row['tile']}" for row in rows]
-    figure, axis = plt.subplots(figsize=(8, 1 + 0.3 * len(rows)))
-    bars = axis.barh(names, [row["gflops"] for row in rows])
-    axis.bar_label(bars, labels=[f"{row['resources']['occupancy']:.0%}" for row in rows], padding=3)
-    axis.invert_yaxis()
-    axis.set(xlabel="GFLOPS; beside the bars: occupancy", title=f"tile widths, n = {rows[0]['rows']}")
-    save(plt, figure, path)
-
-
-def save(plt, figure, path):
-    figure.savefig(path, dpi=150, bbox_inches="tight")
-    plt.close(figure)
-    print(path)
-
-
-def draw(measurement, out):
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError:
-        print("no plots: matplotlib is missing; install it with: apt-get install python3-matplotlib, then use --from")
-        return
-    for kind in TYPES:
-        rows = select(measurement, "square", kind)
-        if rows:
-            plot_sides(plt, measurement, rows, kind, out / f"square-{kind}.png")
-    rows = select(measurement, "long")
-    if rows:
-        plot_sides(plt, measurement, rows, "f32, one and two outputs per thread", out / "long-f32.png")
-    rows = select(measurement, "tiles")
-    if rows:
-        plot_tiles(plt, rows, out / "tiles.png")
-
-
 def load(path):
     try:
         measurement = json.loads(path.read_text())
@@ -325,13 +269,13 @@ def sides(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Tables of the dense kernels: dense.json, tables.md and PNG plots.")
+    parser = argparse.ArgumentParser(description="Tables of the dense kernels: dense.json and tables.md.")
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/bin"), help="folder of spmm-dense")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the results")
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each kernel")
     parser.add_argument("--squares", type=sides, metavar="N,N...", help="squares with these sides, and nothing else")
     parser.add_argument("--quick", action="store_true", help="small shapes only, to see that all works")
-    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="draw an earlier measurement")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="tables of an earlier measurement")
     arguments = parser.parse_args()
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
@@ -345,7 +289,6 @@ def main():
         print(arguments.out / "dense.json")
     (arguments.out / "tables.md").write_text(markdown(measurement))
     print(arguments.out / "tables.md")
-    draw(measurement, arguments.out)
     if measurement["wrong"]:
         print(f"{NAME}: wrong results: " + "; ".join(measurement["wrong"]), file=sys.stderr)
         sys.exit(1)
