@@ -92,26 +92,3 @@ TEST_CASE("a worker that cannot be started now is started later") {
   CHECK(result.err.find("trying again") != std::string::npos);
   CHECK(result.out.find("1 jobs: 1 done") != std::string::npos);
 }
-
-TEST_CASE("once a lost worker has ended the run, no order follows") {
-  const FaultPlace place;
-  spmm::write_matrix("a.bin", random_matrix(4096, 4, 60'000, 65535, 1));
-  std::string list;
-  for (int job = 1; job <= 8; ++job) list += "a.bin\ta.bin\tc" + std::to_string(job) + ".bin\n";
-  put_content("jobs.tsv", list);
-  const FaultFile file;
-  file.set({.kind = FaultKind::send, .mode = FaultMode::once, .at = 2, .error = ENOMEM});  // the second order
-  const ProcessOptions options{.env = {{kFaultStateVariable, file.path()}, {"LD_PRELOAD", SPMM_FAULT_SHIM}},
-                               .folder = {}};
-  const ProcessResult result =
-      run_process({SPMM_BIN_DIR "/spmm-batch", "--gpus", "none", "--threads", "4", "--halt", "now,fail=1", "--retries",
-                   "0", "--keep-order", "--report", "r.json", "jobs.tsv"},
-                  options);
-  INFO(result.err);
-  CHECK(result.exit_code == kNegative);
-  const nlohmann::json report = parse_report("batch-report", content_of("r.json"));
-  CHECK(report["totals"]["done"] == 0);
-  CHECK(report["totals"]["not_run"] == 7);
-  for (const auto& worker : report["workers"]) CHECK(worker["starts"] == 1);
-  for (const auto& job : report["jobs"]) CHECK(job["attempts"] == (job["line"] == 1 ? 1 : 0));
-}

@@ -16,14 +16,13 @@ namespace {
 constexpr std::uint64_t kMaxThreads = 4096;
 constexpr std::uint64_t kMaxInFlight = 1024;
 constexpr std::uint64_t kMaxRetries = 100;
-constexpr std::uint64_t kLeastForShare = 3;  // as GNU parallel
 
 constexpr const char* kNotes = R"(
 Examples:
   spmm-batch jobs.tsv                              every product of the list
   spmm-batch --resume jobs.tsv                     go on after an interruption
   spmm-batch --shard auto --resume jobs.tsv        in a Slurm array: this task's part of the list
-  spmm-batch --halt now,fail=10% --timeout 10m --report r.json jobs.tsv
+  spmm-batch --timeout 10m --report r.json jobs.tsv
   make_jobs | spmm-batch --journal done -          jobs as they are made
   parallel --pipe -N 100 spmm-batch - < jobs.tsv
 
@@ -41,7 +40,7 @@ A job that now asks for more than it was run with (verify, durable, on-saturatio
 done; other options do not change the bytes.
 It is JOBS.journal beside the list unless --journal names another folder; standard input has none without --journal.
 --resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal;
-each writes a report and a job log of its own (r.3-of-8.json for --report r.json).
+each writes a report of its own (r.3-of-8.json for --report r.json).
 
 On SIGTERM, SIGINT, SIGHUP or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are dropped.
 
@@ -71,10 +70,8 @@ cli::OptionTable make_options() {
       ("gpus", "auto = all that are visible, none, or numbers with commas between", value(), "GPUS")        //
       ("threads", "host threads of all jobs together; 0 = every core", value(), "N")                        //
       ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")  //
-      ("in-flight", "jobs at once in a worker; default: by their size", value(), "N")                       //
-      ("keep-order", "start jobs in the order of the list; else those that share an operand follow each other");
+      ("in-flight", "jobs at once in a worker; default: by their size", value(), "N");
   options.add_options("Course of the list")                                                            //
-      ("halt", "never, or soon|now,fail|success|done=N|P%, as GNU parallel", value(), "RULE")          //
       ("grace", "on a signal: time for running jobs (default: 20)", value(), "TIME")                   //
       ("shard", "part I of N of the list, auto = by the cluster's variables, auto/N", value(), "I/N")  //
       ("journal", "folder of the journal", value(), "DIR")                                             //
@@ -83,7 +80,6 @@ cli::OptionTable make_options() {
       ("retry-failed", "as --resume, but run what failed again")                                       //
       ("dry-run", "print the jobs that would run");
   options.add_options("Messages")                                                                   //
-      ("joblog", "a line for each job, in the columns of GNU parallel", value(), "FILE")            //
       ("report", "JSON with every job; - = standard output", value(), "FILE")                       //
       ("progress", "line on standard error: auto = on a terminal, always, never", value(), "WHEN")  //
       ("q,quiet", "print failures only");
@@ -155,11 +151,9 @@ void set_places(BatchOptions& options, const cli::ParsedOptions& parsed, const V
     options.shard = parse_shard(shard->value, shard->where, variables);
   }
   set_journal(options, parsed);
-  for (const auto& [option, to] : {std::pair{"joblog", &options.joblog}, std::pair{"report", &options.report}}) {
-    const auto given = cli::option_text(parsed, option);
-    if (!given) continue;
-    if (given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a file");
-    *to = file_of_shard(given->value, options.shard);
+  if (const auto report = cli::option_text(parsed, "report")) {
+    if (report->value.empty()) throw UsageError(report->where, "the file name is empty", "name a file");
+    options.report = file_of_shard(report->value, options.shard);
   }
 }
 
@@ -177,42 +171,6 @@ void set_machine(BatchOptions& options, const cli::ParsedOptions& parsed) {
 
 }  // namespace
 
-Halt parse_halt(const std::string& given, const std::string& where) {
-  if (given == "never") return {};
-  const auto refuse = [&] {
-    return UsageError(where, "\"" + given + "\" is no rule",
-                      "write never, soon,fail=1, now,fail=10%, now,success=1 ...");
-  };
-  const std::size_t comma = given.find(',');
-  const std::size_t equals = given.find('=');
-  if (comma == std::string::npos || equals == std::string::npos || equals < comma) throw refuse();
-  const std::string when = given.substr(0, comma);
-  const std::string what = given.substr(comma + 1, equals - comma - 1);
-  std::string number = given.substr(equals + 1);
-  Halt halt;
-  if (when != "soon" && when != "now") throw refuse();
-  halt.when = when == "now" ? Halt::When::now : Halt::When::soon;
-  if (what != "fail" && what != "success" && what != "done") throw refuse();
-  halt.what = what == "fail" ? Halt::What::fail : what == "success" ? Halt::What::success : Halt::What::done;
-  if (number.ends_with('%')) {
-    number.pop_back();
-    halt.share = static_cast<double>(cli::parse_count(number, where, 1, 100)) / 100;
-  } else {
-    halt.count = cli::parse_count(number, where, 1);
-  }
-  return halt;
-}
-
-bool is_reached(const Halt& halt, std::uint64_t num_done, std::uint64_t num_failed) {
-  if (halt.when == Halt::When::never) return false;
-  const std::uint64_t all = num_done + num_failed;
-  const std::uint64_t counted = halt.what == Halt::What::fail      ? num_failed
-                                : halt.what == Halt::What::success ? num_done
-                                                                   : all;
-  if (halt.count > 0) return counted >= halt.count;
-  return counted >= kLeastForShare && static_cast<double>(counted) >= halt.share * static_cast<double>(all);
-}
-
 BatchOptions parse_batch_options(int argc, const char* const* argv, const Variables& variables) {
   cli::OptionTable description = make_options();
   const auto parsed = cli::parse_strictly(description, argc, argv);
@@ -223,9 +181,7 @@ BatchOptions parse_batch_options(int argc, const char* const* argv, const Variab
   options.defaults = job_defaults(parsed);
   set_places(options, parsed, variables);
   set_machine(options, parsed);
-  if (const auto halt = cli::option_text(parsed, "halt")) options.halt = parse_halt(halt->value, halt->where);
   options.grace_s = seconds_option(parsed, "grace", options.grace_s);
-  options.keep_order = cli::option_flag(parsed, "keep-order");
   options.dry_run = cli::option_flag(parsed, "dry-run");
   options.quiet = cli::option_flag(parsed, "quiet");
   constexpr std::array kModes = {cli::ProgressMode::automatic, cli::ProgressMode::always, cli::ProgressMode::never};

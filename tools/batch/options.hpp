@@ -13,19 +13,6 @@
 
 namespace spmm::batch {
 
-/// When to stop early, as --halt of GNU parallel.
-struct Halt {
-  enum class When : std::uint8_t { never, soon, now };  ///< soon: what runs may finish; now: it is dropped
-  enum class What : std::uint8_t { fail, success, done };
-  When when = When::never;
-  What what = What::fail;
-  std::uint64_t count = 0;  ///< so many jobs ...
-  double share = 0;         ///< ... or this share of the finished ones, and at least 3
-};
-/// "never", "soon,fail=1", "now,fail=10%", "soon,success=3", "now,done=5". Errors: UsageError.
-Halt parse_halt(const std::string& text, const std::string& where);
-bool is_reached(const Halt& halt, std::uint64_t num_done, std::uint64_t num_failed);
-
 struct BatchOptions {
   std::string list;  ///< path; "-" = standard input
   JobOptions defaults;
@@ -34,13 +21,10 @@ struct BatchOptions {
   unsigned num_threads = 0;              ///< host threads of all workers; 0 = every core
   std::uint64_t memory_limit_bytes = 0;  ///< host, all jobs together; 0 = most of what is free
   unsigned max_in_flight = 0;            ///< jobs at once in a worker; 0 = by their size
-  bool keep_order = false;
-  Halt halt;
   double grace_s = 20;
   std::optional<std::string> journal;  ///< folder; nothing = none
   bool resume = false;
   bool retry_failed = false;
-  std::string joblog;  ///< "" = none
   std::string report;  ///< "" = none, "-" = standard output
   bool dry_run = false;
   bool quiet = false;

@@ -1,4 +1,4 @@
-// Progress, failures, job log, table and JSON report of spmm-batch.
+// Progress, failures, table and JSON report of spmm-batch.
 #include "tools/batch/output.hpp"
 
 #include <unistd.h>
@@ -6,17 +6,13 @@
 #include <chrono>
 #include <climits>
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
-#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
-#include "tools/batch/schedule/limits.hpp"
 #include "tools/common/json.hpp"
 
 namespace spmm::batch {
@@ -28,10 +24,6 @@ constexpr int kBatchSchema = 1;  // of the report
 constexpr double kDrawEvery = 0.1;
 constexpr double kFirstLog = 10;  // without a terminal: a line after 10 s, then every minute
 constexpr double kLogEvery = 60;
-
-double epoch_s() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
@@ -62,56 +54,6 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// What the earlier runs of a list told, so that one file tells of all of them.
-class EarlierRuns {
- public:
-  EarlierRuns() = default;
-  /// Errors: Json::exception (no report).
-  explicit EarlierRuns(const Json& report) : runs_(report.at("earlier")) {
-    Json run;
-    for (const char* key : {"host", "exit_code", "totals"}) run[key] = report.at(key);
-    runs_.push_back(std::move(run));
-    for (const Json& job : report.at("jobs")) {
-      if (job.contains("worker")) jobs_[key_of(job)] = job;
-    }
-  }
-
-  [[nodiscard]] const Json& runs() const { return runs_; }
-
-  /// Adds to a job that was settled before what the run that settled it told.
-  void complete(Json& job) const {
-    const auto found = jobs_.find(key_of(job));
-    if (found == jobs_.end()) return;
-    Json whole = found->second;
-    whole["line"] = job["line"];
-    whole["state"] = job["state"];
-    job = std::move(whole);
-  }
-
- private:
-  static std::string key_of(const Json& job) {
-    std::string key;
-    for (const char* name : {"a", "b", "out", "transpose_a", "transpose_b"}) key += job.at(name).dump() + ' ';
-    if (job.contains("rows")) key += job["rows"].dump();
-    return key;
-  }
-
-  Json runs_ = Json::array();
-  std::unordered_map<std::string, Json> jobs_;
-};
-
-/// By the report that an earlier run left in the file of this one.
-EarlierRuns earlier_runs(const std::string& path) {
-  std::error_code none;
-  if (path == "-" || !std::filesystem::is_regular_file(path, none)) return {};
-  try {
-    std::ifstream file(path, std::ios::binary);
-    return EarlierRuns(Json::parse(file));
-  } catch (const Json::exception&) {
-    return {};  // something else, or of an earlier version
-  }
-}
-
 Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
   Json json = {{"line", run.job.line},           {"a", run.job.a},          {"b", run.job.b}, {"out", run.job.out},
                {"state", state_name(run.state)}, {"attempts", run.attempts}};
@@ -127,7 +69,6 @@ Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
     const bool on_gpu = run.result.backend == Backend::cuda;
     json["predicted_s"] = on_gpu ? run.demand->gpu_s : run.demand->cpu_s;
   }
-  json["kernel_s"] = run.result.kernel_s;
   json["threads"] = run.result.num_threads;
   json["queue_s"] = std::max(0.0, run.started_s - run.added_s);
   json["in_bytes"] = run.result.in_bytes;
@@ -149,16 +90,6 @@ std::string batch_line(const JobCounts& counts, double seconds, bool is_complete
   line += format(", %.3g jobs/s, ", speed) + rate(counts.in_bytes + counts.out_bytes, seconds);
   if (is_complete) line += ", ETA " + clock_text(static_cast<double>(counts.waiting + counts.running) / speed);
   return line;
-}
-
-std::string joblog_line(const JobRun& run, const std::string& host, double start_epoch_s) {
-  // A job that never started has no times; GNU parallel writes zeros too.
-  return text(run.job.line, '\t', host, '\t', format("%.3f\t%10.3f", start_epoch_s + run.started_s, run.result.seconds),
-              '\t', run.result.in_bytes, '\t', run.result.out_bytes, '\t', run.result.exit_code, '\t', run.signal,
-              "\tspmm ", run.job.options.transpose_a ? "--transpose-a " : "",
-              run.job.options.transpose_b ? "--transpose-b " : "",
-              run.job.options.rows != RowRange{} ? text("--rows ", rows_text(run.job.options.rows), ' ') : "",
-              one_line(run.job.a), ' ', one_line(run.job.b), ' ', one_line(run.job.out), '\n');
 }
 
 std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds) {
@@ -191,17 +122,10 @@ std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>
 
 BatchOutput::BatchOutput(const BatchOptions& options)
     : options_(options),
-      start_epoch_s_(epoch_s()),
       draws_(!options.quiet && cli::wants_progress(options.progress)),
       next_tick_s_(draws_ ? kDrawEvery : kFirstLog) {
   char name[HOST_NAME_MAX + 1] = {};
   host_ = ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-  if (options.joblog.empty()) return;
-  std::error_code none;
-  const bool goes_on = options.resume && std::filesystem::file_size(options.joblog, none) > 0 && !none;
-  joblog_.open(options.joblog, goes_on ? std::ios::app : std::ios::trunc);
-  if (!goes_on) joblog_ << kJobLogHeader << std::flush;
-  if (!joblog_) throw OutputError(options.joblog, "the job log cannot be written", "name a file in a writable folder");
 }
 
 double BatchOutput::now_s() const {
@@ -219,7 +143,6 @@ void BatchOutput::note(const std::string& message) {
 }
 
 void BatchOutput::job_ended(const JobRun& run, const std::string& list_name) {
-  if (joblog_.is_open()) joblog_ << joblog_line(run, host_, start_epoch_s_) << std::flush;
   if (run.state != JobState::failed) return;
   note(text(list_name, ':', run.job.line, ": failed (", run.result.exit_code, "): ", run.result.message));
 }
@@ -251,8 +174,6 @@ void BatchOutput::finish(const JobTable& table, const std::vector<PoolWorker>& w
 void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, double seconds,
                                int exit_code) const {
   const JobCounts& counts = table.counts();
-  const RunLimit limit = limit_of(counts, workers, usable_cores(), seconds);
-  const EarlierRuns earlier = options_.resume ? earlier_runs(options_.report) : EarlierRuns();
   Json json = {{"schema", kBatchSchema},         {"version", version_string()},
                {"command", options_.command},    {"host", host_},
                {"list", options_.list},          {"shard", options_.shard.index + 1},
@@ -271,9 +192,6 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
                     {"pairs", counts.pairs},
                     {"saturated_elements", counts.saturated_elements},
                     {"saturated_jobs", counts.saturated_jobs}};
-  json["earlier"] = earlier.runs();
-  json["limit"] = {
-      {"resource", limit.resource}, {"share", limit.share}, {"files_s", limit.files_s}, {"kernels_s", limit.kernels_s}};
   json["workers"] = Json::array();
   for (const PoolWorker& worker : workers) {
     json["workers"].push_back({{"name", worker.name},
@@ -281,16 +199,11 @@ void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWork
                                {"done", worker.num_done},
                                {"failed", worker.num_failed},
                                {"job_s", worker.busy_s},
-                               {"kernel_s", worker.kernel_s},
                                {"in_bytes", worker.in_bytes},
                                {"out_bytes", worker.out_bytes}});
   }
   json["jobs"] = Json::array();
-  for (const JobRun& run : table.runs()) {
-    Json job = job_json(run, workers);
-    if (run.state == JobState::done_before || run.state == JobState::failed_before) earlier.complete(job);
-    json["jobs"].push_back(std::move(job));
-  }
+  for (const JobRun& run : table.runs()) json["jobs"].push_back(job_json(run, workers));
   tools::write_json(options_.report, json);
 }
 

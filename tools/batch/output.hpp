@@ -1,9 +1,8 @@
-// What a run says: progress, failures, the job log, the table at the end and the JSON report.
+// What a run says: progress, failures, the table at the end and the JSON report.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -17,17 +16,11 @@ namespace spmm::batch {
 /// Values: is_complete = no more jobs will come; only then there is an ETA.
 std::string batch_line(const JobCounts& counts, double seconds, bool is_complete);
 
-/// The columns of GNU parallel's --joblog.
-inline constexpr const char* kJobLogHeader =
-    "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
-std::string joblog_line(const JobRun& run, const std::string& host, double start_epoch_s);
-
 /// Jobs, seconds and bytes of each worker, then of all.
 std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds);
 
 class BatchOutput {
  public:
-  /// Errors: OutputError (the job log cannot be written).
   explicit BatchOutput(const BatchOptions& options);
 
   /// Seconds since the object was made: the supervisor's clock.
@@ -49,9 +42,7 @@ class BatchOutput {
 
   const BatchOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  double start_epoch_s_;
   std::string host_;
-  std::ofstream joblog_;
   bool draws_;
   bool drawn_ = false;
   double next_tick_s_;

@@ -46,6 +46,12 @@ std::vector<std::string> gpus_of(const BatchOptions& options) {
   return gpus;
 }
 
+std::uint64_t memory_of(const BatchOptions& options) {
+  if (options.memory_limit_bytes != 0) return options.memory_limit_bytes;
+  return available_memory_bytes() / 100 * (100 - kSparePercent);
+}
+
+/// Workers share the memory limit equally; the jobs of one share what it has.
 std::vector<PoolWorker> make_workers(const BatchOptions& options, const std::vector<std::string>& gpus,
                                      const JournalFolder* journal) {
   const unsigned cores = options.num_threads != 0 ? options.num_threads : usable_cores();
@@ -60,16 +66,12 @@ std::vector<PoolWorker> make_workers(const BatchOptions& options, const std::vec
   PoolWorker cpu{.kind = WorkerKind::cpu, .name = "cpu", .num_cores = cores - taken};
   // Single jobs may still ask for the CPU where the default is cuda.
   workers.push_back(std::move(cpu));
+  const std::uint64_t share = std::max<std::uint64_t>(1, memory_of(options) / workers.size());
   for (PoolWorker& worker : workers) {
-    worker.memory_limit_bytes = options.memory_limit_bytes;
+    worker.memory_limit_bytes = share;
     if (journal != nullptr) worker.journal = journal->open_writer(worker.name);
   }
   return workers;
-}
-
-std::uint64_t memory_of(const BatchOptions& options) {
-  if (options.memory_limit_bytes != 0) return options.memory_limit_bytes;
-  return available_memory_bytes() / 100 * (100 - kSparePercent);
 }
 
 std::string read_text(const std::string& path) {
@@ -109,7 +111,6 @@ OwnFiles own_files(const BatchOptions& options) {
   OwnFiles own;
   if (options.list != "-") own.add("the list", options.list);
   own.add("--report", options.report);
-  own.add("--joblog", options.joblog);
   if (options.journal) own.add_journal(*options.journal);
   return own;
 }
@@ -124,9 +125,8 @@ struct Setting {
 
 Setting open_setting(const BatchOptions& options) {
   Setting setting{.gpus = gpus_of(options), .folder = nullptr, .journal = {}, .past = {}};
-  for (const std::string& file : {options.report, options.joblog}) {
-    if (!file.empty() && file != "-") io::find_target(file, false);  // said before the work, not after it
-  }
+  const std::string& report = options.report;
+  if (!report.empty() && report != "-") io::find_target(report, false);  // said before the work, not after it
   if (!options.journal) return setting;
   setting.folder = std::make_unique<JournalFolder>(*options.journal, options.shard);
   if (options.resume) setting.past = setting.folder->read();
@@ -155,8 +155,7 @@ int supervise(const BatchOptions& options, const ListPlace& place, const Setting
                          .past = setting.past,
                          .journal = journal,
                          .own = own,
-                         .feed = feed,
-                         .memory_bytes = memory_of(options)});
+                         .feed = feed});
   const int code = supervisor.run();
   constexpr double kPatience = 5;
   pool.shut_down(kPatience);
@@ -166,7 +165,6 @@ int supervise(const BatchOptions& options, const ListPlace& place, const Setting
 
 /// The shard's jobs into the table: those that were settled before aside.
 void fill_table(const BatchOptions& options, const Setting& setting, std::vector<Job> jobs, JobTable& table) {
-  std::vector<Job> left;
   std::vector<std::string> outs;
   for (Job& job : jobs) {
     if (options.resume && is_done(setting.past, job)) {
@@ -174,22 +172,11 @@ void fill_table(const BatchOptions& options, const Setting& setting, std::vector
     } else if (options.resume && !options.retry_failed && has_failed(setting.past, job)) {
       table.add_settled(std::move(job), JobState::failed_before);
     } else {
-      left.push_back(std::move(job));
+      outs.push_back(job.out);
+      table.add(std::move(job), 0);
     }
   }
-  if (options.resume && !options.dry_run) {
-    for (const Job& job : left) outs.push_back(job.out);
-    remove_leftovers(outs);
-  }
-  std::vector<std::size_t> order(left.size());
-  for (std::size_t j = 0; j < order.size(); ++j) order[j] = j;
-  if (!options.keep_order) {
-    std::vector<const Job*> all;
-    all.reserve(left.size());
-    for (const Job& job : left) all.push_back(&job);
-    order = grouped_order(all);
-  }
-  for (const std::size_t j : order) table.add(std::move(left[j]), 0);
+  if (options.resume && !options.dry_run) remove_leftovers(outs);
 }
 
 void print_jobs(const JobTable& table) {

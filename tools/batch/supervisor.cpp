@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/journal/check.hpp"
-#include "tools/batch/journal/hash.hpp"
 
 namespace spmm::batch {
 namespace {
@@ -30,7 +30,8 @@ JobModel model_of(const SupervisorParts& parts) {
   for (const PoolWorker& worker : parts.pool.workers()) {
     (worker.kind == WorkerKind::gpu ? gpu_threads : cpu_cores) = worker.num_cores;
   }
-  return {batch_machine(cpu_cores, parts.memory_bytes, gpu_threads != 0), cpu_cores, gpu_threads};
+  return {batch_machine(cpu_cores, parts.pool.workers().front().memory_limit_bytes, gpu_threads != 0), cpu_cores,
+          gpu_threads};
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ void Supervisor::add_line(const std::string& line) {
     if (const std::string problem = p_.own.problem_of(*job); !problem.empty()) {
       return add_failed_line(problem, cli::kBadData);
     }
-    if (!is_device(job->out) && !outs_seen_.insert(hash_of(job->out)).second) {
+    if (!is_device(job->out) && !outs_seen_.insert(std::hash<std::string>{}(job->out)).second) {
       return add_failed_line(text(job->out, " is the output of an earlier line; give each job an output of its own"),
                              cli::kBadData);
     }
@@ -132,7 +133,7 @@ void Supervisor::add_line(const std::string& line) {
     } else if (p_.options.resume && !p_.options.retry_failed && has_failed(p_.past, *job)) {
       p_.table.add_settled(std::move(*job), JobState::failed_before);
     } else {
-      p_.table.add(std::move(*job), now, !p_.options.keep_order);
+      p_.table.add(std::move(*job), now);
     }
   } catch (const FormatError& e) {
     add_failed_line(e.what(), cli::kBadData);
@@ -143,9 +144,8 @@ void Supervisor::add_failed_line(const std::string& message, int code) {
   const double now = p_.output.now_s();
   const std::uint64_t id = p_.table.add({.line = num_lines_}, now);
   p_.table.at(id).started_s = now;
-  p_.table.refuse(id, {.id = id, .exit_code = code, .message = message}, now);
+  p_.table.refuse(id, {.id = id, .exit_code = code, .message = message});
   p_.output.job_ended(p_.table.at(id), p_.place.name);
-  check_halt();
 }
 
 void Supervisor::take_signal() {
@@ -192,14 +192,6 @@ void Supervisor::look_at_job(std::uint64_t id, double now) {
     return;
   }
   lose_worker(worker, true, id, "hangs: it did not stop when it was asked to");
-}
-
-void Supervisor::check_halt() {
-  const JobCounts& counts = p_.table.counts();
-  if (phase_ != Phase::running || !is_reached(p_.options.halt, counts.done, counts.failed)) return;
-  phase_ = Phase::draining;
-  p_.output.note(text("--halt: ", counts.done, " done, ", counts.failed, " failed, no new jobs"));
-  if (p_.options.halt.when == Halt::When::now) drop_running();
 }
 
 void Supervisor::drop_running() {

@@ -42,7 +42,6 @@ struct SupervisorParts {
   JournalWriter& journal;    ///< for what failed
   const OwnFiles& own;       ///< no job of the feed may have them
   LineFeed* feed = nullptr;  ///< more jobs; null = the table has them all
-  std::uint64_t memory_bytes = 0;
 };
 
 class Supervisor {
@@ -63,14 +62,12 @@ class Supervisor {
   void take_signal();
   void look_at_clock();
   void look_at_job(std::uint64_t id, double now);
-  void check_halt();
   void dismiss_idle();
   void drop_running();
 
   void dispatch();
   void refuse_hopeless();
   std::vector<WorkerLoad> loads() const;
-  [[nodiscard]] Demand demand_now(const JobRun& run) const;
   bool send_order(std::uint64_t id, std::size_t worker);
 
   bool take_results(std::size_t worker);
@@ -85,9 +82,8 @@ class Supervisor {
   SupervisorParts p_;
   HeaderCache headers_;
   JobModel model_;
-  std::vector<std::string> last_inputs_;               ///< of the last order
   std::vector<std::vector<std::uint64_t>> in_flight_;  ///< ids of each worker
-  std::unordered_set<std::uint64_t> outs_seen_;        ///< hashes, of jobs that came by the feed
+  std::unordered_set<std::size_t> outs_seen_;          ///< hashes, of jobs that came by the feed
   Phase phase_ = Phase::running;
   bool interrupted_ = false;
   bool journal_noted_ = false;

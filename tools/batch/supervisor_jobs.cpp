@@ -29,12 +29,6 @@ std::int64_t epoch_ms() {
       .count();
 }
 
-/// Seconds that the kernel takes of the whole worker: few threads leave cores to other jobs.
-double kernel_share(const PoolWorker& worker, const JobResult& result) {
-  if (worker.kind == WorkerKind::gpu) return result.kernel_s;
-  return result.kernel_s * std::min(result.num_threads, worker.num_cores) / worker.num_cores;
-}
-
 }  // namespace
 
 std::vector<WorkerLoad> Supervisor::loads() const {
@@ -74,26 +68,21 @@ void Supervisor::refuse_hopeless() {
     const std::string problem = text("no worker for backend ", backend_name(run.demand->backend),
                                      "; leave the backend open, or look at --gpus and nvidia-smi");
     run.started_s = p_.output.now_s();
-    p_.table.refuse(id, {.id = id, .exit_code = cli::kUnavailable, .message = problem}, run.started_s);
+    p_.table.refuse(id, {.id = id, .exit_code = cli::kUnavailable, .message = problem});
     p_.output.job_ended(run, p_.place.name);
-    check_halt();
   }
 }
 
 void Supervisor::dispatch() {
   stalled_ = false;
   if (p_.table.waiting().empty()) return;
-  MemoryLoad memory{.total_bytes = p_.memory_bytes};
-  for (const auto& ids : in_flight_) {
-    for (const std::uint64_t id : ids) memory.used_bytes += p_.table.at(id).grant.memory_bytes;
-  }
   refuse_hopeless();
   const auto& waiting = p_.table.waiting();
   const std::size_t num_offered = std::min(waiting.size(), kWindow);
   std::vector<Demand> demands;
   demands.reserve(num_offered);
-  for (std::size_t w = 0; w < num_offered; ++w) demands.push_back(demand_now(p_.table.at(waiting[w])));
-  const std::vector<Grant> grants = hand_out(demands, loads(), memory, waiting.size() - num_offered);
+  for (std::size_t w = 0; w < num_offered; ++w) demands.push_back(*p_.table.at(waiting[w]).demand);
+  const std::vector<Grant> grants = hand_out(demands, loads(), waiting.size() - num_offered);
   if (phase_ != Phase::running || grants.empty()) return;
   std::vector<std::uint64_t> ids;
   for (const Grant& grant : grants) ids.push_back(waiting[grant.job]);
@@ -109,31 +98,10 @@ void Supervisor::dispatch() {
   }
 }
 
-/// The demand of a job whose operands may be on a device by then: other jobs read them too.
-Demand Supervisor::demand_now(const JobRun& run) const {
-  Demand demand = *run.demand;
-  const auto is_kept = [&](const std::string& operand) {
-    return p_.table.num_waiting(operand) > 1 ||
-           std::find(last_inputs_.begin(), last_inputs_.end(), operand) != last_inputs_.end();
-  };
-  if (is_kept(run.job.operand_a())) demand.gpu_s -= demand.kept_a_s;
-  if (is_kept(run.job.operand_b())) demand.gpu_s -= demand.kept_b_s;
-  return demand;
-}
-
 /// False if the job did not reach the worker.
 bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   JobRun& run = p_.table.at(id);
-  // Who sends jobs one by one is likely to go on with an operand of the last two.
-  const auto may_return = [&](const std::string& operand) {
-    return p_.feed != nullptr && !p_.feed->has_ended() &&
-           std::find(last_inputs_.begin(), last_inputs_.end(), operand) != last_inputs_.end();
-  };
-  const JobOrder order{.id = id,
-                       .job = run.job,
-                       .num_threads = run.grant.num_threads,
-                       .keep_a = run.keep_a || may_return(run.job.operand_a()),
-                       .keep_b = run.keep_b || may_return(run.job.operand_b())};
+  const JobOrder order{.id = id, .job = run.job, .num_threads = run.grant.num_threads};
   const SendState state = p_.pool.send(worker, order);
   if (state == SendState::full) stalled_ = true;
   const std::string& problem = p_.pool.workers()[worker].start_problem;
@@ -150,7 +118,6 @@ bool Supervisor::send_order(std::uint64_t id, std::size_t worker) {
   }
   if (state != SendState::sent) return false;
   num_lost_orders_ = 0;
-  last_inputs_ = {run.job.operand_a(), run.job.operand_b()};
   auto& ids = in_flight_[worker];
   p_.pool.workers()[worker].slowness.started(p_.output.now_s(), ids.empty());
   ids.push_back(id);
@@ -190,13 +157,12 @@ void Supervisor::take_result(std::size_t number, const JobResult& result) {
     worker.num_done += 1;
     worker.is_warm = true;
     worker.slowness.ended(p_.output.now_s(), p_.table.at(result.id).grant.predicted_s);
-    worker.kernel_s += kernel_share(worker, result);
     worker.in_bytes += result.in_bytes;
     worker.out_bytes += result.out_bytes;
-    p_.table.succeed(result.id, result, p_.output.now_s());
+    p_.table.succeed(result.id, result);
     p_.output.job_ended(p_.table.at(result.id), p_.place.name);
     if (!result.message.empty()) note_journal(result.message);
-    return check_halt();
+    return;
   }
   if (breaks_worker(result.exit_code) && phase_ != Phase::dropping) {
     p_.table.at(result.id).result = result;  // lose_worker() tells the others from it
@@ -221,10 +187,9 @@ void Supervisor::settle_failure(std::uint64_t id, JobResult result, bool blamele
   }
   if (go_to_cpu(run, result)) return;
   p_.pool.workers()[static_cast<std::size_t>(run.worker)].num_failed += 1;
-  p_.table.fail(id, result, p_.output.now_s());
+  p_.table.fail(id, result);
   p_.output.job_ended(run, p_.place.name);
   record_failure(run);
-  check_halt();
 }
 
 /// A GPU that never finished anything may be no GPU of ours: its jobs go to the cores, and after some it gets no more.
@@ -253,8 +218,7 @@ void Supervisor::record_failure(const JobRun& run) {
                        .exit_code = run.result.exit_code,
                        .a = state_of(run.job.a).identity,
                        .b = state_of(run.job.b).identity,
-                       .options = options_hash(run.job.options),
-                       .out_path = run.job.out});
+                       .options = options_text(run.job.options)});
   } catch (const IoError& e) {
     note_journal(e.what());  // without the line --resume tries the job once more
   }
@@ -296,7 +260,6 @@ void Supervisor::lose_worker(std::size_t number, bool kill, std::optional<std::u
     JobRun& run = p_.table.at(id);
     JobResult result = std::exchange(run.result, {});
     const bool said_why = result.exit_code != 0;
-    run.signal = !said_why && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (!said_why) result = {.id = id, .exit_code = cli::kInternal, .message = why};
     if (culprit == id) result.exit_code = cli::kInterrupted;
     const bool blameless = (culprit && culprit != id) || phase_ == Phase::dropping;

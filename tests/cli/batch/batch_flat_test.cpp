@@ -39,16 +39,16 @@ Sample sample_of(pid_t pid) {
   return sample;
 }
 
-/// Finished jobs, by the lines of the job log that are new.
-class JobLog {
+/// Finished jobs, by the lines of the journal that are new.
+class JournalLines {
  public:
   std::size_t num_finished() {
-    std::ifstream log("log");
+    std::ifstream log("jobs.tsv.journal/1-of-1.cpu.journal");
     log.seekg(read_);
     const std::string news{std::istreambuf_iterator<char>(log), {}};
     read_ += static_cast<std::streamoff>(news.size());
     num_lines_ += static_cast<std::size_t>(std::count(news.begin(), news.end(), '\n'));
-    return num_lines_ == 0 ? 0 : num_lines_ - 1;
+    return num_lines_;
   }
 
  private:
@@ -84,10 +84,10 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
     list += std::to_string(j % 9 + 1) + ".bin\t" + std::to_string(j / 9 % 9 + 1) + ".bin\tc" + std::to_string(j) + "\n";
   }
   write_bytes("jobs.tsv", list);
-  Process process(batch_words({"jobs.tsv", "--backend", "cpu", "--joblog", "log", "--report", "r.json"}),
+  Process process(batch_words({"jobs.tsv", "--backend", "cpu", "--report", "r.json"}),
                   {.env = {}, .folder = {}, .timeout = std::chrono::seconds(600)});
   const pid_t supervisor = process.pid();
-  JobLog log;
+  JournalLines log;
   Peaks early;  // from a tenth to a third
   Peaks late;   // the last third
   for (std::size_t done = 0; done < jobs;) {
@@ -113,8 +113,8 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
          << ": " << before.resident_kb << " -> " << after.resident_kb << " kB, " << before.threads << " -> "
          << after.threads << " threads, " << before.files << " -> " << after.files << " files");
     if (std::getenv("SPMM_TEST_JOBS") != nullptr) WARN("figures of a measurement");
-    // Threads, files and buffers of up to 2 MB come and go with the jobs in flight, of which this process sees some: what
-    // stayed behind of each of the thousand jobs between would be far more.
+    // Threads, files and buffers of up to 2 MB come and go with the jobs in flight, of which this process sees some:
+    // what stayed behind of each of the thousand jobs between would be far more.
     CHECK(after.threads <= before.threads + 16);
     CHECK(after.files <= before.files + 100);
     CHECK(after.resident_kb <= before.resident_kb + (pid == supervisor ? 2048 : 16384));

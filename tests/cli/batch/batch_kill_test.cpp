@@ -164,7 +164,7 @@ TEST_CASE("a stopped worker's job times out and the worker is replaced") {
   std::string list = bytes_of("jobs.tsv");
   list.insert(list.find("c11-0.bin") + 9, "\ttimeout=0.5");  // others may take their time on a busy machine
   write_bytes("jobs.tsv", list);
-  Process process(faulty_batch_words({"jobs.tsv", "--joblog", "log"}), with_fault("slow:c11"));
+  Process process(faulty_batch_words({"jobs.tsv"}), with_fault("slow:c11"));
   while (children_of(process.pid()).empty()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   for (const pid_t worker : children_of(process.pid())) ::kill(worker, SIGSTOP);
   const ProcessResult result = process.wait();

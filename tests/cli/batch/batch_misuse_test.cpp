@@ -42,8 +42,6 @@ TEST_CASE("wrong command lines") {
       {{"--timeout", "1x", "good.tsv"}, 2, "--timeout: \"1x\" is not a time"},
       {{"--grace", "never", "good.tsv"}, 2, "--grace: "},
       {{"--retries", "1000", "good.tsv"}, 2, "--retries: "},
-      {{"--halt", "sometimes", "good.tsv"}, 2, "--halt: \"sometimes\" is no rule"},
-      {{"--halt", "now,fail=0", "good.tsv"}, 2, "--halt: "},
       {{"--shard", "3/2", "good.tsv"}, 2, "--shard: "},
       {{"--shard", "auto", "good.tsv"}, 2, "no variable of Slurm"},
       {{"--shard", "1/2", "-"}, 2, "standard input has no shards"},
@@ -57,7 +55,6 @@ TEST_CASE("wrong command lines") {
       {{"none.tsv"}, 66, "none.tsv: cannot be opened (No such file or directory)"},
       {{"."}, 66, "is a directory"},
       {{"--journal", "none/j", "good.tsv"}, 73, "cannot create the journal's folder"},
-      {{"--joblog", "none/log", "good.tsv"}, 73, "none/log"},
       {{"--report", "none/r.json", "good.tsv"}, 73, "none/r.json"},
   };
   const BatchPlace place;
@@ -128,7 +125,7 @@ TEST_CASE("malformed lists run nothing") {
   }
 }
 
-TEST_CASE("no job, report or log may have a file that the run has for itself") {
+TEST_CASE("no job or report may have a file that the run has for itself") {
   struct Case {
     Words arguments;
     std::string list;
@@ -140,10 +137,7 @@ TEST_CASE("no job, report or log may have a file that the run has for itself") {
       {{"--report", "1.bin"}, good, 65, "1.bin is the file of --report"},
       {{"--report", "./x.bin"}, good, 65, "x.bin is the file of --report"},
       {{"--report", "link"}, good, 65, "2.bin is the file of --report"},
-      {{"--joblog", "2.bin"}, good, 65, "2.bin is the file of --joblog"},
-      {{"--joblog", "x.bin"}, good, 65, "x.bin is the file of --joblog"},
       {{"--report", "jobs.tsv"}, good, 2, "--report: jobs.tsv is the list"},
-      {{"--report", "r", "--joblog", "./r"}, good, 2, "is the file of --report"},
       {{"--journal", ".", "--report", "all.lock"}, good, 2, "--journal: "},
       {{"--journal", "."}, "1.bin\t2.bin\tall.lock\n", 65, "all.lock is a file of the journal"},
       {{"--journal", "."}, "old.journal\t2.bin\tx.bin\n", 65, "old.journal is a file of the journal"},
@@ -170,7 +164,7 @@ TEST_CASE("no job, report or log may have a file that the run has for itself") {
   // By standard input a line that names such a file fails.
   fs::create_symlink("loop", "loop");
   const ProcessResult feed =
-      run_batch_on("1.bin\t2.bin\tr.json\nloop\t2.bin\tz.bin\n2.bin\t1.bin\ty.bin\n", "- --report r.json --joblog log");
+      run_batch_on("1.bin\t2.bin\tr.json\nloop\t2.bin\tz.bin\n2.bin\t1.bin\ty.bin\n", "- --report r.json");
   CHECK(feed.exit_code == 1);
   CHECK(feed.err.find("r.json is the file of --report") != std::string::npos);
   CHECK(fs::exists("y.bin"));

@@ -119,14 +119,6 @@ TEST_CASE("all bad lines are counted, the first are shown") {
   CHECK(list.jobs.size() == 1);
 }
 
-TEST_CASE("jobs of one operand follow each other, at the place of its first") {
-  const JobList list = parsed("a1\tB\tc1\na2\tX\tc2\na3\tB\tc3\nA\tb4\tc4\na5\tB\tc5\nA\tb6\tc6\n");
-  std::vector<const Job*> jobs;
-  for (const Job& job : list.jobs) jobs.push_back(&job);
-  CHECK(grouped_order(jobs) == std::vector<std::size_t>{0, 2, 4, 1, 3, 5});
-  CHECK(grouped_order({}).empty());
-}
-
 TEST_CASE("times") {
   CHECK(parse_seconds("1.5", "x") == 1.5);
   CHECK(parse_seconds("30s", "x") == 30);

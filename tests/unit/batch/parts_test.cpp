@@ -1,4 +1,4 @@
-// The small parts: hash, packets, lines of a feed, GPUs, checks of files, job log and progress line.
+// The small parts: packets, lines of a feed, GPUs, checks of files, progress line.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +17,6 @@
 #include "support/catch.hpp"
 #include "support/process.hpp"
 #include "tools/batch/journal/check.hpp"
-#include "tools/batch/journal/hash.hpp"
 #include "tools/batch/list/line_feed.hpp"
 #include "tools/batch/output.hpp"
 #include "tools/batch/schedule/pool.hpp"
@@ -73,15 +72,8 @@ TEST_CASE("batch: a thread that cannot be started is want of memory, and the wor
   CHECK(breaks_worker(code_of(DeviceError("gpu", "fault", "replace it"))));
 }
 
-TEST_CASE("XXH64 has the values of its specification") {
-  CHECK(hash_of("") == 0xEF46DB3751D8E999);
-  CHECK(hash_of("a") == 0xD24EC4F1A98C6E5B);
-  CHECK(hash_of("abc") == 0x44BC2CF5AD770999);
-  CHECK(hash_of("Nobody inspects the spammish repetition") == 0xFBCEA83C8A378BF1);
-}
-
 TEST_CASE("packets between the processes") {
-  JobOrder order{.id = 7, .num_threads = 3, .keep_b = true};
+  JobOrder order{.id = 7, .num_threads = 3};
   order.job.line = 12;
   order.job.a = "/a";
   order.job.b = std::string(4000, 'b');
@@ -97,14 +89,11 @@ TEST_CASE("packets between the processes") {
   CHECK(back.job.options.kernel == "row-merge");
   CHECK(back.job.options.durable);
   CHECK(back.job.options.on_saturation == OnSaturation::error);
-  CHECK_FALSE(back.keep_a);
-  CHECK(back.keep_b);
+  CHECK(back.num_threads == 3);
   CHECK(std::get<CancelOrder>(decode(encode(CancelOrder{.id = 9}))).id == 9);
-  const auto packet =
-      encode(JobResult{.id = 1, .exit_code = 65, .kernel_s = 0.5, .saturated_elements = 4, .message = "bad"});
+  const auto packet = encode(JobResult{.id = 1, .exit_code = 65, .saturated_elements = 4, .message = "bad"});
   CHECK(std::get<JobResult>(decode(packet)).saturated_elements == 4);
   CHECK(std::get<JobResult>(decode(packet)).message == "bad");
-  CHECK(std::get<JobResult>(decode(packet)).kernel_s == 0.5);
   for (std::size_t length = 0; length < packet.size(); ++length) {
     CHECK_THROWS_AS(decode(std::span(packet).first(length)), std::runtime_error);
   }
@@ -271,7 +260,7 @@ TEST_CASE("files of the run itself, under any name") {
   OwnFiles own;
   own.add("the list", folder.file("list"));
   own.add("--report", folder.file("new.json"));
-  own.add("--joblog", "/dev/null");
+  own.add("--report", "/dev/null");
   own.add_journal(folder.file("journal"));
   for (const char* name : {"list", "link", "hard", "here/list"}) CHECK(own.find(folder.file(name)) == "the list");
   for (const char* name : {"new.json", "here/new.json"}) CHECK(own.find(folder.file(name)) == "the file of --report");
@@ -280,18 +269,13 @@ TEST_CASE("files of the run itself, under any name") {
   for (const char* name : {"x.bin", "journal/x.bin", "none/new.json", "all.lock"})
     CHECK(own.find(folder.file(name)).empty());
   CHECK(own.problem_of({.a = folder.file("x.bin"), .b = folder.file("x.bin"), .out = "/dev/null"}).empty());
-  CHECK_THROWS_AS(own.add("--joblog", folder.file("here/new.json")), UsageError);
+  CHECK_THROWS_AS(own.add("the list", folder.file("here/new.json")), UsageError);
 }
 
-TEST_CASE("the line of progress and the job log") {
+TEST_CASE("the line of progress") {
   JobCounts counts{.total = 100, .waiting = 88, .running = 2, .done = 9, .failed = 1};
   counts.in_bytes = counts.out_bytes = 500'000'000;
   CHECK(batch_line(counts, 2, true) == "9/100 done, 1 failed, 2 running, 5 jobs/s, 500 MB/s, ETA 0:18");
   CHECK(batch_line(counts, 2, false) == "9/100+ done, 1 failed, 2 running, 5 jobs/s, 500 MB/s");
   CHECK(batch_line({.total = 3}, 0, true) == "0/3 done, 0 failed, 0 running");
-  JobRun run{.job = {.line = 4, .a = "/a", .b = "/b\tx", .out = "/c"}};
-  run.started_s = 1.5;
-  run.result = {.exit_code = 65, .seconds = 0.25, .in_bytes = 10, .out_bytes = 20};
-  run.signal = 9;
-  CHECK(joblog_line(run, "node1", 1000) == "4\tnode1\t1001.500\t     0.250\t10\t20\t65\t9\tspmm /a /b x /c\n");
 }

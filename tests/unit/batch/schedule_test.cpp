@@ -1,12 +1,10 @@
-// Who gets which job, what a failure leads to, and when a run stops.
+// Who gets which job, and what a failure leads to.
 #include "tools/batch/schedule/schedule.hpp"
 
 #include <algorithm>
 
 #include "cli/exit_codes.hpp"
-#include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/batch/options.hpp"
 #include "tools/batch/schedule/table.hpp"
 
 namespace {
@@ -23,7 +21,7 @@ WorkerLoad gpu() {
 }
 
 Demand demand(double cpu_s, double gpu_s) {
-  return {.cpu_s = cpu_s, .gpu_s = gpu_s, .cpu_threads = 1, .cpu_bytes = 10, .gpu_bytes = 10};
+  return {.cpu_s = cpu_s, .gpu_s = gpu_s, .cpu_threads = 1};
 }
 
 std::vector<std::size_t> workers_of(const std::vector<Grant>& grants) {
@@ -31,8 +29,6 @@ std::vector<std::size_t> workers_of(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) workers.push_back(grant.worker);
   return workers;
 }
-
-constexpr MemoryLoad kMemory{.total_bytes = 1000};
 
 JobRun run_with(bool company, bool cancelled, std::uint64_t counted) {
   JobRun run;
@@ -63,35 +59,33 @@ TEST_CASE("a worker that is slower than predicted gets fewer jobs, from its firs
 
   WorkerLoad slow = gpu();
   slow.slowness = 3;
-  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), gpu()}, kMemory)) == std::vector<std::size_t>{1});
-  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), slow}, kMemory)) == std::vector<std::size_t>{0});
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), gpu()})) == std::vector<std::size_t>{1});
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), slow})) == std::vector<std::size_t>{0});
   slow.backlog_s = 1;
-  CHECK(workers_of(hand_out({demand(2.9, 0.1)}, {cpu(), slow}, kMemory)) == std::vector<std::size_t>{0});
-  CHECK(workers_of(hand_out({demand(3.5, 0.1)}, {cpu(), slow}, kMemory)) == std::vector<std::size_t>{1});
+  CHECK(workers_of(hand_out({demand(2.9, 0.1)}, {cpu(), slow})) == std::vector<std::size_t>{0});
+  CHECK(workers_of(hand_out({demand(3.5, 0.1)}, {cpu(), slow})) == std::vector<std::size_t>{1});
 }
 
 TEST_CASE("each job goes where it ends first") {
-  CHECK(workers_of(hand_out({demand(0.1, 1), demand(1, 0.1)}, {cpu(), gpu()}, kMemory)) ==
-        std::vector<std::size_t>{0, 1});
+  CHECK(workers_of(hand_out({demand(0.1, 1), demand(1, 0.1)}, {cpu(), gpu()})) == std::vector<std::size_t>{0, 1});
   // A GPU that has not started has its start before it.
   WorkerLoad cold = gpu();
   cold.start_s = 0.3;
-  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, kMemory)) == std::vector<std::size_t>{0});
-  CHECK(workers_of(hand_out({demand(9, 0.1)}, {cpu(), cold}, kMemory)) == std::vector<std::size_t>{1});
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold})) == std::vector<std::size_t>{0});
+  CHECK(workers_of(hand_out({demand(9, 0.1)}, {cpu(), cold})) == std::vector<std::size_t>{1});
   // It may start while the cores run what waits behind.
-  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, kMemory, 2)) == std::vector<std::size_t>{0});
-  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, kMemory, 100)) == std::vector<std::size_t>{1});
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, 2)) == std::vector<std::size_t>{0});
+  CHECK(workers_of(hand_out({demand(0.2, 0.1)}, {cpu(), cold}, 100)) == std::vector<std::size_t>{1});
   // The second of two long jobs ends first where it need not wait for the first.
-  CHECK(workers_of(hand_out({demand(1.5, 1), demand(1.5, 1)}, {cpu(1), gpu()}, kMemory)) ==
-        std::vector<std::size_t>{1, 0});
+  CHECK(workers_of(hand_out({demand(1.5, 1), demand(1.5, 1)}, {cpu(1), gpu()})) == std::vector<std::size_t>{1, 0});
 }
 
 TEST_CASE("a forced backend is kept, and without its worker nothing can run") {
   Demand job = demand(0.1, 1);
   job.backend = Backend::cuda;
-  CHECK(workers_of(hand_out({job}, {cpu(), gpu()}, kMemory)) == std::vector<std::size_t>{1});
+  CHECK(workers_of(hand_out({job}, {cpu(), gpu()})) == std::vector<std::size_t>{1});
   CHECK_FALSE(can_run(job, {cpu()}));
-  CHECK(hand_out({job}, {cpu()}, kMemory).empty());
+  CHECK(hand_out({job}, {cpu()}).empty());
   WorkerLoad broken = gpu();
   broken.usable = false;
   CHECK_FALSE(can_run(job, {cpu(), broken}));
@@ -99,15 +93,15 @@ TEST_CASE("a forced backend is kept, and without its worker nothing can run") {
 
 TEST_CASE("slots and the limit of jobs bound what is in flight") {
   const std::vector<Demand> many(100, demand(0.001, 1));
-  CHECK(hand_out(many, {cpu(4)}, kMemory).size() == 8);
+  CHECK(hand_out(many, {cpu(4)}).size() == 8);
   WorkerLoad busy = cpu(4);
   busy.num_jobs = busy.used_slots = 7;
-  CHECK(hand_out(many, {busy}, kMemory).size() == 1);
+  CHECK(hand_out(many, {busy}).size() == 1);
   busy.max_jobs = 7;
-  CHECK(hand_out(many, {busy}, kMemory).empty());
+  CHECK(hand_out(many, {busy}).empty());
   std::vector<Demand> wide(5, demand(1, 9));
   for (Demand& job : wide) job.cpu_threads = 4;
-  const auto grants = hand_out(wide, {cpu(4)}, kMemory);
+  const auto grants = hand_out(wide, {cpu(4)});
   REQUIRE(grants.size() == 2);  // one reads while the other computes
   CHECK(grants[0].num_threads == 4);
 }
@@ -118,36 +112,14 @@ TEST_CASE("a suspect waits for an empty worker and keeps others out") {
   const std::vector<Demand> jobs = {suspect, demand(0.1, 9)};
   WorkerLoad busy = cpu();
   busy.num_jobs = busy.used_slots = 1;
-  CHECK(hand_out(jobs, {busy}, kMemory).empty());
-  const auto grants = hand_out(jobs, {cpu()}, kMemory);
+  CHECK(hand_out(jobs, {busy}).empty());
+  const auto grants = hand_out(jobs, {cpu()});
   REQUIRE(grants.size() == 1);
   CHECK(grants[0].job == 0);
   WorkerLoad alone = cpu();
   alone.num_jobs = alone.used_slots = 1;
   alone.runs_alone = true;
-  CHECK(hand_out({demand(0.1, 9)}, {alone}, kMemory).empty());
-}
-
-TEST_CASE("memory is shared, and what is too large to share runs alone") {
-  Demand large = demand(0.1, 9);
-  large.cpu_bytes = 600;
-  auto grants = hand_out({large, large}, {cpu()}, kMemory);
-  REQUIRE(grants.size() == 1);
-  CHECK(grants[0].memory_bytes == 600);
-  // Small ones behind it do not overtake it for ever.
-  CHECK(hand_out({large, demand(0.1, 9)}, {cpu()}, {.total_bytes = 1000, .used_bytes = 500}).empty());
-  Demand huge = demand(0.1, 9);
-  huge.cpu_bytes = 5000;
-  grants = hand_out({huge, demand(0.1, 9)}, {cpu()}, kMemory);
-  REQUIRE(grants.size() == 1);
-  CHECK(grants[0].memory_bytes == 1000);
-  CHECK(hand_out({huge}, {cpu()}, {.total_bytes = 1000, .used_bytes = 1}).empty());
-  // The two kinds of worker take different amounts.
-  Demand on_gpu = demand(9, 0.1);
-  on_gpu.cpu_bytes = 600;
-  grants = hand_out({on_gpu, on_gpu}, {gpu()}, kMemory);
-  REQUIRE(grants.size() == 2);
-  CHECK(grants[1].memory_bytes == 10);
+  CHECK(hand_out({demand(0.1, 9)}, {alone}).empty());
 }
 
 TEST_CASE("what a failure leads to") {
@@ -175,13 +147,13 @@ TEST_CASE("the table counts jobs through failures and repetitions") {
   CHECK(table.waiting().front() == 2);
   CHECK(table.at(2).demand->alone);
   CHECK(table.at(2).counted_failures == 1);
-  table.succeed(0, {.id = 0, .out_bytes = 7}, 2);
+  table.succeed(0, {.id = 0, .out_bytes = 7});
   table.forget_finished();
   CHECK(table.runs().size() == 2);
   CHECK(table.at(1).job.out == "c1");
-  table.refuse(1, {.id = 1, .exit_code = 65}, 3);
+  table.refuse(1, {.id = 1, .exit_code = 65});
   table.start({{.job = 0}}, 4);
-  table.fail(2, {.id = 2, .exit_code = 70}, 5);
+  table.fail(2, {.id = 2, .exit_code = 70});
   table.forget_finished();
   CHECK(table.runs().empty());
   CHECK(table.counts().total == 3);
@@ -189,67 +161,4 @@ TEST_CASE("the table counts jobs through failures and repetitions") {
   CHECK(table.counts().failed == 2);
   CHECK(table.counts().out_bytes == 7);
   CHECK(table.counts().waiting + table.counts().running == 0);
-}
-
-TEST_CASE("an operand is kept while a waiting job reads it") {
-  JobTable table(false);
-  for (const auto& [a, b] : {std::pair{"x", "s"}, {"y", "s"}, {"z", "s"}, {"q", "q"}}) {
-    table.add({.a = a, .b = b, .out = "c"}, 0);
-  }
-  const auto kept = [&](std::uint64_t id) { return std::pair{table.at(id).keep_a, table.at(id).keep_b}; };
-  table.start({{.job = 0}}, 1);
-  CHECK(kept(0) == std::pair{false, true});
-  // Of two that start together the first one keeps what the second one reads.
-  table.start({{.job = 0}, {.job = 1}}, 1);
-  CHECK(kept(1) == std::pair{false, true});
-  CHECK(kept(2) == std::pair{false, false});
-  // What is to be run again waits again.
-  table.requeue(1, false, false);
-  table.requeue(0, false, false);
-  table.start({{.job = 0}}, 2);
-  CHECK(kept(0) == std::pair{false, true});
-  table.refuse(1, {.id = 1, .exit_code = 69}, 3);
-  table.start({{.job = 0}}, 3);
-  CHECK(kept(3) == std::pair{false, false});
-  CHECK(table.waiting().empty());
-}
-
-TEST_CASE("jobs that come one by one wait beside those that share an operand") {
-  JobTable table(false);
-  const auto add = [&](const char* a, const char* b) { return table.add({.a = a, .b = b, .out = "c"}, 0, true); };
-  for (const auto& [a, b] : {std::pair{"1", "s"}, {"2", "t"}, {"3", "s"}, {"t", "4"}, {"1", "s"}, {"9", "9"}})
-    add(a, b);
-  const auto& waiting = table.waiting();
-  CHECK(std::vector<std::uint64_t>(waiting.begin(), waiting.end()) == std::vector<std::uint64_t>{0, 2, 4, 1, 3, 5});
-  // No job is overtaken for ever.
-  std::uint64_t last = 0;
-  for (std::uint64_t j = 0; j < 2 * JobTable::kMaxOvertaking; ++j) last = add("1", "s");
-  std::uint64_t latest_before = 0;
-  for (const std::uint64_t id : waiting) {
-    latest_before = std::max(latest_before, id);
-    CHECK(latest_before <= id + JobTable::kMaxOvertaking);
-  }
-  CHECK(waiting.back() == last);
-  // Too far from its like: at the end.
-  const std::uint64_t far = add("2", "t");
-  CHECK(waiting.back() == far);
-}
-
-TEST_CASE("halt rules") {
-  const auto reached = [](const char* rule, std::uint64_t done, std::uint64_t failed) {
-    return is_reached(parse_halt(rule, "--halt"), done, failed);
-  };
-  CHECK_FALSE(reached("never", 0, 1000));
-  CHECK(reached("soon,fail=1", 0, 1));
-  CHECK_FALSE(reached("soon,fail=2", 5, 1));
-  CHECK(reached("now,success=3", 3, 0));
-  CHECK(reached("now,done=3", 2, 1));
-  CHECK(reached("now,fail=10%", 27, 3));
-  CHECK_FALSE(reached("now,fail=10%", 28, 3));
-  CHECK_FALSE(reached("now,fail=10%", 0, 2));  // at least three
-  for (const char* bad : {"", "now", "fail=1", "now,fail", "now,fail=", "now,fail=0", "later,fail=1", "now,fails=1",
-                          "now,fail=101%", "now,fail=x", "now=1,fail"}) {
-    INFO(bad);
-    CHECK_THROWS_AS(parse_halt(bad, "--halt"), UsageError);
-  }
 }

@@ -11,7 +11,7 @@
 
 namespace spmm::batch {
 
-/// The files that a run has for itself, which no job may read or write: the list, the report, the job log, the journal.
+/// The files that a run has for itself, which no job may read or write: the list, the report, the journal.
 class OwnFiles {
  public:
   /// Values: what = "the list" or the option. Errors: UsageError if an earlier one is the same file.

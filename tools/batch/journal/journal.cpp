@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <climits>
-#include <cstdio>
 #include <fstream>
 #include <thread>
 
@@ -20,16 +20,15 @@
 #include "cli/exit_codes.hpp"
 #include "io/system/retried.hpp"
 #include "spmm/error.hpp"
-#include "tools/batch/journal/hash.hpp"
 #include "tools/batch/list/line_feed.hpp"
 
 namespace spmm::batch {
 namespace {
 
 constexpr std::string_view kEnding = ".journal";
-constexpr std::string_view kDone = "done.2";  // lines of earlier versions: "done", "failed"
-constexpr std::string_view kFailed = "failed.2";
-constexpr const char* kNoFileHash = "0000000000000000";  // a column of lines that earlier versions wrote and read
+constexpr std::string_view kDone = "done.3";  // of version 3 of the lines
+constexpr std::string_view kFailed = "failed.3";
+constexpr std::string_view kEndMark = "\t.";
 constexpr std::chrono::seconds kWaitForDying{10};  // workers of a killed supervisor still hold its locks for a moment
 constexpr std::chrono::milliseconds kLookEvery{20};
 
@@ -47,11 +46,18 @@ class Fields {
     return field;
   }
 
+  /// All that is left, tabs among it.
+  std::string_view rest() {
+    if (ended_) good_ = false;
+    ended_ = true;
+    return left_;
+  }
+
   template <class T>
-  T number(int base = 10) {
+  T number() {
     const std::string_view field = next();
     T value{};
-    const auto [stop, error] = std::from_chars(field.data(), field.data() + field.size(), value, base);
+    const auto [stop, error] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (error != std::errc{} || stop != field.data() + field.size()) good_ = false;
     return value;
   }
@@ -63,12 +69,6 @@ class Fields {
   bool ended_ = false;
   bool good_ = true;
 };
-
-std::string hex(std::uint64_t value) {
-  char out[17];
-  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(value));
-  return out;
-}
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
@@ -131,74 +131,57 @@ FileState state_of(const std::string& path) {
           .inode = info.st_ino};
 }
 
-JobKey key_of(const Job& job) {
-  std::string names;
-  names.reserve(job.a.size() + job.b.size() + job.out.size() + 2);
-  names.append(job.a).append(1, '\0').append(job.b).append(1, '\0').append(job.out);
-  if (job.options.transpose_a) names.append(1, '\0').append("transpose-a");  // another product
-  if (job.options.transpose_b) names.append(1, '\0').append("transpose-b");
-  if (job.options.rows != RowRange{}) names.append(1, '\0').append(rows_text(job.options.rows));
-  return {.high = hash_of(names, 1), .low = hash_of(names, 2)};
+std::string key_of(const Job& job) {
+  std::string key = text(job.a, '\t', job.b, '\t', job.out);
+  if (job.options.transpose_a) key += "\ttranspose-a";  // another product
+  if (job.options.transpose_b) key += "\ttranspose-b";
+  if (job.options.rows != RowRange{}) key += '\t' + rows_text(job.options.rows);
+  std::replace(key.begin(), key.end(), '\n', '\t');  // a line of the journal holds none
+  return key;
 }
 
-std::uint64_t options_hash(const JobOptions& options) {
-  return hash_of(text(backend_name(options.backend), '\t', options.kernel, '\t', options.verify_blocks, '\t',
-                      options.durable, options.no_clobber, '\t', options.timeout_s, '\t',
-                      static_cast<int>(options.on_saturation)));
+std::string options_text(const JobOptions& options) {
+  return text(backend_name(options.backend), ' ', options.kernel, ' ', options.verify_blocks, ' ', options.durable, ' ',
+              options.no_clobber, ' ', options.timeout_s, ' ', static_cast<int>(options.on_saturation));
 }
 
 std::string journal_line(const JournalRecord& record) {
   // Strings, not a stream: if there is no memory, a stream would leave a part out and say nothing.
   std::string line(record.exit_code == 0 ? kDone : kFailed);
   const auto add = [&](const std::string& field) { line.append(1, '\t').append(field); };
-  add(hex(record.key.high));
-  add(hex(record.key.low));
   add(std::to_string(record.time_ms));
   add(std::to_string(record.exit_code));
   for (const FileIdentity& file : {record.a, record.b, record.out}) {
     add(std::to_string(file.size));
     add(std::to_string(file.mtime_ns));
-    add(kNoFileHash);
   }
-  add(hex(record.options));
   add(std::to_string(record.out_inode));
   add(std::to_string(record.verified));
   add(std::to_string(static_cast<int>(record.durable)));
   add(std::to_string(record.saturated_elements));
-  add(record.out_path);
-  add(hex(hash_of(line)));
-  return line.append(1, '\n');
+  add(record.options);
+  add(record.key);
+  return line.append(kEndMark).append(1, '\n');
 }
 
 std::optional<JournalRecord> parse_journal_line(std::string_view line) {
-  const std::size_t last_tab = line.rfind('\t');
-  if (last_tab == std::string_view::npos || line.substr(last_tab + 1) != hex(hash_of(line.substr(0, last_tab)))) {
-    return std::nullopt;
-  }
-  Fields fields(line.substr(0, last_tab));
+  if (!line.ends_with(kEndMark)) return std::nullopt;
+  Fields fields(line.substr(0, line.size() - kEndMark.size()));
   const std::string_view word = fields.next();
-  const bool is_old = word == "done" || word == "failed";  // before version 2
   JournalRecord record;
-  record.key.high = fields.number<std::uint64_t>(16);
-  record.key.low = fields.number<std::uint64_t>(16);
   record.time_ms = fields.number<std::int64_t>();
   record.exit_code = fields.number<int>();
   for (FileIdentity* file : {&record.a, &record.b, &record.out}) {
     file->size = fields.number<std::uint64_t>();
     file->mtime_ns = fields.number<std::int64_t>();
-    fields.number<std::uint64_t>(16);
   }
-  record.options = fields.number<std::uint64_t>(16);
-  record.saturated_elements = kNotCounted;
-  if (!is_old) {
-    record.out_inode = fields.number<std::uint64_t>();
-    record.verified = fields.number<std::uint64_t>();
-    record.durable = fields.number<int>() != 0;
-    record.saturated_elements = fields.number<std::uint64_t>();
-  }
-  record.out_path = std::string(fields.next());
-  const std::string_view expected = record.exit_code == 0 ? kDone : kFailed;
-  if (!fields.good() || word != (is_old ? expected.substr(0, expected.size() - 2) : expected)) return std::nullopt;
+  record.out_inode = fields.number<std::uint64_t>();
+  record.verified = fields.number<std::uint64_t>();
+  record.durable = fields.number<int>() != 0;
+  record.saturated_elements = fields.number<std::uint64_t>();
+  record.options = std::string(fields.next());
+  record.key = std::string(fields.rest());
+  if (!fields.good() || word != (record.exit_code == 0 ? kDone : kFailed)) return std::nullopt;
   return record;
 }
 
@@ -287,7 +270,7 @@ bool is_done(const Journal& journal, const Job& job) {
   const FileState out = state_of(job.out);
   if (!out.is_regular) return false;
   return state_of(job.a).identity == record.a && state_of(job.b).identity == record.b && out.identity == record.out &&
-         (record.out_inode == 0 || out.inode == record.out_inode);
+         out.inode == record.out_inode;
 }
 
 bool has_failed(const Journal& journal, const Job& job) {
@@ -295,7 +278,7 @@ bool has_failed(const Journal& journal, const Job& job) {
   if (found == journal.end() || found->second.exit_code == 0) return false;
   const JournalRecord& record = found->second;
   if (is_of_machine(record.exit_code)) return false;
-  return record.options == options_hash(job.options) && state_of(job.a).identity == record.a &&
+  return record.options == options_text(job.options) && state_of(job.a).identity == record.a &&
          state_of(job.b).identity == record.b;
 }
 

@@ -1,9 +1,7 @@
 // What is done and what failed, kept across runs: lines in files that are only ever appended to.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,38 +33,28 @@ struct FileState {
 };
 FileState state_of(const std::string& path);
 
-/// Names a product by its three paths.
-struct JobKey {
-  std::uint64_t high = 0, low = 0;
-  friend auto operator<=>(const JobKey&, const JobKey&) = default;
-};
-JobKey key_of(const Job& job);
-struct JobKeyHash {
-  std::size_t operator()(const JobKey& key) const { return key.low; }
-};
+/// Names a product: its three paths with tabs between, and which operands are transposed.
+std::string key_of(const Job& job);
 
-/// Changes when anything changes that may turn a failure into a success: backend, kernel, limits.
-std::uint64_t options_hash(const JobOptions& options);
-
-inline constexpr std::uint64_t kNotCounted = 0xFFFF'FFFF'FFFF'FFFFu;
+/// Changes when anything changes that may turn a failure into a success: backend, kernel, limits. Holds no tab.
+std::string options_text(const JobOptions& options);
 
 struct JournalRecord {
-  JobKey key{};
-  std::int64_t time_ms = 0;     ///< since 1970; the latest record of a key counts
-  int exit_code = 0;            ///< 0 = done
-  FileIdentity a{}, b{};        ///< as they were before the product
-  FileIdentity out{};           ///< as it was after it
-  std::uint64_t out_inode = 0;  ///< 0 = not known: a line of an earlier version
-  std::uint64_t verified = 0;   ///< JobOptions::verify_blocks
+  std::string key{};
+  std::int64_t time_ms = 0;  ///< since 1970; the latest record of a key counts
+  int exit_code = 0;         ///< 0 = done
+  FileIdentity a{}, b{};     ///< as they were before the product
+  FileIdentity out{};        ///< as it was after it
+  std::uint64_t out_inode = 0;
+  std::uint64_t verified = 0;  ///< JobOptions::verify_blocks
   bool durable = false;
-  std::uint64_t saturated_elements = 0;  ///< kNotCounted: a line of an earlier version
-  std::uint64_t options = 0;
-  std::string out_path{};  ///< for people
+  std::uint64_t saturated_elements = 0;
+  std::string options{};  ///< options_text()
 };
 
-/// One line, with a hash at its end by which a torn one is recognised.
+/// One line, with a mark at its end: a torn one lacks it.
 std::string journal_line(const JournalRecord& record);
-/// Nothing if the line is torn or not one of ours.
+/// Nothing if the line is torn, of an earlier version, or not one of ours.
 std::optional<JournalRecord> parse_journal_line(std::string_view line);
 
 /// Appends lines to one journal file. Each line is one write(), so that a process may die at any moment.
@@ -82,7 +70,7 @@ class JournalWriter {
   std::atomic<bool> is_torn_{false};  ///< the last line was cut (full disk): the next starts with a newline
 };
 
-using Journal = std::unordered_map<JobKey, JournalRecord, JobKeyHash>;
+using Journal = std::unordered_map<std::string, JournalRecord>;
 
 /// The folder of the journal files, locked for this shard while the object, or a worker forked meanwhile, lives.
 class JournalFolder {

@@ -251,29 +251,4 @@ JobList parse_job_list(std::string_view text, const ListPlace& place, const JobO
   return list;
 }
 
-std::vector<std::size_t> grouped_order(const std::vector<const Job*>& jobs) {
-  std::unordered_map<std::string, std::size_t> uses;
-  for (const Job* job : jobs) {
-    const std::string a = job->operand_a();
-    const std::string b = job->operand_b();
-    ++uses[b];
-    if (a != b) ++uses[a];
-  }
-  // A job's group is the operand that more jobs use; the group's place is that of its first job.
-  std::unordered_map<std::string, std::size_t> place;
-  std::vector<std::pair<std::size_t, std::size_t>> keys;
-  keys.reserve(jobs.size());
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
-    std::string a = jobs[j]->operand_a();
-    std::string b = jobs[j]->operand_b();
-    const bool is_b = uses[b] >= uses[a];
-    keys.emplace_back(place.emplace(std::move(is_b ? b : a), j).first->second, j);
-  }
-  std::sort(keys.begin(), keys.end());
-  std::vector<std::size_t> order;
-  order.reserve(keys.size());
-  for (const auto& [group, j] : keys) order.push_back(j);
-  return order;
-}
-
 }  // namespace spmm::batch

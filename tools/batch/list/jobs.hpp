@@ -36,15 +36,6 @@ struct Job {
   std::string a{}, b{}, out{};
   JobOptions options{};
   std::uint64_t cost_micro = 1'000'000;  ///< the cost= column in millionths
-
-  /// What A stands for: the path, another text where it is transposed. Jobs with the same one can share what is kept.
-  [[nodiscard]] std::string operand_a() const { return operand(a, options.transpose_a); }
-  [[nodiscard]] std::string operand_b() const { return operand(b, options.transpose_b); }
-
-  /// Values: no path of a list holds a tab.
-  static std::string operand(const std::string& path, bool is_transposed) {
-    return is_transposed ? path + "\ttransposed" : path;
-  }
 };
 
 /// Where the lines of a list come from.
@@ -82,9 +73,5 @@ std::string rows_text(RowRange rows);
 
 /// Seconds from "30", "1.5", "30s", "5m", "2h", "1d". Errors: UsageError that names `where`.
 double parse_seconds(const std::string& text, const std::string& where);
-
-/// Jobs that share an operand next to each other, so that it stays in memory: those of one B (or A) follow its first.
-/// Returns positions in `jobs`.
-std::vector<std::size_t> grouped_order(const std::vector<const Job*>& jobs);
 
 }  // namespace spmm::batch

@@ -15,10 +15,9 @@
 namespace spmm::batch {
 namespace {
 
-constexpr double kSecondsPerThread = 0.02;   // a product of less than this gets no second thread
-constexpr double kNowhereS = 1e9;            // refused there: only if nothing else is left
-constexpr std::size_t kMaxKept = 100'000;    // headers, decisions
-constexpr std::uint64_t kNoBytes = 1 << 20;  // of a job that ends with an error
+constexpr double kSecondsPerThread = 0.02;  // a product of less than this gets no second thread
+constexpr double kNowhereS = 1e9;           // refused there: only if nothing else is left
+constexpr std::size_t kMaxKept = 100'000;   // headers, decisions
 
 /// A device before its start: the rates of the models are those of a GPU with tensor cores for bytes. The
 /// worker decides with the device's own figures; here only times are compared.
@@ -57,11 +56,7 @@ Demand JobModel::decide_demand(const JobShape& shape, const JobOptions& options)
   const auto decide = [&](Backend backend, unsigned threads) {
     return plan::decide(expected, limits_of(backend, options.kernel, threads));
   };
-  // A product in slabs takes everything there is.
-  const auto bytes_of = [&](const plan::Execution& e) {
-    return e.is_in_slabs() ? machine_.host_limit_bytes : e.host_need_bytes;
-  };
-  Demand demand{.cpu_bytes = kNoBytes, .gpu_bytes = kNoBytes, .backend = options.backend};
+  Demand demand{.backend = options.backend};
   bool fits_cpu = false;
   bool fits_gpu = false;
   if (options.backend != Backend::cuda) {
@@ -71,19 +66,11 @@ Demand JobModel::decide_demand(const JobShape& shape, const JobOptions& options)
     if (demand.cpu_threads > 1) e = decide(Backend::cpu, demand.cpu_threads);
     fits_cpu = !e.is_refused();
     demand.cpu_s = e.predicted_s;
-    if (fits_cpu) demand.cpu_bytes = bytes_of(e);
   }
   if (options.backend != Backend::cpu && !machine_.gpus.empty()) {
     const plan::Execution e = decide(Backend::cuda, num_gpu_threads_);
     fits_gpu = !e.is_refused();
     demand.gpu_s = e.predicted_s;
-    if (fits_gpu) demand.gpu_bytes = bytes_of(e);
-    if (fits_gpu && !e.is_in_slabs()) {
-      const plan::Limits limits = limits_of(Backend::cuda, options.kernel, num_gpu_threads_);
-      const double all_s = plan::product_seconds(e, {expected, limits});
-      demand.kept_a_s = all_s - plan::product_seconds(e, {expected, limits}, plan::input_bytes(shape.a));
-      demand.kept_b_s = all_s - plan::product_seconds(e, {expected, limits}, plan::input_bytes(shape.b));
-    }
   }
   if (fits_cpu && !fits_gpu) demand.gpu_s = kNowhereS;
   if (fits_gpu && !fits_cpu) demand.cpu_s = kNowhereS;
@@ -91,9 +78,7 @@ Demand JobModel::decide_demand(const JobShape& shape, const JobOptions& options)
 }
 
 Demand JobModel::demand_of(const std::optional<JobShape>& shape, const JobOptions& options) {
-  if (!shape || shape->a.n != shape->b.n || shape->a.m != shape->b.m) {
-    return {.cpu_bytes = kNoBytes, .gpu_bytes = kNoBytes, .backend = options.backend};
-  }
+  if (!shape || shape->a.n != shape->b.n || shape->a.m != shape->b.m) return {.backend = options.backend};
   if (decided_.size() >= kMaxKept) decided_.clear();
   const auto [at, is_new] = decided_.try_emplace(
       Key{shape->a.n, shape->a.m, shape->a.num_blocks, shape->b.num_blocks, options.backend, options.kernel});

@@ -33,7 +33,6 @@ struct PoolWorker {
   std::uint64_t num_done = 0, num_failed = 0, in_bytes = 0, out_bytes = 0;
   double busy_s = 0;    ///< seconds of its jobs, one after the other
   Slowness slowness{};  ///< of all its processes
-  double kernel_s = 0;  ///< predicted time of their kernels on all of the worker
 };
 
 /// How the process of a worker came to its end.

@@ -76,13 +76,6 @@ bool is_full(const WorkerLoad& worker) {
                                                     worker.used_slots >= worker.num_slots));
 }
 
-/// Memory of a job: what it needs, at most everything; 0 if it has to wait.
-std::uint64_t memory_for(const Demand& job, const WorkerLoad& worker, const MemoryLoad& memory) {
-  const std::uint64_t need = worker.kind == WorkerKind::gpu ? job.gpu_bytes : job.cpu_bytes;
-  const std::uint64_t wanted = std::clamp<std::uint64_t>(need, 1, std::max<std::uint64_t>(1, memory.total_bytes));
-  return memory.used_bytes == 0 || memory.used_bytes + wanted <= memory.total_bytes ? wanted : 0;
-}
-
 }  // namespace
 
 void Slowness::started(double now_s, bool was_idle) {
@@ -107,8 +100,7 @@ bool can_run(const Demand& job, const std::vector<WorkerLoad>& workers) {
   return std::any_of(workers.begin(), workers.end(), [&](const WorkerLoad& w) { return may_run(job, w); });
 }
 
-std::vector<Grant> hand_out(const std::vector<Demand>& jobs, std::vector<WorkerLoad> workers, MemoryLoad memory,
-                            std::size_t num_behind) {
+std::vector<Grant> hand_out(const std::vector<Demand>& jobs, std::vector<WorkerLoad> workers, std::size_t num_behind) {
   std::vector<Grant> grants;
   const double behind_s = seconds_behind(jobs, workers, num_behind);
   std::vector<bool> is_reserved(workers.size(), false);  // drains for a job that wants to be alone
@@ -124,15 +116,11 @@ std::vector<Grant> hand_out(const std::vector<Demand>& jobs, std::vector<WorkerL
       worker.backlog_s += share;
       continue;
     }
-    const std::uint64_t bytes = memory_for(jobs[j], worker, memory);
-    if (bytes == 0) break;
     grants.push_back({.job = j,
                       .worker = w,
                       .slots = slots,
                       .num_threads = worker.kind == WorkerKind::gpu ? worker.num_cores : slots,
-                      .memory_bytes = bytes,
                       .predicted_s = share});
-    memory.used_bytes += bytes;
     worker.backlog_s += share;
     worker.used_slots += slots;
     worker.num_jobs += 1;

@@ -1,4 +1,4 @@
-// Which job goes to which worker: predicted times and memory in, grants out. Pure.
+// Which job goes to which worker: predicted times in, grants out. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,9 @@ namespace spmm::batch {
 
 /// What a job needs, as the scheduler sees it; job_model.hpp predicts it.
 struct Demand {
-  double cpu_s = 0;             ///< with cpu_threads
-  double gpu_s = 0;             ///< on a GPU whose context is started
-  double kept_a_s = 0;          ///< what of gpu_s goes where A is on the device already
-  double kept_b_s = 0;          ///< and B
-  unsigned cpu_threads = 1;     ///< as many as pay
-  std::uint64_t cpu_bytes = 1;  ///< host memory that the product takes on the cores
-  std::uint64_t gpu_bytes = 1;  ///< and on a GPU
+  double cpu_s = 0;          ///< with cpu_threads
+  double gpu_s = 0;          ///< on a GPU whose context is started
+  unsigned cpu_threads = 1;  ///< as many as pay
   Backend backend = Backend::automatic;
   bool alone = false;  ///< in its worker: it is suspected of having broken one
 };
@@ -55,15 +51,10 @@ class Slowness {
   double predicted_s_ = 0;
 };
 
-struct MemoryLoad {
-  std::uint64_t total_bytes = 0, used_bytes = 0;
-};
-
 /// One job for one worker.
 struct Grant {
   std::size_t job = 0, worker = 0;  ///< positions in the arguments
   unsigned slots = 1, num_threads = 1;
-  std::uint64_t memory_bytes = 0;
   double predicted_s = 0;  ///< what it adds to the worker's backlog
 };
 
@@ -71,10 +62,10 @@ struct Grant {
 bool can_run(const Demand& job, const std::vector<WorkerLoad>& workers);
 
 /// Hands out jobs in order, each to the worker where it ends first; one whose worker is full waits for it while later
-/// ones go elsewhere. A job for which memory is short holds up those behind it, so that it gets its turn.
+/// ones go elsewhere.
 /// Values: num_behind = jobs that wait behind these, taken to be like them. A worker may start while others run those,
 /// so its start counts only beyond that.
-std::vector<Grant> hand_out(const std::vector<Demand>& jobs, std::vector<WorkerLoad> workers, MemoryLoad memory,
+std::vector<Grant> hand_out(const std::vector<Demand>& jobs, std::vector<WorkerLoad> workers,
                             std::size_t num_behind = 0);
 
 }  // namespace spmm::batch

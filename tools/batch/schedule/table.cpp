@@ -9,30 +9,6 @@
 
 namespace spmm::batch {
 
-void OperandUses::add(const Job& job) {
-  const std::string a = job.operand_a();
-  const std::string b = job.operand_b();
-  ++uses_[a];
-  if (b != a) ++uses_[b];
-}
-
-void OperandUses::remove(const Job& job) {
-  const std::string a = job.operand_a();
-  const std::string b = job.operand_b();
-  drop(a);
-  if (b != a) drop(b);
-}
-
-void OperandUses::drop(const std::string& operand) {
-  const auto found = uses_.find(operand);
-  if (found != uses_.end() && --found->second == 0) uses_.erase(found);
-}
-
-std::size_t OperandUses::num_waiting(const std::string& operand) const {
-  const auto found = uses_.find(operand);
-  return found == uses_.end() ? 0 : found->second;
-}
-
 Verdict judge(const JobRun& run, int code, bool blameless) {
   if (blameless) return Verdict::again;
   if (!may_pass(code)) return Verdict::failed;
@@ -41,27 +17,10 @@ Verdict judge(const JobRun& run, int code, bool blameless) {
   return run.counted_failures < run.job.options.retries ? Verdict::again_alone : Verdict::failed;
 }
 
-std::size_t JobTable::place_of(const Job& job, std::uint64_t id) const {
-  const std::string a = job.operand_a();
-  const std::string b = job.operand_b();
-  const std::size_t num_a = uses_.num_waiting(a);
-  const std::size_t num_b = uses_.num_waiting(b);
-  std::size_t place = waiting_.size();
-  if (num_a + num_b == 0) return place;
-  const std::string& shared = num_b >= num_a ? b : a;
-  for (; place > 0 && waiting_[place - 1] + kMaxOvertaking >= id; --place) {
-    const Job& before = at(waiting_[place - 1]).job;
-    if (before.operand_a() == shared || before.operand_b() == shared) return place;
-  }
-  return waiting_.size();
-}
-
-std::uint64_t JobTable::add(Job job, double now_s, bool grouped) {
+std::uint64_t JobTable::add(Job job, double now_s) {
   const std::uint64_t id = first_id_ + runs_.size();
-  const std::size_t place = grouped ? place_of(job, id) : waiting_.size();
-  uses_.add(job);
   runs_.push_back({.job = std::move(job), .added_s = now_s});
-  waiting_.insert(waiting_.begin() + static_cast<std::ptrdiff_t>(place), id);
+  waiting_.push_back(id);
   ++counts_.total;
   ++counts_.waiting;
   return id;
@@ -84,13 +43,9 @@ void JobTable::start(const std::vector<Grant>& grants, double now_s) {
     run.grant = grant;
     run.had_company = false;
     run.cancelled = false;
-    run.signal = 0;
     run.started_s = now_s;
     run.deadline_s = run.job.options.timeout_s > 0 ? now_s + run.job.options.timeout_s : 0;
     ++run.attempts;
-    uses_.remove(run.job);
-    run.keep_a = uses_.num_waiting(run.job.operand_a()) > 0;
-    run.keep_b = uses_.num_waiting(run.job.operand_b()) > 0;
     taken.push_back(grant.job);
   }
   counts_.waiting -= grants.size();
@@ -99,7 +54,7 @@ void JobTable::start(const std::vector<Grant>& grants, double now_s) {
   for (const std::size_t position : taken) waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(position));
 }
 
-void JobTable::succeed(std::uint64_t id, const JobResult& result, double now_s) {
+void JobTable::succeed(std::uint64_t id, const JobResult& result) {
   --counts_.running;
   ++counts_.done;
   counts_.in_bytes += result.in_bytes;
@@ -107,28 +62,26 @@ void JobTable::succeed(std::uint64_t id, const JobResult& result, double now_s) 
   counts_.pairs += result.pairs;
   counts_.saturated_elements += result.saturated_elements;
   counts_.saturated_jobs += result.saturated_elements > 0 ? 1 : 0;
-  end(id, JobState::done, result, now_s);
+  end(id, JobState::done, result);
 }
 
-void JobTable::fail(std::uint64_t id, const JobResult& result, double now_s) {
+void JobTable::fail(std::uint64_t id, const JobResult& result) {
   --counts_.running;
   ++counts_.failed;
-  end(id, JobState::failed, result, now_s);
+  end(id, JobState::failed, result);
 }
 
-void JobTable::refuse(std::uint64_t id, const JobResult& result, double now_s) {
+void JobTable::refuse(std::uint64_t id, const JobResult& result) {
   waiting_.erase(std::find(waiting_.begin(), waiting_.end(), id));
-  uses_.remove(at(id).job);
   --counts_.waiting;
   ++counts_.failed;
-  end(id, JobState::failed, result, now_s);
+  end(id, JobState::failed, result);
 }
 
-void JobTable::end(std::uint64_t id, JobState state, const JobResult& result, double now_s) {
+void JobTable::end(std::uint64_t id, JobState state, const JobResult& result) {
   JobRun& run = at(id);
   run.state = state;
   run.result = result;
-  run.ended_s = now_s;
 }
 
 void JobTable::forget_finished() {
@@ -145,7 +98,6 @@ void JobTable::requeue(std::uint64_t id, bool alone, bool counted) {
   --counts_.running;
   ++counts_.waiting;
   waiting_.push_front(id);
-  uses_.add(run.job);
 }
 
 }  // namespace spmm::batch

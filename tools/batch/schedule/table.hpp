@@ -31,18 +31,16 @@ constexpr std::string_view state_name(JobState state) {
 struct JobRun {
   Job job;
   JobState state = JobState::waiting;
-  std::optional<Demand> demand{};       ///< once its headers were read
-  std::uint64_t attempts = 0;           ///< orders sent
-  std::uint64_t counted_failures = 0;   ///< those it is to blame for
-  int worker = -1;                      ///< that runs it, or ran it
-  bool had_company = false;             ///< other jobs were in its worker meanwhile
-  bool cancelled = false;               ///< asked to stop: it took too long
-  bool keep_a = false, keep_b = false;  ///< jobs that waited when it started read the same file
+  std::optional<Demand> demand{};      ///< once its headers were read
+  std::uint64_t attempts = 0;          ///< orders sent
+  std::uint64_t counted_failures = 0;  ///< those it is to blame for
+  int worker = -1;                     ///< that runs it, or ran it
+  bool had_company = false;            ///< other jobs were in its worker meanwhile
+  bool cancelled = false;              ///< asked to stop: it took too long
   Grant grant{};
-  double added_s = 0, started_s = 0, ended_s = 0;  ///< on the supervisor's clock
-  double deadline_s = 0;                           ///< of the attempt, then of its worker's answer; 0 = none
+  double added_s = 0, started_s = 0;  ///< on the supervisor's clock
+  double deadline_s = 0;              ///< of the attempt, then of its worker's answer; 0 = none
   JobResult result{};
-  int signal = 0;  ///< that ended its worker
 };
 
 struct JobCounts {
@@ -61,29 +59,12 @@ enum class Verdict : std::uint8_t { failed, again_alone, again };
 /// A failure in company is tried again alone and not counted; one alone counts, and --retries says how many may follow.
 Verdict judge(const JobRun& run, int code, bool blameless);
 
-/// Counts the inputs of jobs that wait; those that no job wants any more are forgotten.
-class OperandUses {
- public:
-  void add(const Job& job);
-  void remove(const Job& job);
-
-  /// Waiting jobs with this operand (Job::operand_a, operand_b).
-  [[nodiscard]] std::size_t num_waiting(const std::string& operand) const;
-
- private:
-  void drop(const std::string& operand);
-  std::unordered_map<std::string, std::size_t> uses_;
-};
-
 class JobTable {
  public:
   /// Values: keep = finished jobs stay for a report; else they go once all before them are finished.
   explicit JobTable(bool keep) : keep_(keep) {}
 
-  /// Values: grouped = the job waits behind the last one that reads an operand of it; no job is overtaken by one that
-  /// came more than kMaxOvertaking later.
-  std::uint64_t add(Job job, double now_s, bool grouped = false);
-  static constexpr std::uint64_t kMaxOvertaking = 256;
+  std::uint64_t add(Job job, double now_s);
   /// A job that is not to be run.
   void add_settled(Job job, JobState state);
 
@@ -94,33 +75,29 @@ class JobTable {
 
   /// Jobs that wait, in the order in which they are offered.
   [[nodiscard]] const std::deque<std::uint64_t>& waiting() const { return waiting_; }
-  /// Waiting jobs that read this file.
-  [[nodiscard]] std::size_t num_waiting(const std::string& path) const { return uses_.num_waiting(path); }
 
   /// The `grant.job`-th of the waiting jobs starts.
   /// Several at once: the positions are those before the first of them starts.
   void start(const std::vector<Grant>& grants, double now_s);
 
-  void succeed(std::uint64_t id, const JobResult& result, double now_s);
-  void fail(std::uint64_t id, const JobResult& result, double now_s);
+  void succeed(std::uint64_t id, const JobResult& result);
+  void fail(std::uint64_t id, const JobResult& result);
   /// Back to the front of those that wait.
   void requeue(std::uint64_t id, bool alone, bool counted);
 
   /// A job that waits fails without having run.
-  void refuse(std::uint64_t id, const JobResult& result, double now_s);
+  void refuse(std::uint64_t id, const JobResult& result);
 
   /// Lets go of finished jobs that no report wants.
   void forget_finished();
 
  private:
-  [[nodiscard]] std::size_t place_of(const Job& job, std::uint64_t id) const;
-  void end(std::uint64_t id, JobState state, const JobResult& result, double now_s);
+  void end(std::uint64_t id, JobState state, const JobResult& result);
 
   bool keep_;
   std::uint64_t first_id_ = 0;
   std::deque<JobRun> runs_;
   std::deque<std::uint64_t> waiting_;
-  OperandUses uses_;  ///< of the jobs that wait
   JobCounts counts_;
 };
 

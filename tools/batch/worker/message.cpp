@@ -79,13 +79,13 @@ void order_fields(Visit& visit, Order& o) {
   auto& j = o.job;
   visit(o.id, j.line, j.a, j.b, j.out, j.options.backend, j.options.kernel, j.options.verify_blocks,
         j.options.on_saturation, j.options.transpose_a, j.options.transpose_b, j.options.rows, j.options.durable,
-        j.options.no_clobber, o.num_threads, o.keep_a, o.keep_b);
+        j.options.no_clobber, o.num_threads);
 }
 
 template <class Visit, class Result>
 void result_fields(Visit& visit, Result& r) {
-  visit(r.id, r.exit_code, r.seconds, r.kernel_s, r.num_threads, r.in_bytes, r.out_bytes, r.pairs, r.saturated_elements,
-        r.backend, r.kernel, r.message);
+  visit(r.id, r.exit_code, r.seconds, r.num_threads, r.in_bytes, r.out_bytes, r.pairs, r.saturated_elements, r.backend,
+        r.kernel, r.message);
 }
 
 template <class Visit, class AnyMessage>

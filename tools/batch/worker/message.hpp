@@ -19,7 +19,6 @@ struct JobOrder {
   std::uint64_t id = 0;
   Job job{};
   unsigned num_threads = 1;
-  bool keep_a = false, keep_b = false;  ///< later jobs read the same file: keep it on the device if it fits
 };
 
 /// Supervisor to worker: stop this job soon.
@@ -30,9 +29,8 @@ struct CancelOrder {
 /// Worker to supervisor: a job has ended.
 struct JobResult {
   std::uint64_t id = 0;
-  int exit_code = 0;    ///< as of `spmm`; 0 = the output is there
-  double seconds = 0;   ///< from its start in the worker
-  double kernel_s = 0;  ///< predicted time of the multiply kernel, with num_threads on the CPU
+  int exit_code = 0;   ///< as of `spmm`; 0 = the output is there
+  double seconds = 0;  ///< from its start in the worker
   unsigned num_threads = 1;
   std::uint64_t in_bytes = 0, out_bytes = 0, pairs = 0;
   std::uint64_t saturated_elements = 0;

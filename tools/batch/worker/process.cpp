@@ -66,8 +66,6 @@ class ProductRunner {
     options.verify_full = order.job.options.verify_blocks == kVerifyFull;
     options.verify_blocks = options.verify_full ? 0 : order.job.options.verify_blocks;
     options.on_saturation = order.job.options.on_saturation;
-    options.keep_a = order.keep_a;
-    options.keep_b = order.keep_b;
     options.cancel = &cancel;
     return engine_.multiply(order.job.a, order.job.b, order.job.out, options);
   }
@@ -170,8 +168,6 @@ class Worker {
     result.saturated_elements = report.saturated_elements;
     result.backend = report.plan.backend;
     result.kernel = report.plan.kernel;
-    const double num_products = static_cast<double>(report.plan.num_a_slabs) * report.plan.num_b_slabs;
-    result.kernel_s = report.plan.predicted_ms / 1e3 * num_products;
     result.num_threads = report.plan.num_threads;
     const FileState out = state_of(order.job.out);
     if (!out.is_regular) return;  // /dev/null is never done
@@ -185,8 +181,7 @@ class Worker {
                                .verified = order.job.options.verify_blocks,
                                .durable = order.job.options.durable,
                                .saturated_elements = report.saturated_elements,
-                               .options = options_hash(order.job.options),
-                               .out_path = order.job.out};
+                               .options = options_text(order.job.options)};
     try {
       journal_.append(record);
     } catch (const IoError& e) {

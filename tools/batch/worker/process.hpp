@@ -13,7 +13,7 @@ struct WorkerSetup {
   WorkerKind kind = WorkerKind::cpu;
   std::string name;                      ///< "cpu", "gpu0"
   std::string visible_devices;           ///< gpu: CUDA_VISIBLE_DEVICES of the process
-  std::uint64_t memory_limit_bytes = 0;  ///< of its engine; 0 = most of what is free
+  std::uint64_t memory_limit_bytes = 0;  ///< of all its jobs together
   bool gives_way = false;                ///< to the threads that feed GPUs
   int socket = -1;                       ///< SOCK_SEQPACKET to the supervisor
   int journal = -1;                      ///< file of the journal; -1 = none
