@@ -120,6 +120,7 @@ def texts():
     put("mtx", "scipy-symmetric", b"\x2c" + mtx_bytes(sp.csr_matrix(np.ones((4, 4), int)), symmetry="symmetric"))
     head = "%%MatrixMarket matrix "
     put("mtx", "pattern", "\0" + head + "coordinate pattern general\n% x\n\n3 3 2\n1 1\n3 2\n")
+    put("mtx", "unsigned", "\2" + head + "coordinate unsigned-integer hermitian\n3 3 2\n3 1 65535\n2 2 9\n")
     put("mtx", "sums", "\0" + head + "coordinate integer general\n3 3 3\n1 1 65535\n1 1 1\n2 2 -4\n")
     put("mtx", "huge", "\2" + head + "coordinate real general\n4294967295 4294967295 1\n4294967295 4294967295 1e0\n")
     put("mtx", "announced", "\0" + head + "array real symmetric\n4294967295 4294967295\n1\n")

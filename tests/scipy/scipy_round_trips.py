@@ -115,7 +115,7 @@ def write(rng, name, dense, kind, dtype):
         dense = np.maximum(dense, dense.T)
         scipy.io.mmwrite(path, sp.coo_matrix(dense), symmetry="symmetric")
         return path, dense
-    scipy.io.mmwrite(path, sp.coo_matrix(dense.astype(rng.choice(["i8", "f8"]))), symmetry="general")
+    scipy.io.mmwrite(path, sp.coo_matrix(dense.astype(rng.choice(["i8", "f8", "u4"]))), symmetry="general")
     return path, dense
 
 

@@ -30,7 +30,7 @@ One of IN and OUT is a block-sparse file (.bin), the other one is a .bin too or
 NumPy's .npy and .npz: python -m spmm convert IN OUT.
 Files are known by their content, then by their ending, unless --from and --to say what they are.
 
-To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
+To .bin: elements that are stored several times are added up, exactly. A sum, times --scale, must be a whole number from 0 to
 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
 given; the last line says how many were rounded, raised to 0 and cut to 65535. Rectangular matrices are padded with
 zeros to a square. Both operands of a product need one n and one m: convert the second with --like FIRST.bin, or both

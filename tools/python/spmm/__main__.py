@@ -18,18 +18,17 @@ NAME = "python -m spmm convert"
 EXIT_CODES = [(_errors.UsageError, 2), (_errors.FormatError, 65), (_errors.ShapeError, 65), (_errors.InputError, 66),
               (_errors.OutputError, 73), (OSError, 74), (MemoryError, 71), (KeyboardInterrupt, 75)]
 NOTES = """\
-One of IN and OUT is a file of blocks (.bin; as IN also a folder of parts), the other one is
+One of IN and OUT is a file of blocks (.bin), the other one is
   .npy   a dense NumPy array with two dimensions: integers, floats up to 64 bits or bool, of either byte order
   .npz   what scipy.sparse.save_npz writes: bsr, csr, csc, coo. Written: bsr, or coo where --shape cuts through blocks
 Files are known by their content, then by their ending, unless --from and --to say what they are. Matrix Market files
 (.mtx) are converted by spmm-convert. .npz needs SciPy.
 
-To .bin: elements that are stored several times are added up. A sum, times --scale, must be a whole number from 0 to
-65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is
-given: the line at the end counts what they changed. What is not a number (NaN) is always an error. Rectangular
-matrices are padded with zeros to a square. Both operands of a product need one n and one m: convert the second with
---like FIRST.bin, or both with the same --n and --block. --block auto takes the side of 1 to 16, 32 and 64 whose file
-is the shortest.
+To .bin: elements that are stored several times are added up, exactly. A sum, times --scale, must be a whole number from
+0 to 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate
+is given: the line at the end counts what they changed. Rectangular matrices are padded with zeros to a square. Both
+operands of a product need one n and one m: convert the second with --like FIRST.bin, or both with the same --n and
+--block. --block auto takes the side of 1 to 16, 32 and 64 whose file is the shortest.
 
 Nothing in IN is unpickled. Memory: the arrays of IN, unpacked, 144 bytes for each element other than zero, and those of
 OUT. What needs more than --memory-limit, or than the machine and its control groups leave, is refused. OUT appears under
@@ -96,9 +95,9 @@ def free_memory(root: str = "/") -> int:
     for line in _text(f"{root}proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers == "":
-            point, limits, used, cached = "sys/fs/cgroup", ("memory.max", "memory.high"), "memory.current", ""
+            point, limits, used, cached = "sys/fs/cgroup", ["memory.max", "memory.high"], "memory.current", ""
         elif "memory" in controllers.split(","):
-            point, limits, used, cached = "sys/fs/cgroup/memory", ("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_"
+            point, limits, used, cached = "sys/fs/cgroup/memory", ["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_"
         else:
             continue
         names = group.strip("/").split("/")

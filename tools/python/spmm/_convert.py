@@ -7,6 +7,7 @@ import contextlib
 import errno
 import math
 import os
+import re
 import stat
 import tempfile
 import zipfile
@@ -60,25 +61,21 @@ def require_memory(path: str, what: str, needed: int, limit: int) -> None:
                            "raise --memory-limit, or use a machine with more memory")
 
 
-def _check_size(path: str, kind: str, limit: int) -> None:
-    """Of the arrays, before anything is read. Errors: FormatError, OutOfMemory."""
-    total = os.path.getsize(path)
-    if kind == "npz":
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-        for member in members:
-            is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-            if not is_known or member.file_size > DEFLATE_RATIO * member.compress_size:
-                raise _format_error(f"{path}, {member.filename}", f"announces {member.file_size} bytes, more than "
-                                    f"{member.compress_size} packed ones can hold", _AGAIN)
-        total = sum(member.file_size for member in members)
-    require_memory(path, "its arrays have", total, limit)
-
-
-def _check_members(path: str, matrix_format: str) -> None:
-    """What nobody reads may change the meaning, as fill_value of pydata/sparse does. Errors: FormatError."""
+def _check_archive(path: str, limit: int) -> List[str]:
+    """Before anything is read. Returns the names of its arrays. Errors: FormatError, OutOfMemory."""
     with zipfile.ZipFile(path) as archive:
-        names = [name[:-len(".npy")] if name.endswith(".npy") else name for name in archive.namelist()]
+        members = archive.infolist()
+    for member in members:
+        is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        if not is_known or member.file_size > DEFLATE_RATIO * member.compress_size:
+            raise _format_error(f"{path}, {member.filename}", f"announces {member.file_size} bytes, more than "
+                                f"{member.compress_size} packed ones can hold", _AGAIN)
+    require_memory(path, "its arrays have", sum(member.file_size for member in members), limit)
+    return [re.sub(r"\.npy$", "", member.filename) for member in members]
+
+
+def _check_members(path: str, names: List[str], matrix_format: str) -> None:
+    """What nobody reads may change the meaning, as fill_value of pydata/sparse does. Errors: FormatError."""
     places = ["indices", "indptr"] if matrix_format != "coo" else ["coords"] if "coords" in names else ["row", "col"]
     for name in ["format", "shape", "data", "_is_array", *places]:
         if name in names:
@@ -92,16 +89,17 @@ def _load(path: str, kind: str, limit: int) -> Any:
     """An array, or a matrix of SciPy whose indices are checked. Errors: FormatError, OutOfMemory."""
     sparse = _require_scipy() if kind == "npz" else None
     try:
-        _check_size(path, kind, limit)
         if sparse is None:
+            require_memory(path, "its arrays have", os.path.getsize(path), limit)
             array = np.load(path, allow_pickle=False)
             if not isinstance(array, np.ndarray):
                 raise ValueError("it is an archive")
             return array
+        names = _check_archive(path, limit)
         matrix = sparse.load_npz(path)
         if matrix.format not in ("bsr", "csr", "csc", "coo"):
             raise ValueError(f"its sparse format is {matrix.format}, expected bsr, csr, csc or coo")
-        _check_members(path, matrix.format)
+        _check_members(path, names, matrix.format)
         return checked(matrix, path)
     except (_errors.Error, MemoryError):
         raise
