@@ -88,6 +88,10 @@ BsrView<T> csr_view(std::uint64_t rows, std::uint64_t cols, IndexView indptr, In
 std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
                           const std::string& name_a = "matrix A", const std::string& name_b = "matrix B");
 
+/// A range of block rows with its real end. Values: num_rows = block rows of the product; those of arrays end with A,
+/// not with the padding. Errors: UsageError where the product lacks some of them.
+RowRange checked_rows(RowRange rows, std::uint32_t num_rows);
+
 /// Reads the caller's arrays, which must outlive the source, as a matrix of n x n elements, padded with zeros where its
 /// own sides are shorter. Nothing is copied; records are packed while they are read.
 /// Errors: FormatError that names the matrix, the array and the place: the lengths of the arrays, indptr and the block

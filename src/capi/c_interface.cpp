@@ -12,7 +12,6 @@
 #include "capi/c_error.hpp"
 #include "capi/c_options.hpp"
 #include "capi/dlpack.hpp"
-#include "engine/product/rows_source.hpp"
 #include "report/json.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/device.hpp"

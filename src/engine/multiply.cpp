@@ -4,7 +4,6 @@
 #include "base/text.hpp"
 #include "cpu/backend.hpp"
 #include "cuda/backend.hpp"
-#include "engine/product/rows_source.hpp"
 #include "plan/registry.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/engine.hpp"

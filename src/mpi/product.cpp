@@ -26,6 +26,7 @@
 #include "mpi/exchange/picked_source.hpp"
 #include "mpi/exchange/shared_files.hpp"
 #include "mpi/output/result.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 

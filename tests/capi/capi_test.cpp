@@ -19,6 +19,7 @@
 
 #include "spmm/engine.hpp"
 #include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
 #include "spmm/spmm.h"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

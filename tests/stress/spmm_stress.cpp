@@ -191,7 +191,7 @@ class Stress {
       words.insert(words.end(), {"--memory-limit", std::to_string(c.options.memory_limit_bytes)});
     }
     words.insert(words.end(), {a, b, out});
-    const ProcessResult result = run_process(words, {.env = {{"SPMM_CPU_ISA", c.isa}}});
+    const ProcessResult result = run_process(words, {.env = {{"SPMM_CPU_ISA", c.isa}}, .folder = {}});
     constexpr int kMemory = 71;
     constexpr int kSaturated = 76;
     constexpr int kBadData = 65;

@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "engine/product/rows_source.hpp"
 #include "io/files/input_file.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "tools/common/matrix_file.hpp"

@@ -9,6 +9,7 @@
 #include "engine/slabs/out_of_core.hpp"
 #include "io/memory/transposed_source.hpp"
 #include "plan/inputs/statistics.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 

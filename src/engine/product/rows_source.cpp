@@ -12,6 +12,7 @@
 #include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "engine/slabs/index_pass.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {

@@ -11,9 +11,6 @@
 
 namespace spmm {
 
-/// The range with its real end. Errors: UsageError where a matrix with `num_rows` block rows lacks some of them.
-RowRange checked_rows(RowRange rows, std::uint32_t num_rows);
-
 /// The records of another source whose block row (or block column) lies in a range, in the same order, with the header
 /// of the whole but for the number of blocks. Messages name records as they are in the other source.
 /// Errors: of records outside the range, only block indices are checked.
