@@ -163,28 +163,6 @@ TEST_CASE("long rows that meet long rows read what they need once for each windo
   }
 }
 
-TEST_CASE("what is read rises slowly as the limit falls") {
-  const test::TemporaryFolder folder;  // 5.4 MB each: many result blocks for each of an operand
-  write_matrix(folder.file("a"), test::random_matrix(8 * 1024, 8, 40'000, 2047, 1));
-  write_matrix(folder.file("b"), test::random_matrix(8 * 1024, 8, 40'000, 2047, 2));
-  std::uint64_t last = 0;
-  std::uint64_t first = 0;
-  std::uint64_t pairs = 0;
-  for (std::uint64_t limit = 16'000'000; limit > 4'300'000; limit -= limit / 10) {
-    const std::uint64_t before = read_so_far();
-    const Report report = multiply(folder.file("a"), folder.file("b"), "/dev/null", within(limit));
-    const std::uint64_t bytes = read_so_far() - before;
-    INFO("limit " << limit << ": " << report.plan.num_a_slabs << " x " << report.plan.num_b_slabs << " slabs, "
-                  << report.plan.scratch_bytes << " bytes of scratch, " << bytes << " bytes read, " << last
-                  << " before");
-    if (first == 0) first = bytes;
-    if (last != 0) CHECK(bytes < last + last * 3 / 5 + 8 * first);
-    pairs = report.pairs;
-    last = bytes;
-  }
-  CHECK(last < pairs * input_record_bytes(8) + 8 * first);  // nothing is read more often than it is used
-}
-
 TEST_CASE("slabs are sorted after all if they need more of B than was expected") {
   constexpr std::uint32_t kMiddle = 8192;
   BlockMatrix hub = test::random_matrix(8 * 2 * kMiddle, 8, 10'000, 2047, 1);

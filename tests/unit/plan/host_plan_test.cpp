@@ -29,23 +29,6 @@ plan::Limits cpu_limits(unsigned num_threads, std::uint64_t host_bytes, KernelId
   return limits;
 }
 
-/// The least predicted time of any number of threads and buffers and any size of buffers that fits.
-double best_ms(const plan::Statistics& s, const plan::Limits& limits) {
-  const plan::KernelRow& kernel = plan::row_of(*limits.kernel);
-  const plan::HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
-  const std::uint64_t record = output_record_bytes(s.m());
-  double best = 1e300;
-  for (unsigned threads = 1; threads <= limits.num_threads; ++threads) {
-    for (std::uint64_t buffers = threads + 1; buffers <= 2 * threads + 2; ++buffers) {
-      for (std::uint64_t bytes = record; bytes <= 8u << 20; bytes = std::max(bytes + record, bytes / 8 * 9)) {
-        if (need.total(threads, buffers, bytes) > limits.host_bytes) break;
-        best = std::min(best, kernel.host_ms({s, limits}, threads, bytes));
-      }
-    }
-  }
-  return best;
-}
-
 double seconds_of(const BlockMatrix& a, const BlockMatrix& b, unsigned num_threads) {
   Options options;
   options.backend = Backend::cpu;
@@ -59,26 +42,6 @@ double seconds_of(const BlockMatrix& a, const BlockMatrix& b, unsigned num_threa
 }
 
 }  // namespace
-
-TEST_CASE("a limit costs no more than 1.5 times the best way that fits") {
-  for (const auto& [n, m, blocks] : {std::tuple{8192u, 4u, 60'000.0}, {65'536u, 8u, 100'000.0}, {2048u, 1u, 1e6}}) {
-    const plan::Statistics s = evenly_spread(n, m, blocks);
-    for (const KernelId kernel : {KernelId::row_merge, KernelId::dense_blas}) {
-      for (const std::uint64_t mb : {20u, 36u, 50u, 80u, 150u, 400u, 4000u}) {
-        for (const unsigned threads : {1u, 4u, 16u, 64u}) {
-          const plan::Limits limits = cpu_limits(threads, mb * 1'000'000, kernel);
-          const plan::Execution e = plan::decide(s, limits);
-          INFO("n " << n << ", " << mb << " MB, " << threads << " threads, " << plan::row_of(kernel).name);
-          if (e.is_refused() || e.is_in_slabs()) continue;
-          CHECK(e.host_need_bytes <= limits.host_bytes);
-          CHECK(e.num_buffers > e.num_threads);  // the last one is kept for the oldest unit
-          CHECK(e.num_threads <= threads);
-          CHECK(e.predicted_ms <= 1.5 * best_ms(s, limits));
-        }
-      }
-    }
-  }
-}
 
 TEST_CASE("threads are given up before buffers become tiny") {
   const plan::Statistics s = evenly_spread(8192, 4, 60'000);
@@ -98,8 +61,6 @@ TEST_CASE("threads are given up before buffers become tiny") {
     last = e.num_threads;
   }
   CHECK(last == 16);
-  CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).num_buffers == 34);
-  CHECK(plan::decide(s, cpu_limits(16, 4'000'000'000)).panel_bytes == (4u << 20) / 72 * 72);
 }
 
 TEST_CASE("small results get small buffers, but for DGEMM") {
@@ -175,18 +136,6 @@ TEST_CASE("short keys: a position without the upper bits of its row, and a numbe
   CHECK(fit(1u << 30, 2, 1u << 15));  // 60 - 11 + 15
   CHECK_FALSE(fit(1u << 30, 2, (1u << 15) + 1));
   CHECK(fit(1u << 21, 8, 0xFFFF'FFFFu));  // 42 - 11 + 32
-}
-
-TEST_CASE("side 1: few buckets of rows while these stay small, many beyond") {
-  const auto buckets = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
-    return plan::num_row_buckets({.n = nb * m, .m = m, .num_blocks = num_blocks});
-  };
-  CHECK(buckets(100, 1, 50) == 128);
-  CHECK(buckets(1'000'000, 1, 26'000'000) == 512);
-  CHECK(buckets(1u << 24, 1, 1u << 26) == 512);
-  CHECK(buckets((1u << 24) + 1, 1, 1u << 26) == 2048);
-  CHECK(buckets(1u << 24, 1, (1u << 26) + 1) == 2048);
-  CHECK(buckets(1'000'000, 2, 26'000'000) == 2048);
 }
 
 TEST_CASE("building an operand takes keys, their sort scratch and the packed blocks") {

@@ -110,22 +110,6 @@ TEST_CASE("several slabs of B leave half of the limit to results that wait to be
   CHECK(seen_several);
 }
 
-TEST_CASE("lists of slabs count: two bytes of bucket and four of number for each record") {
-  const MatrixHeader a{.n = 8000, .m = 8, .num_blocks = 1000};
-  const MatrixHeader b{.n = 8000, .m = 8, .num_blocks = 10};
-  CHECK(plan::slab_list_bytes(a, b) == 1010 * 6 + 2 * 65'536 * 8);
-}
-
-TEST_CASE(
-    "lists of needed rows count: for a record of A bucket and number, of B group and number, for a group 12 bytes") {
-  const MatrixHeader a{.n = 8000, .m = 8, .num_blocks = 1000};
-  const MatrixHeader b{.n = 8000, .m = 8, .num_blocks = 10};
-  CHECK(plan::num_row_groups(b) == 5);
-  CHECK(plan::needed_list_bytes(a, b) == 1000 * 6 + 10 * 8 + 5 * 12 + 2 * 65'536 * 8);
-  CHECK(plan::num_row_groups({.n = 8000, .m = 8, .num_blocks = 10'000}) == 1000);
-  CHECK(plan::num_row_groups({.n = 8000, .m = 8, .num_blocks = 0}) == 1);
-}
-
 TEST_CASE("the largest slabs from a scratch file run by the kernel of those that are expected") {
   plan::Limits limits = cpu_limits(0);
   limits.num_threads = limits.num_cores = 1;

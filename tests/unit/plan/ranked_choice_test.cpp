@@ -76,24 +76,6 @@ TEST_CASE("row-rank takes rows of which small-blocks hashes some") {
   }
 }
 
-TEST_CASE("rows are looked at where that may change the choice") {
-  plan::Limits limits = large_machine();
-  const auto wants = [&](const plan::Statistics& s) { return plan::decide(s, limits).wants_row_sample; };
-  CHECK(wants(counted(evenly_spread(32'768, 12, 1.5e5, 2047))));
-  CHECK_FALSE(wants(evenly_spread(32'768, 12, 1.5e5, 2047)));        // pairs are not known
-  CHECK_FALSE(wants(counted(evenly_spread(8'192, 8, 1e5, 2047))));   // over in a millisecond
-  CHECK_FALSE(wants(counted(evenly_spread(32'768, 4, 1e6, 2047))));  // S2, S5, S6: it cannot be faster
-  CHECK_FALSE(wants(counted(evenly_spread(1'048'576, 8, 1e6, 2047), 8)));
-  CHECK_FALSE(wants(counted(evenly_spread(16'777'216, 8, 1e7, 2047), 128)));
-  CHECK_FALSE(wants(counted(evenly_spread(32'768, 1, 2e7, 2047))));  // rows are long
-  CHECK_FALSE(wants(counted(evenly_spread(17 * 60'000, 17, 2e6, 2047))));
-  plan::Statistics uneven = counted(evenly_spread(32'768, 12, 1.5e5, 2047));
-  uneven.row_pairs.max_row_pairs *= 10;
-  CHECK_FALSE(wants(uneven));
-  limits.kernel = KernelId::rows;
-  CHECK_FALSE(wants(counted(evenly_spread(32'768, 12, 1.5e5, 2047))));
-}
-
 TEST_CASE("row-rank takes m = 12 where C blocks have few pairs") {
   plan::Statistics s = counted(evenly_spread(32'768, 12, 1.5e5, 2047));
   s.row_sample = {.num_rows = 100, .pairs = 301'700, .c_blocks = 182'600, .columns = 273'000};
