@@ -166,7 +166,7 @@ def file_cases(inputs):
                     ["spmm-convert", "c.bin", "o.npy"], ["spmm-convert", "c.bin", "a16.bin"], ["spmm", "c.bin", a, "d.bin"], ["spmm-compare", a, "c.bin"],
                     ["spmm-compare", a, good], ["spmm-compare", "-q", a, "missing"], ["spmm-verify", "--verify-seed", "1", a, good, "c.bin"],
                     ["spmm-verify", "--verify-seed", "1", a, a, a], ["spmm-info", "missing"], ["spmm-info", "--json", "c.bin"], ["spmm-info", "--json", a, a],
-                    ["spmm-info", a, a, "--transpose-a", "--no-picture"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "40", a],
+                    ["spmm-info", a, a, "--transpose-a"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "40", a],
                     ["spmm-gen", "--n", "63", "--m", "4", "--k", "40", "o.bin"], ["spmm-gen", "--n", "64", "--m", "65", "--k", "1", "o.bin"],
                     ["spmm-gen", "--n", "64", "--m", "4", "--k", "1e9", "o.bin"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "4", "o.npz"],
                     ["spmm", "--report", "-", "-q", a, a, "/dev/null"], ["spmm", "-", a, "c.bin"], ["spmm", "-q", "--parts", "2", a, a, "p"],

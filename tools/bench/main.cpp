@@ -1,9 +1,15 @@
 // spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/text.hpp"
@@ -14,7 +20,7 @@
 #include "io/files/paths.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
-#include "tools/bench/options.hpp"
+#include "tools/bench/process.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/run.hpp"
 #include "tools/bench/suites.hpp"
@@ -104,6 +110,73 @@ cli::OptionTable make_options() {
   return options;
 }
 
+/// "a,b" -> a, b; nothing if the option is not given. Errors: UsageError (an empty name).
+std::vector<std::string> option_names(const cli::ParsedOptions& parsed, const std::string& option) {
+  std::vector<std::string> names;
+  const auto found = cli::option_text(parsed, option);
+  if (!found) return names;
+  std::istringstream list(found->value + ",");
+  for (std::string name; std::getline(list, name, ',');) {
+    if (name.empty()) throw UsageError(found->where, "holds an empty name", "write names with one comma between");
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// A number from `low` up; nothing if the option is not given. Errors: UsageError.
+std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low) {
+  const auto found = cli::option_text(parsed, option);
+  if (!found) return std::nullopt;
+  double value = 0;
+  const char* const end = found->value.data() + found->value.size();
+  const auto [stop, error] = std::from_chars(found->value.data(), end, value);
+  if (error != std::errc{} || stop != end || !std::isfinite(value) || value < low) {
+    throw UsageError(found->where, "\"" + found->value + "\" is no such number",
+                     text("give a number from ", low, " up"));
+  }
+  return value;
+}
+
+/// Where the suites are: as asked for by --suites, else below the working folder, else below the root of the build's
+/// tree. Errors: UsageError.
+fs::path suites_path(const cli::ParsedOptions& parsed) {
+  if (const auto given = cli::option_text(parsed, "suites")) return given->value;
+  fs::path usual = fs::path("data") / "suites.json";
+  if (fs::exists(usual)) return usual;
+  fs::path above = tools::program_folder().parent_path().parent_path() / usual;
+  if (fs::exists(above)) return above;
+  throw UsageError("--suites", "data/suites.json is neither here nor above the program", "name the file with --suites");
+}
+
+/// The work folder; a temporary one is removed with everything in it. Errors: OutputError.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const std::optional<cli::OptionText>& given) : temporary_(!given) {
+    std::error_code failed;
+    if (given) {
+      path_ = given->value;
+      fs::create_directories(path_, failed);
+    } else {  // in a folder that others may write to: of a new name, for this user alone
+      std::string name = (fs::temp_directory_path() / "spmm-bench-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr) failed.assign(errno, std::generic_category());
+      path_ = name;
+    }
+    if (failed) throw OutputError(path_.string(), failed.message(), "name a folder that can be made with --work");
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (temporary_) fs::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool temporary_;
+};
+
 /// Known kernels only: a misspelt one is a mistake, not a refusal.
 void check_kernel(const std::string& name, const char* option = "--kernel") {
   std::string list = "all, auto";
@@ -130,7 +203,7 @@ std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backe
 }
 
 int run_diff(const cli::ParsedOptions& parsed) {
-  const double tolerance = *tools::option_number(parsed, "tolerance", 1);
+  const double tolerance = *option_number(parsed, "tolerance", 1);
   const auto before = tools::read_json(cli::required_positional(parsed, "old", "old measurement"));
   const auto after = tools::read_json(cli::required_positional(parsed, "new", "new measurement"));
   const tools::Diff diff = tools::diff_results(before, after, tolerance);
@@ -151,16 +224,16 @@ tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   }
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
-  options.filter_s = tools::option_number(parsed, "filter-seconds", 0);
-  options.max_s = tools::option_number(parsed, "max-seconds", 0);
+  options.filter_s = option_number(parsed, "filter-seconds", 0);
+  options.max_s = option_number(parsed, "max-seconds", 0);
   options.checksum = cli::option_flag(parsed, "checksum");
-  options.baselines = tools::option_names(parsed, "baseline");
+  options.baselines = option_names(parsed, "baseline");
   if (options.baselines != std::vector<std::string>{"other"}) {
     for (const std::string& name : options.baselines) check_kernel(name, "--baseline");
   }
   options.e2e = cli::option_flag(parsed, "e2e");
   options.baseline_backend = tools::backend_of(options.multiply);
-  options.kernels = kernels_of(tools::option_names(parsed, "kernel"), options.baseline_backend);
+  options.kernels = kernels_of(option_names(parsed, "kernel"), options.baseline_backend);
   return options;
 }
 
@@ -211,17 +284,17 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
     throw UsageError("command line", "unexpected argument \"" + parsed.text("old") + "\"",
                      "files belong to --diff; see spmm-bench --help");
   }
-  const fs::path suites_file = tools::suites_path(parsed);
+  const fs::path suites_file = suites_path(parsed);
   const auto suites = tools::load_suites(suites_file);
   if (cli::option_flag(parsed, "list")) {
     std::cout << tools::suites_text(suites);
     return cli::kOk;
   }
-  const auto cases = tools::select_cases(suites, tools::option_names(parsed, "suite"),
-                                         tools::option_names(parsed, "case"), !cli::option_flag(parsed, "no-partners"));
+  const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"),
+                                         !cli::option_flag(parsed, "no-partners"));
   if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
   tools::BenchOptions options = bench_options(parsed);
-  const tools::WorkFolder work(cli::option_text(parsed, "work"));
+  const WorkFolder work(cli::option_text(parsed, "work"));
   options.work = work.path();
   const auto json_file = cli::option_text(parsed, "json");
   if (json_file && json_file->value != "-") {  // before hours of work

@@ -1,13 +1,9 @@
-// What spmm-info found, in words, as a picture and as JSON.
+// What spmm-info found, in words and as JSON.
 #include "tools/info/info_text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
 #include "base/text.hpp"
 #include "report/text.hpp"
@@ -16,10 +12,6 @@ namespace spmm::tools {
 namespace {
 
 constexpr std::size_t kBarWidth = 40;
-
-/// Shades from no block to the densest cell.
-constexpr std::array<const char*, 6> kUnicodeShades = {" ", "·", "░", "▒", "▓", "█"};
-constexpr std::array<const char*, 6> kAsciiShades = {" ", ".", ":", "+", "*", "#"};
 
 double block_density(const MatrixInfo& info) {
   const double nb = info.header.blocks_per_side();
@@ -110,39 +102,6 @@ std::string product_text(const ProductInfo& product, std::uint32_t m) {
               "\noutput file: about ", product.expected_bytes, " bytes (", human_bytes(product.expected_bytes),
               "), at most ", product.max_bytes, " bytes (", human_bytes(product.max_bytes), ")\nelements: ", saturation,
               "\n");
-}
-
-std::string picture_text(const Picture& picture, bool unicode) {
-  const auto& shades = unicode ? kUnicodeShades : kAsciiShades;
-  double densest = 0;
-  for (std::size_t r = 0; r < picture.height; ++r) {
-    for (std::size_t c = 0; c < picture.width; ++c) densest = std::max(densest, picture.density(r, c));
-  }
-  std::string edge = "+";
-  edge.append(picture.width, '-').append("+\n");
-  std::string lines = edge;
-  for (std::size_t r = 0; r < picture.height; ++r) {
-    lines += "|";
-    for (std::size_t c = 0; c < picture.width; ++c) {
-      // The first shade is for no block, the last one for the densest cells.
-      const double density = picture.density(r, c);
-      const double steps = static_cast<double>(shades.size() - 1);
-      lines += shades.at(density == 0 ? 0 : static_cast<std::size_t>(std::ceil(density / densest * steps)));
-    }
-    lines += "|\n";
-  }
-  return lines + edge + text("darkest cell: ", percent(densest), " of its blocks\n");
-}
-
-bool terminal_shows_unicode() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    std::string locale = value;
-    for (char& c : locale) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
-  }
-  return false;
 }
 
 void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info) {

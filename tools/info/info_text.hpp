@@ -12,12 +12,6 @@ namespace spmm::tools {
 std::string info_text(MatrixInfo& info);
 std::string product_text(const ProductInfo& product, std::uint32_t m);
 
-/// The picture in a frame; shades of Unicode, or letters of ASCII.
-std::string picture_text(const Picture& picture, bool unicode);
-
-/// Whether the environment (LC_ALL, LC_CTYPE, LANG) says that the terminal shows UTF-8.
-bool terminal_shows_unicode();
-
 /// Adds an object. Values: name = "" outermost.
 void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info);
 void add_product(io::JsonWriter& json, const char* name, const ProductInfo& product);

@@ -22,13 +22,12 @@ constexpr std::uint64_t kMaxThreads = 1024;
 constexpr const char* kNotes = R"(
 Examples:
   spmm-info a.bin
-  spmm-info a.bin b.bin --no-picture
+  spmm-info a.bin b.bin
   spmm-info a.bin b.bin --json | jq .product.pairs
   spmm-info out.bin --type u32
 
-With one file: header, file size, density, blocks per block row, largest element, all-zero blocks, of a result how many
-elements are at the limit 4294967295, and a picture of where the blocks lie (darker = more blocks). With two files, A and
-B, also what A * B will be: the exact number of pairs (block products), the number of result blocks to be expected where
+With one file: header, file size, density, blocks per block row, largest element, all-zero blocks, and of a result how
+many elements are at the limit 4294967295. With two files, A and B, also what A * B will be: the exact number of pairs (block products), the number of result blocks to be expected where
 blocks are spread evenly, and at most, the output's size, and how many elements can saturate at most, by the largest
 elements of A and B and the number of pairs. FILE may be a folder of parts that spmm --parts has written; it is described
 as a whole. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted"
@@ -48,7 +47,6 @@ cli::OptionTable make_options() {
       ("type", "elements of the files: auto, u16 or u32", value("auto"), "TYPE")           //
       ("transpose-a", "two files: predict the product of the transpose of the first one")  //
       ("transpose-b", "the same of the second one")                                        //
-      ("no-picture", "leave the picture out")                                              //
       ("threads", "threads (default: all cores)", value(), "T");
   cli::add_common_options(options);
   options.parse_positional({"file", "file2"});
@@ -61,7 +59,6 @@ int run(const cli::ParsedOptions& parsed) {
   const auto threads =
       static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
   const bool as_json = cli::option_flag(parsed, "json");
-  const bool with_picture = !cli::option_flag(parsed, "no-picture");
   const bool two_files = parsed.count("file2") > 0;
   for (const char* option : {"transpose-a", "transpose-b"}) {
     if (two_files || parsed.count(option) == 0) continue;
@@ -77,7 +74,6 @@ int run(const cli::ParsedOptions& parsed) {
       return;
     }
     lines += tools::info_text(info);
-    if (with_picture) lines += tools::picture_text(info.picture, tools::terminal_shows_unicode());
     if (two_files) lines += "\n";
   };
   tools::MatrixInfo a = tools::read_info(file, type, threads);

@@ -72,20 +72,6 @@ Scan scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t end
   return piece;
 }
 
-void draw(const Scan& piece, std::uint64_t nb, Picture& picture) {
-  for (std::size_t b = 0; b < piece.rows.size(); ++b) {
-    const std::uint64_t row = piece.rows[b] * std::uint64_t{picture.height} / nb;
-    const std::uint64_t column = piece.columns[b] * std::uint64_t{picture.width} / nb;
-    ++picture.blocks[row][column];
-  }
-}
-
-/// Indices x below nb with x * num_cells / nb == cell, as draw() puts them.
-std::uint64_t covered(std::size_t cell, std::size_t num_cells, std::uint64_t nb) {
-  const auto first = [&](std::uint64_t c) { return (c * nb + num_cells - 1) / num_cells; };
-  return first(cell + 1) - first(cell);
-}
-
 /// Whether the last block of each piece lies before the first one of the next.
 /// Values: ends = first and last block of each piece by its first record.
 bool ends_ascend(const std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>>& ends) {
@@ -119,12 +105,6 @@ std::uint64_t num_with(IndexCounts& counts, std::uint64_t least) {
 
 }  // namespace
 
-double Picture::density(std::size_t row, std::size_t column) const {
-  const double places = static_cast<double>(covered(row, height, blocks_per_side)) *
-                        static_cast<double>(covered(column, width, blocks_per_side));
-  return static_cast<double>(blocks.at(row).at(column)) / places;
-}
-
 MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementType> type, unsigned num_threads) {
   const MatrixFile matrix = open_matrix(path, type, ElementType::u16);
   const MatrixHeader header = matrix.file.header();
@@ -135,10 +115,7 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
                   .type = matrix.type,
                   .file_bytes = matrix.file.file_bytes(),
                   .rows = IndexCounts(nb, matrix.file.num_records()),
-                  .columns = IndexCounts(nb, matrix.file.num_records()),
-                  .picture = {.width = std::min<std::size_t>(nb, Picture::kMaxWidth),
-                              .height = std::min<std::size_t>(nb, Picture::kMaxHeight),
-                              .blocks_per_side = nb}};
+                  .columns = IndexCounts(nb, matrix.file.num_records())};
   std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>> ends;
   std::mutex mutex;
   parallel_for(num_threads, matrix.file.num_records(), records_per_read(matrix.file.record_bytes()),
@@ -153,7 +130,6 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
                  info.sorted = info.sorted && piece.sorted;
                  info.rows.add(piece.rows);
                  info.columns.add(piece.columns);
-                 draw(piece, nb, info.picture);
                  ends[begin] = {{.i = piece.rows.front(), .j = piece.columns.front()},
                                 {.i = piece.rows.back(), .j = piece.columns.back()}};
                });

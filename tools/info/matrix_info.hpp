@@ -1,8 +1,6 @@
 // What one pass over a matrix file tells about it, and two files about their product.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -11,19 +9,6 @@
 #include "tools/info/index_counts.hpp"
 
 namespace spmm::tools {
-
-/// Blocks per cell of a coarse grid over the matrix.
-struct Picture {
-  static constexpr std::size_t kMaxWidth = 64;
-  static constexpr std::size_t kMaxHeight = 32;
-  std::size_t width = 0;
-  std::size_t height = 0;
-  std::uint64_t blocks_per_side = 0;  ///< of the matrix: cells need not cover the same number of block rows
-  std::array<std::array<std::uint64_t, kMaxWidth>, kMaxHeight> blocks{};  ///< [row][column]
-
-  /// Share of the places that a cell covers which hold a block.
-  [[nodiscard]] double density(std::size_t row, std::size_t column) const;
-};
 
 struct MatrixInfo {
   std::string name;
@@ -38,7 +23,6 @@ struct MatrixInfo {
   std::uint64_t saturated_elements = 0;  ///< of a result: those at the limit
   IndexCounts rows;                      ///< blocks per block row
   IndexCounts columns;                   ///< blocks per block column
-  Picture picture;
 };
 
 /// Reads a whole file.

@@ -1,4 +1,4 @@
-// spmm-info: its numbers on files that can be checked by hand, its JSON and its picture; the golden product.
+// spmm-info: its numbers on files that can be checked by hand, its JSON; the golden product.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -58,7 +58,8 @@ TEST_CASE("info: one golden file", "[tools][info]") {
   CHECK(rows["mean"] == 5.0 / 3);
   CHECK(rows["max"] == 3);
   CHECK(rows["empty"] == 0);
-  CHECK(rows["histogram"] == PlainJson::parse(R"([{"from": 1, "to": 1, "count": 2}, {"from": 2, "to": 3, "count": 1}])"));
+  CHECK(rows["histogram"] ==
+        PlainJson::parse(R"([{"from": 1, "to": 1, "count": 2}, {"from": 2, "to": 3, "count": 1}])"));
   CHECK(a["block_columns"]["max"] == 2);
 
   const PlainJson c = info_json({golden("c.bin")});
@@ -86,21 +87,15 @@ TEST_CASE("info: two golden files predict the product", "[tools][info]") {
 }
 
 TEST_CASE("info: text", "[tools][info]") {
-  ProcessOptions ascii;
-  ascii.env = {{"LC_ALL", "C"}};
-  const ProcessResult result = run_tool("info", {golden("a.bin"), golden("b.bin")}, ascii);
+  const ProcessResult result = run_tool("info", {golden("a.bin"), golden("b.bin")});
   CHECK(result.exit_code == 0);
-  for (const char* line : {"n 6, m 2, blocks 5 (k) on a grid of 3 x 3, elements of 16 bits\n",
-                           "largest element: 65535\n", "records: not in the order of (i, j)\n",
-                           "blocks per block row: min 1, median 1, mean 1.66667, max 3; empty block rows: 0\n",
-                           "+---+\n|###|\n|  #|\n| # |\n+---+\n", "pairs: 5 (exact)"}) {
+  for (const char* line :
+       {"n 6, m 2, blocks 5 (k) on a grid of 3 x 3, elements of 16 bits\n", "largest element: 65535\n",
+        "records: not in the order of (i, j)\n",
+        "blocks per block row: min 1, median 1, mean 1.66667, max 3; empty block rows: 0\n", "pairs: 5 (exact)"}) {
     INFO(line);
     CHECK(result.out.find(line) != std::string::npos);
   }
-  ProcessOptions unicode;
-  unicode.env = {{"LC_ALL", "C.UTF-8"}};
-  CHECK(run_tool("info", {golden("a.bin")}, unicode).out.find("|███|\n") != std::string::npos);
-  CHECK(run_tool("info", {golden("a.bin"), "--no-picture"}, unicode).out.find("+--") == std::string::npos);
   CHECK(run_tool("info", {"--help"}).out.find("Examples:") != std::string::npos);
 }
 
@@ -242,28 +237,5 @@ TEST_CASE("index counts: few and many possible indices give the same", "[tools][
       CHECK(distribution.max == 3);
       CHECK(distribution.by_power == std::vector<std::uint64_t>{3, 2});
     }
-  }
-}
-
-TEST_CASE("picture: shades grow with the density of the cells", "[tools][info]") {
-  tools::Picture picture{.width = 6, .height = 1, .blocks_per_side = 600};
-  picture.blocks[0] = {0, 1, 21, 41, 61, 100};
-  CHECK(tools::picture_text(picture, false) == "+------+\n| .:+*#|\n+------+\ndarkest cell: 0.1667 % of its blocks\n");
-  CHECK(tools::picture_text(picture, true) == "+------+\n| ·░▒▓█|\n+------+\ndarkest cell: 0.1667 % of its blocks\n");
-  CHECK(tools::picture_text({.width = 2, .height = 1, .blocks_per_side = 2}, false) ==
-        "+--+\n|  |\n+--+\ndarkest cell: 0 % of its blocks\n");
-}
-
-TEST_CASE("picture: a full matrix looks full also where cells cover different numbers of blocks", "[tools][info]") {
-  const TemporaryFolder folder;
-  ProcessOptions ascii;
-  ascii.env = {{"LC_ALL", "C"}};
-  for (const char* n : {"3", "64", "65", "100", "127"}) {
-    INFO(n);
-    REQUIRE(run_tool("gen", {folder.file("g"), "--n", n, "--m", "1", "--k", "all", "--max-value", "1"}).exit_code == 0);
-    const std::string text = run_tool("info", {folder.file("g")}, ascii).out;
-    const std::string picture = text.substr(text.find("\n+-"));
-    CHECK(picture.find("|#") != std::string::npos);
-    CHECK(picture.find_first_of(".:*") == picture.find(": 100 % of its blocks"));
   }
 }
