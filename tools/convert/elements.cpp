@@ -32,21 +32,14 @@ struct Wording {
   const char* hint;
 };
 
-Wording wording(ElementFault fault) {
-  constexpr const char* kSaturate = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale";
-  switch (fault) {
-    case ElementFault::fraction:
-      return {"is not a whole number", "give --round, or --scale with a factor that makes whole numbers"};
-    case ElementFault::negative:
-      return {"is negative", kSaturate};
-    case ElementFault::too_large:
-      return {"is above 65535", kSaturate};
-    case ElementFault::inexact:
-      return {"has a part of 2^53 or more, where whole numbers are lost", "store each element once"};
-    default:
-      return {"is not a number", "replace it in the matrix"};
-  }
-}
+constexpr const char* kSaturate = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale";
+constexpr Wording kWordings[] = {  // by ElementFault
+    {"", ""},
+    {"is not a number", "replace it in the matrix"},
+    {"has a part of 2^53 or more, where whole numbers are lost", "store each element once"},
+    {"is negative", kSaturate},
+    {"is above 65535", kSaturate},
+    {"is not a whole number", "give --round, or --scale with a factor that makes whole numbers"}};
 
 }  // namespace
 
@@ -67,20 +60,13 @@ RuledElement apply_rule(double sum, const ElementRule& rule) {
   return {.value = whole, .change = value == scaled ? ElementChange::none : ElementChange::rounded};
 }
 
-void ChangedElements::count(ElementChange change) {
-  rounded += change == ElementChange::rounded ? 1 : 0;
-  raised += change == ElementChange::raised ? 1 : 0;
-  cut += change == ElementChange::cut ? 1 : 0;
-}
-
 std::string ChangedElements::summary() const {
   std::string line;
-  const auto add = [&](std::uint64_t elements, const char* what) {
-    if (elements > 0) line += text(line.empty() ? "; " : ", ", elements, what);
-  };
-  add(rounded, " rounded");
-  add(raised, " raised to 0");
-  add(cut, " cut to 65535");
+  for (const auto& [change, words] : {std::pair{ElementChange::rounded, " rounded"},
+                                      {ElementChange::raised, " raised to 0"},
+                                      {ElementChange::cut, " cut to 65535"}}) {
+    if (of(change) > 0) line += text(line.empty() ? "; " : ", ", of(change), words);
+  }
   return line;
 }
 
@@ -178,7 +164,7 @@ BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& r
 
 void throw_bad_element(const std::string& where, const BadElement& bad, std::uint64_t first_index,
                        const ElementRule& rule) {
-  const Wording words = wording(bad.fault);
+  const Wording& words = kWordings[static_cast<std::size_t>(bad.fault)];
   throw FormatError(
       where,
       text(bad.num_values > 1 ? text("the sum of ", bad.num_values, " elements") : "the element", " at row ",

@@ -2,6 +2,8 @@
 // README.md.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,15 +38,16 @@ struct RuledElement {
   ElementChange change = ElementChange::none;
 };
 
-/// Elements that the rule has changed.
-struct ChangedElements {
-  std::uint64_t rounded = 0;
-  std::uint64_t raised = 0;
-  std::uint64_t cut = 0;
-
-  void count(ElementChange change);
+/// How many elements the rule has changed.
+class ChangedElements {
+ public:
+  void count(ElementChange change) { ++counts_[static_cast<std::size_t>(change)]; }
+  [[nodiscard]] std::uint64_t of(ElementChange change) const { return counts_[static_cast<std::size_t>(change)]; }
   /// "; 3 rounded, 2 raised to 0, 1 cut to 65535"; "" if none was changed.
   [[nodiscard]] std::string summary() const;
+
+ private:
+  std::array<std::uint64_t, 4> counts_{};
 };
 
 /// The element for the sum of the numbers of one place.

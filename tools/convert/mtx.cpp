@@ -26,8 +26,6 @@ namespace spmm::tools {
 namespace {
 
 constexpr std::uint64_t kMaxSide = UINT32_MAX;
-constexpr const char* kBannerHint =
-    "write the first line as \"%%MatrixMarket matrix coordinate integer general\" (or real, pattern; symmetric)";
 constexpr const char* kCutHint = "create or copy the file again: it is cut off, or the line of the sizes is wrong";
 
 bool is_blank(char c) {
@@ -107,20 +105,13 @@ class Scanner {
     return static_cast<std::uint32_t>(value - 1);
   }
 
-  double number(bool is_integer) {
+  double number() {
     constexpr int kExactDigits = 15;
     skip_blanks();
     if (at_ != end_ && *at_ == '+' && at_ + 1 != end_ && at_[1] != '-') ++at_;
     const char* const begin = at_;
     const std::uint64_t short_number = digits(kExactDigits);
     if (at_ != begin && ends_here()) return static_cast<double>(short_number);
-    at_ = begin;
-    if (is_integer) {
-      while (at_ != end_ && (is_digit(*at_) || (at_ == begin && *at_ == '-'))) ++at_;
-      const bool is_whole = at_ != begin && ends_here();
-      at_ = begin;
-      if (!is_whole) refuse(text("\"", word(), "\" is not a whole number, as the field integer says"));
-    }
     double value = 0;
     const auto [stop, error] = std::from_chars(begin, end_, value);
     at_ = stop;
@@ -222,38 +213,26 @@ MtxFile::MtxFile(const std::filesystem::path& path, std::size_t piece_bytes)
 }
 
 void MtxFile::read_banner(const std::vector<std::string_view>& words) {
-  const auto refuse = [&](const std::string& problem, const char* hint = kBannerHint) {
-    throw_at_line(name_, 1, problem, hint);
-  };
+  constexpr const char* kHint =
+      "write the first line as \"%%MatrixMarket matrix coordinate integer general\" (or real, pattern; symmetric)";
+  const auto refuse = [&](const std::string& problem) { throw_at_line(name_, 1, problem, kHint); };
   if (words.empty() || lower(words[0]) != "%%matrixmarket") {
     refuse("does not begin with %%MatrixMarket, expected a Matrix Market file");
   }
   if (words.size() != 5) refuse(text("the banner has ", words.size(), " words, expected 5"));
-  const std::string layout = lower(words[2]);
-  const std::string field = lower(words[3]);
-  const std::string symmetry = lower(words[4]);
-  is_array_ = layout == "array";
-  is_integer_ = field == "integer" || field == "unsigned-integer";  // SciPy writes that for unsigned elements
-  is_pattern_ = field == "pattern";
-  is_symmetric_ = symmetry == "symmetric" || symmetry == "hermitian";  // the same if the elements are real
-  if (lower(words[1]) != "matrix") refuse(text("holds a \"", words[1], "\", expected a matrix"));
-  if (!is_array_ && layout != "coordinate") {
-    refuse(text("the layout \"", words[2], "\" is not known, expected coordinate or array"));
-  }
-  if (field == "complex") {
-    refuse("the elements are complex, expected whole numbers from 0 to 65535", "take the real part, if that is meant");
-  }
-  if (!is_integer_ && !is_pattern_ && field != "real" && field != "double") {
-    refuse(text("the field \"", words[3], "\" is not known, expected integer, real or pattern"));
-  }
+  const auto word = [&](std::size_t at, const char* what, const std::vector<std::string>& known) {
+    const std::string found = lower(words[at]);
+    if (std::find(known.begin(), known.end(), found) != known.end()) return found;
+    std::string expected;
+    for (const std::string& one : known) expected += (expected.empty() ? "" : ", ") + one;
+    throw_at_line(name_, 1, text("the ", what, " is \"", words[at], "\", expected ", expected), kHint);
+  };
+  word(1, "object", {"matrix"});
+  is_array_ = word(2, "layout", {"coordinate", "array"}) == "array";
+  // SciPy writes unsigned-integer. A hermitian matrix with real elements is a symmetric one.
+  is_pattern_ = word(3, "field", {"integer", "unsigned-integer", "real", "double", "pattern"}) == "pattern";
+  is_symmetric_ = word(4, "symmetry", {"general", "symmetric", "hermitian"}) != "general";
   if (is_array_ && is_pattern_) refuse("an array with field pattern has no elements");
-  if (symmetry == "skew-symmetric") {
-    refuse("the matrix is skew-symmetric: for each element it has the negative one, and elements are 0 to 65535",
-           "store its absolute values as general or symmetric, if that is meant");
-  }
-  if (!is_symmetric_ && symmetry != "general") {
-    refuse(text("the symmetry \"", words[4], "\" is not known, expected general or symmetric"));
-  }
 }
 
 void MtxFile::read_sizes(const std::vector<std::string_view>& words, std::uint64_t number) {
@@ -297,7 +276,7 @@ void MtxFile::read(const Take& take) const {
         row = scanner.index("row", shape_.rows);
         column = scanner.index("column", shape_.columns);
       }
-      const double value = is_pattern_ ? 1 : scanner.number(is_integer_);
+      const double value = is_pattern_ ? 1 : scanner.number();
       if (!is_array_) scanner.end_line();
       take(row, column, value, scanner.line());
       if (is_symmetric_ && row != column) take(column, row, value, scanner.line());
@@ -322,20 +301,17 @@ MtxOutput::MtxOutput(const std::filesystem::path& path, const MatrixShape& shape
 }
 
 void MtxOutput::add(std::uint64_t row, std::uint64_t column, std::uint32_t value) {
-  const auto put = [&](auto number, char end) {
-    std::array<char, 40> word;  // a number has at most 24 characters
-    char* const stop = std::to_chars(word.data(), word.data() + 24, number).ptr;
-    *stop = end;
-    const auto bytes = static_cast<std::size_t>(stop - word.data()) + 1;
-    std::memcpy(out_.add(bytes), word.data(), bytes);
-  };
-  put(row + 1, ' ');
-  put(column + 1, ' ');
-  if (scale_ == 1) {
-    put(value, '\n');
-  } else {
-    put(value * scale_, '\n');
-  }
+  constexpr std::size_t kMostCharacters = 24;  // of a number
+  std::array<char, 3 * (kMostCharacters + 1)> line;
+  char* at = std::to_chars(line.data(), line.data() + kMostCharacters, row + 1).ptr;
+  *at++ = ' ';
+  at = std::to_chars(at, at + kMostCharacters, column + 1).ptr;
+  *at++ = ' ';
+  at = scale_ == 1 ? std::to_chars(at, at + kMostCharacters, value).ptr
+                   : std::to_chars(at, at + kMostCharacters, value * scale_).ptr;
+  *at++ = '\n';
+  const auto bytes = static_cast<std::size_t>(at - line.data());
+  std::memcpy(out_.add(bytes), line.data(), bytes);
   ++num_elements_;
 }
 

@@ -54,7 +54,6 @@ class MtxFile {
   std::uint64_t file_bytes_ = 0;
   std::size_t piece_bytes_;
   bool is_array_ = false;  ///< all elements, column by column; otherwise one line an element
-  bool is_integer_ = false;
   bool is_pattern_ = false;
   bool is_symmetric_ = false;
   MatrixShape shape_;
