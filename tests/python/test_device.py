@@ -12,6 +12,7 @@ import weakref
 import numpy as np
 import spmm
 from spmm import _device, _dlpack, _many
+from spmm._blocks import _Places
 from support import as_dense, needs_scipy, sp
 
 try:
@@ -356,6 +357,16 @@ class Blocks(unittest.TestCase):
                 self.assertEqual(x.dtype, np.uint16)
                 np.testing.assert_array_equal(x.toarray(), dense)
         twice = sp.csr_array((np.ones(2), np.zeros(2, dtype=int), np.array([0, 2, 2])), shape=(2, 2))
+        rows = [np.array(x) for x in ([0, 1, 3], [3, 0, 2], [7, 8, 9])]  # on the way of matrices on a device
+        spare = [np.append(x, 2) for x in rows[1:]]
+        for given in (rows, [rows[0], *spare]):
+            indptr, indices, data = _Places.of_rows(*given, (2, 4), np).gathered(2)
+            self.assertEqual((indptr.tolist(), indices.tolist(), data.tolist()),
+                             ([0, 2], [0, 1], [[[0, 0], [8, 0]], [[0, 7], [9, 0]]]))
+        for at, wrong in ((0, [0, 3, 2]), (0, [0, 9, 3]), (0, [1, 1, 3]), (0, [0, 1]), (0, [0, 1, 4]), (1, [3, -1, 2]), (1, [3, 0, 4]),
+                          (0, [0, -1, 3])):
+            with self.subTest(wrong), self.assertRaisesRegex(spmm.FormatError, "indptr and indices: descend, or lead outside"):
+                _Places.of_rows(*rows[:at], np.array(wrong), *rows[at + 1:], (2, 4), np)
         for bad, block, text in ((twice, 2, "stored twice"), (sp.csr_array((3, 4)), "auto", "no block side"),
                                  (sp.csr_array((3, 4)), 2, "no multiple"), (sp.csr_array((4, 4)), (2, 4), r"\(2, 4\)"),
                                  (np.eye(4), 2, "is a ndarray")):
@@ -389,6 +400,13 @@ class Torch(unittest.TestCase):
         with torch.cuda.stream(stream):
             c = spmm.multiply(self.tensor(a, 4, torch.int32), self.tensor(a, 4, torch.int32))
             np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
+        for kind, value in ((torch.bfloat16, 65536), (torch.float16, float("inf"))):  # of which the type makes no 65535
+            wide = torch.eye(8, dtype=torch.float32).cuda().to_sparse_bsr((4, 4))
+            values = wide.values().to(kind)
+            values[0, 0, 0] = value
+            wide = torch.sparse_bsr_tensor(wide.crow_indices(), wide.col_indices(), values, (8, 8))
+            with self.assertRaisesRegex(spmm.FormatError, "whole number"):
+                spmm.multiply(wide, wide)
         bad = self.tensor(a, 4, torch.float32)
         bad.values()[0, 0, 0] = 0.5
         with self.assertRaisesRegex(spmm.FormatError, "whole number"):

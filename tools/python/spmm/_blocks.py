@@ -24,13 +24,20 @@ class _Places:
 
     @staticmethod
     def of_rows(indptr: Any, indices: Any, values: Any, shape: Tuple[int, int], xp: Any) -> _Places:
-        """Of a CSR matrix on a device."""
-        if xp.__name__ == "torch":
-            at = xp.arange(len(values), dtype=xp.int64, device=indices.device)
-            rows = xp.searchsorted(indptr.to(xp.int64), at, right=True) - 1
-            return _Places(rows, indices.to(xp.int64), values, shape, indices.dtype, xp)
-        rows = xp.searchsorted(indptr.astype(xp.int64), xp.arange(len(values)), side="right") - 1
-        return _Places(rows, indices.astype(xp.int64), values, shape, indices.dtype, xp)
+        """Of a CSR matrix on a device, whose index arrays are checked. Errors: FormatError."""
+        index, is_torch = indices.dtype, xp.__name__ == "torch"
+        indptr, indices = (x.to(xp.int64) if is_torch else x.astype(xp.int64) for x in (indptr, indices))
+        stored = int(indptr[-1]) if len(indptr) == shape[0] + 1 else -1
+        if (not 0 <= stored <= min(len(indices), len(values)) or int(indptr[0]) != 0 or bool((indptr[1:] < indptr[:-1]).any())
+                or bool(((indices[:stored] < 0) | (indices[:stored] >= shape[1])).any())):
+            raise _errors.make(_errors.FormatError, "matrix, indptr and indices", "descend, or lead outside", "correct the index arrays")
+        indices, values = indices[:stored], values[:stored]
+        if is_torch:
+            at = xp.arange(stored, dtype=xp.int64, device=indices.device)
+            rows = xp.searchsorted(indptr, at, right=True) - 1
+        else:
+            rows = xp.searchsorted(indptr, xp.arange(stored), side="right") - 1
+        return _Places(rows, indices, values, shape, index, xp)
 
     def blocks(self, side: int, **options: bool) -> Any:
         """Numbers of the blocks that are stored, ascending."""
