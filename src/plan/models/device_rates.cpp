@@ -13,16 +13,19 @@ enum class Bound : std::uint8_t {
   memory,      // bandwidth
 };
 
+/// A rate by its name; exactly one of the two members is set.
 struct Field {
-  NamedRate rate;
-  Bound bound;
+  std::string_view name{};
+  double DeviceRates::*of_device = nullptr;
+  double SideRates::*of_side = nullptr;
+  Bound bound = Bound::fixed;
 };
 
 constexpr Field field(std::string_view name, double DeviceRates::*member, Bound bound) {
-  return {{name, member, nullptr}, bound};
+  return {name, member, nullptr, bound};
 }
 constexpr Field field(std::string_view name, double SideRates::*member, Bound bound) {
-  return {{name, nullptr, member}, bound};
+  return {name, nullptr, member, bound};
 }
 
 constexpr Field kFields[] = {
@@ -129,7 +132,7 @@ constexpr Architecture kArchitectures[] = {
 /// A rate is divided by the factor of its time: milliseconds grow where the others fall.
 double scaled(const Field& field, double value, double arithmetic, double memory) {
   const double factor = field.bound == Bound::arithmetic ? arithmetic : field.bound == Bound::memory ? memory : 1;
-  return field.rate.name.ends_with("_per_ms") ? value * factor : value / factor;
+  return field.name.ends_with("_per_ms") ? value * factor : value / factor;
 }
 
 const Architecture& measured_architecture() {
@@ -150,10 +153,6 @@ const SideRates& DeviceRates::of_side(std::uint32_t m) const {
   return *std::find_if(sides.begin(), sides.end() - 1, [&](const SideRates& row) { return row.side >= side; });
 }
 
-std::span<const Architecture> architectures() {
-  return kArchitectures;
-}
-
 const Architecture& architecture_of(int capability) {
   const auto* const after = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
                                          [&](const Architecture& row) { return row.capability > capability; });
@@ -166,12 +165,12 @@ DeviceRates scaled_rates(const DeviceRates& measured, const Architecture& from, 
   const double memory = to.memory_gb_per_s / from.memory_gb_per_s;
   DeviceRates rates = measured;
   for (const Field& field : kFields) {
-    if (field.rate.of_device != nullptr) {
-      rates.*field.rate.of_device = scaled(field, measured.*field.rate.of_device, arithmetic, memory);
+    if (field.of_device != nullptr) {
+      rates.*field.of_device = scaled(field, measured.*field.of_device, arithmetic, memory);
       continue;
     }
     for (SideRates& side : rates.sides) {
-      side.*field.rate.of_side = scaled(field, side.*field.rate.of_side, arithmetic, memory);
+      side.*field.of_side = scaled(field, side.*field.of_side, arithmetic, memory);
     }
   }
   return rates;
@@ -180,15 +179,6 @@ DeviceRates scaled_rates(const DeviceRates& measured, const Architecture& from, 
 const DeviceRates& device_rates(int capability) {
   static const std::vector<DeviceRates> rates = make_rates();
   return rates[static_cast<std::size_t>(&architecture_of(capability) - kArchitectures)];
-}
-
-std::span<const NamedRate> named_rates() {
-  static const std::vector<NamedRate> names = [] {
-    std::vector<NamedRate> all;
-    for (const Field& field : kFields) all.push_back(field.rate);
-    return all;
-  }();
-  return names;
 }
 
 }  // namespace spmm::plan

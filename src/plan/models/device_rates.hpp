@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "kernels/tuning.hpp"
@@ -72,9 +71,6 @@ struct Architecture {
   double memory_gb_per_s = 0;
 };
 
-/// All rows, by capability.
-std::span<const Architecture> architectures();
-
 /// The row for a device: its own, else the newest one before it, else the oldest.
 const Architecture& architecture_of(int capability);
 
@@ -84,13 +80,5 @@ DeviceRates scaled_rates(const DeviceRates& measured, const Architecture& from, 
 
 /// Rates of architecture_of(capability); they live as long as the program.
 const DeviceRates& device_rates(int capability);
-
-/// A field by its name.
-struct NamedRate {
-  std::string_view name{};
-  double DeviceRates::*of_device = nullptr;
-  double SideRates::*of_side = nullptr;  ///< exactly one of the two is set
-};
-std::span<const NamedRate> named_rates();
 
 }  // namespace spmm::plan

@@ -166,9 +166,9 @@ double start_seconds(const Plan& plan, const Limits& limits) {
   return start_s;
 }
 
-double product_seconds(const Plan& plan, const Problem& p, double kept_bytes) {
+double product_seconds(const Plan& plan, const Problem& p) {
   const auto& [s, limits] = p;
-  const double in = input_bytes(s.a) + input_bytes(s.b) - kept_bytes;
+  const double in = input_bytes(s.a) + input_bytes(s.b);
   if (plan.backend == Backend::cuda) {
     const double out = output_bytes(s);
     const std::uint32_t num_devices = limits.num_devices();

@@ -15,8 +15,7 @@ inline constexpr double kDeviceStartS = 0.35;
 inline constexpr double kMoreDeviceStartS = 0.1;
 
 /// Seconds of one product at once, from a plan with predicted_ms. Without the start of the device.
-/// Values: kept_bytes = of input records that a device holds already.
-double product_seconds(const Plan& plan, const Problem& p, double kept_bytes = 0);
+double product_seconds(const Plan& plan, const Problem& p);
 
 /// The same of the product of two slabs that read no records but their own, one of many.
 double slab_seconds(const Plan& plan, const Problem& p);
