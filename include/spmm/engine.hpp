@@ -30,14 +30,6 @@ struct DeviceBsrBatch;
 /// Memory: without a limit in the options, the limits are most of what is free when the first of several concurrent
 /// products starts. Device memory that a product gives back stays with the engine, as do pinned buffers (4 MB each, 8
 /// per concurrent product and device at most) and threads. The device's limit is of each device.
-/// Kept operands: with ProductOptions::keep_a or keep_b, a product leaves that operand in device memory where it comes
-/// from a file, takes less than half of the limit and the product does not run in slabs. A later product that names the
-/// same unchanged file (device, inode, length, header, times of modification and change), on either side and with or
-/// without these options, reads no more than its header. Kept operands go, least recently used first, when a product
-/// wants the memory, and with the engine. Of two products that start at once with the same new operand the second one
-/// waits for the first one's, not longer than 10 s. A file that was changed in the last 20 ms is not kept, because file
-/// systems date changes no finer; nor does anything tell of a file system that dates them coarser, or not at all.
-/// Products that several devices share neither keep operands nor use kept ones.
 /// Device: the caller's current CUDA device stays current; the legacy default stream is neither used nor waited for.
 class Engine {
  public:
@@ -99,8 +91,8 @@ class Engine {
   DeviceBsrBatch multiply_stacks(const DeviceStacks& products, const DeviceCall& call,
                                  const ProductOptions& options = {}, Report* report = nullptr);
 
-  /// Gives the device memory back that is kept for later products and not in use; operands that are kept stay. Waits
-  /// for nothing: what work that has not ended still uses stays, too.
+  /// Gives the device memory back that is kept for later products and not in use. Waits for nothing: what work
+  /// that has not ended still uses stays.
   void trim();
 
   /// What multiply() would do with these files, from their headers and the limits alone. Runs nothing; with

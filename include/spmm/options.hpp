@@ -47,15 +47,13 @@ struct ProductOptions {
   bool durable = false;         ///< files: fsync around the rename
   bool no_clobber = false;      ///< files: refuse to replace the output
   OnSaturation on_saturation = OnSaturation::report;  ///< elements of the result that are 2^32 - 1
-  std::uint32_t num_parts = 0;  ///< files: the output is a folder of so many (256 at most); 0 = it is one file
-  bool keep_a = false;  ///< files, one CUDA device: keep A in device memory, parsed and sorted, for later products
-  bool keep_b = false;  ///< the same of B; see Engine
-  std::uint64_t verify_blocks = 0;            ///< recompute that many result blocks, and as many absent ones
-  std::uint64_t verify_seed = 1;              ///< of those samples
-  bool verify_full = false;                   ///< prove the whole result instead: see Report::proof
-  std::uint64_t proof_key = 0;                ///< of the random numbers of that proof; 0 = a fresh one
-  ProgressFn on_progress{};                   ///< may be empty
-  Trace* trace = nullptr;                     ///< filled once the product is done: what happened when
+  std::uint32_t num_parts = 0;      ///< files: the output is a folder of so many (256 at most); 0 = it is one file
+  std::uint64_t verify_blocks = 0;  ///< recompute that many result blocks, and as many absent ones
+  std::uint64_t verify_seed = 1;    ///< of those samples
+  bool verify_full = false;         ///< prove the whole result instead: see Report::proof
+  std::uint64_t proof_key = 0;      ///< of the random numbers of that proof; 0 = a fresh one
+  ProgressFn on_progress{};         ///< may be empty
+  Trace* trace = nullptr;           ///< filled once the product is done: what happened when
   const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written
 };
 

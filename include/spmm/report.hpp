@@ -80,9 +80,7 @@ struct Report {
   std::uint64_t peak_device_bytes = 0;                   ///< allocated by the run at its largest; 0 on the CPU
   std::uint64_t verified_blocks = 0;                     ///< blocks recomputed by --verify
   ProofReport proof{};                                   ///< of --verify full
-  bool kept_a = false;  ///< A lay in device memory, kept by an earlier product: nothing was read
-  bool kept_b = false;  ///< the same of B
-  std::string device;   ///< name of the GPU, or of the instruction set on the CPU
+  std::string device;                                    ///< name of the GPU, or of the instruction set on the CPU
 
   /// Totals of one stage.
   [[nodiscard]] const StageTotals& stage(Stage s) const { return stages[static_cast<std::size_t>(s)]; }

@@ -29,13 +29,6 @@ struct SourceIdentity {
   [[nodiscard]] bool is_same_file(const SourceIdentity& other) const {
     return device == other.device && inode == other.inode;
   }
-
-  /// Whether it is another state of the same file: not the same one, transposed or not.
-  [[nodiscard]] bool is_other_state(const SourceIdentity& other) const {
-    SourceIdentity alike = other;
-    alike.is_transposed = is_transposed;
-    return is_same_file(other) && *this != alike;
-  }
 };
 
 /// Input records of one matrix, in file order, packed as in the file.
@@ -60,8 +53,7 @@ class Source {
   /// Asks for the data ahead of time if that helps; returns soon. Threads: at any time.
   virtual void prefetch() const {}
 
-  /// As the data are now; nothing if they cannot be told from others, as in memory. Operands without one are never
-  /// kept between products. Threads: as read().
+  /// As the data are now; nothing if they cannot be told from others, as in memory. Threads: as read().
   [[nodiscard]] virtual std::optional<SourceIdentity> identity() const { return std::nullopt; }
 
   /// Number of a record as messages give it; differs from `record` if the source is a part of another one.

@@ -147,11 +147,6 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
   Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
   if (run.arrays != nullptr) pipeline.memory().cut_small_buffers();
   if (run.arrays != nullptr && !run.arrays->is_timed && run.clock.trace() == nullptr) pipeline.events().stop();
-  OperandSide side_a(a, false, run.keep_a);
-  OperandSide side_b(b, true, run.keep_b);
-  OperandSide::claim(side_a, side_b, run);
-  const bool kept_a = side_a.is_kept();
-  const bool kept_b = side_b.is_kept();
   std::optional<GatheredProducts> gathered;
   ParsedOperands parsed;
   if (run.arrays != nullptr && run.arrays->batch != nullptr) {
@@ -163,15 +158,12 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
     parsed = pipeline.read(*run.arrays, a.header());
   } else {
     const std::array targets{pipeline.upload_target()};
-    const WorkAhead ahead{
-        .prepare = [&](const ParsedOperands& p) { pipeline.prepare_sort(p, side_a.header(), side_b.header()); },
-        .queue = [&](const ParsedOperands& p) { pipeline.queue_sort(p); }};
-    parsed = std::move(upload(side_a.to_read(), side_b.to_read(), pipeline.ring(), targets, run, ahead).front());
+    const WorkAhead ahead{.prepare = [&](const ParsedOperands& p) { pipeline.prepare_sort(p, a.header(), b.header()); },
+                          .queue = [&](const ParsedOperands& p) { pipeline.queue_sort(p); }};
+    parsed = std::move(upload(a, b, pipeline.ring(), targets, run, ahead).front());
   }
-  ProductStats stats = pipeline.run(std::move(parsed), side_a, side_b, output);
+  ProductStats stats = pipeline.run(std::move(parsed), a, b, output);
   if (gathered) gathered->finish();
-  stats.kept_a = kept_a;
-  stats.kept_b = kept_b;
   StageSpans spans;
   pipeline.collect(spans);
   add_spans(std::move(spans), run.clock);
@@ -198,13 +190,11 @@ ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::
 
 }  // namespace
 
-ProductStats Pipeline::run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output) {
-  const MatrixHeader& a = side_a.header();
-  const MatrixHeader& b = side_b.header();
+ProductStats Pipeline::run(ParsedOperands parsed, const Source& a, const Source& b, PanelOutput& output) {
   ProductStats stats{.device = context_.properties().name};
-  SortedOperands sorted = sort_and_count(std::move(parsed), side_a, side_b);
+  SortedOperands sorted = sort_and_count(std::move(parsed), a, b);
   stats.pairs = sorted.num_pairs();
-  plan::Statistics statistics = statistics_of(sorted, a, b);
+  plan::Statistics statistics = statistics_of(sorted, a.header(), b.header());
   const DeviceOperands operands = decide_and_arrange(std::move(sorted), statistics);
   output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
   stats.num_panels = execution_.panels.size();
@@ -217,11 +207,11 @@ ProductStats Pipeline::run(ParsedOperands parsed, OperandSide& side_a, OperandSi
   return stats;
 }
 
-SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b) {
+SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, const Source& a, const Source& b) {
   SortedOperands sorted;
   sorted.key_bits = parsed.key_bits;
-  sorted.m = side_a.header().m;
-  sorted.nb = side_a.header().blocks_per_side();
+  sorted.m = a.header().m;
+  sorted.nb = a.header().blocks_per_side();
   const bool may_count =
       queued_ != nullptr || CountedSort::may_sort(parsed.a.keys.size(), parsed.b.keys.size(), sorted.m, sorted.nb,
                                                   parsed.a.is_sorted && parsed.b.is_sorted);
@@ -229,26 +219,16 @@ SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, OperandSide& side
     events_.timed(Stage::build, stream_, [&] { queued_ = std::make_unique<CountedSort>(parsed, sorted.nb, memory_); });
     queue_sort(parsed);
   }
-  if (may_count) sorted.ahead = gather_ahead(parsed, side_a.header(), side_b.header());
+  if (may_count) sorted.ahead = gather_ahead(parsed, a.header(), b.header());
   if (!may_count || !queued_->take(parsed, sorted)) {
     queued_.reset();
     sorted.ahead = {};  // nothing was gathered, since the matrix was not sorted
-    events_.timed(Stage::build, stream_,
-                  [&] { sort_rows(parsed, side_a.to_read(), side_b.to_read(), !may_count, sorted, memory_, stream_); });
+    events_.timed(Stage::build, stream_, [&] { sort_rows(parsed, a, b, !may_count, sorted, memory_, stream_); });
   }
   queued_.reset();
   take_values(parsed.a, sorted.a);
   take_values(parsed.b, sorted.b);
-  const auto exchange = [&] {
-    sorted.kept_a = side_a.exchange(sorted.a, memory_);
-    sorted.kept_b = side_b.exchange(sorted.b, memory_);
-  };
-  if (side_a.is_kept() || side_b.is_kept()) {  // one may be copied
-    events_.timed(Stage::build, stream_, exchange);
-  } else {
-    exchange();
-  }
-  if (!sorted.kept_a) sorted.a.keys = {};  // only B may be arranged by columns
+  sorted.a.keys = {};  // only B may be arranged by columns
   run_.check_cancelled();
   if (sorted.row_pairs.num_rows == 0) {
     events_.timed(Stage::count, stream_, [&] { count_pairs(sorted, memory_, stream_); });
@@ -395,8 +375,8 @@ ParsedOperands Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& he
   return read_arrays(arrays, key_bits_of(header.blocks_per_side()), memory_, events_);
 }
 
-Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b) {
-  const std::uint32_t m = side_a.header().m;
+Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, const Source& a, const Source& b) {
+  const std::uint32_t m = a.header().m;
   const std::uint64_t most_blocks = std::max(parsed.a.keys.size(), parsed.b.keys.size());
   Arranged arranged;
   arranged.largest = std::max(parsed.a.max_element, parsed.b.max_element);
@@ -408,9 +388,9 @@ Pipeline::Arranged Pipeline::arrange_pattern(ParsedOperands parsed, OperandSide&
     matrix->max_element = std::numeric_limits<std::uint16_t>::max();
     matrix->has_zeros = false;
   }
-  SortedOperands sorted = sort_and_count(std::move(parsed), side_a, side_b);
+  SortedOperands sorted = sort_and_count(std::move(parsed), a, b);
   sorted.keeps_order = true;
-  arranged.statistics = statistics_of(sorted, side_a.header(), side_b.header());
+  arranged.statistics = statistics_of(sorted, a.header(), b.header());
   arranged.operands = decide_and_arrange(std::move(sorted), arranged.statistics);
   events_.stop();
   return arranged;

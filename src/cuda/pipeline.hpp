@@ -15,7 +15,6 @@
 #include "cuda/device/stage_events.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/operands/counted_sort.hpp"
-#include "cuda/operands/kept.hpp"
 #include "cuda/operands/operands.hpp"
 #include "cuda/operands/upload.hpp"
 #include "cuda/output/download.hpp"
@@ -56,7 +55,7 @@ class Pipeline {
 
   /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
   /// of this device.
-  ProductStats run(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b, PanelOutput& output);
+  ProductStats run(ParsedOperands parsed, const Source& a, const Source& b, PanelOutput& output);
 
   /// The same up to the multiplier, for a pattern: every value counts as the largest there is, no block as zero.
   /// Operands keep the order of their blocks; nothing is timed from then on.
@@ -66,7 +65,7 @@ class Pipeline {
     std::uint32_t largest = 0;           ///< element of the arrays; 0: there were none
     DeviceBuffer<std::uint16_t> ones{};  ///< that operands in file order borrow
   };
-  [[nodiscard]] Arranged arrange_pattern(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
+  [[nodiscard]] Arranged arrange_pattern(ParsedOperands parsed, const Source& a, const Source& b);
   /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.
   [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const DeviceOperands& operands,
                                                           unsigned long long* num_saturated);
@@ -82,7 +81,7 @@ class Pipeline {
 
  private:
   GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
-  SortedOperands sort_and_count(ParsedOperands parsed, OperandSide& side_a, OperandSide& side_b);
+  SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
   DeviceOperands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
   void look_at_rows(const SortedOperands& sorted, plan::Statistics& statistics);
   bool decide_anew(const plan::Statistics& more);

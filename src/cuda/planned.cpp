@@ -27,10 +27,8 @@ class Planned : public PlannedProduct {
     const DeviceGuard guard(device());
     check_arrays(*run_.arrays, *run_.device);
     kept_.emplace(DeviceUse{.device = run_.device, .memory = run_.memory}, expected, decide_, run_);
-    OperandSide side_a(a, false, false);
-    OperandSide side_b(b, true, false);
     Pipeline& pipeline = kept_->pipeline;
-    Pipeline::Arranged arranged = pipeline.arrange_pattern(pipeline.read(*run_.arrays, a.header()), side_a, side_b);
+    Pipeline::Arranged arranged = pipeline.arrange_pattern(pipeline.read(*run_.arrays, a.header()), a, b);
     kept_->operands = std::move(arranged.operands);
     find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
     kept_->num_saturated = {pipeline.memory(), 1, "count"};

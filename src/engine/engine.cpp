@@ -345,7 +345,7 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
         target.choice ? target.choice->num_devices : num_devices(operands.expected(), product, output, machine, share);
     std::optional<Prefetching> prefetching;
     const bool is_first = devices_.started().empty();
-    if (is_first) prefetching.emplace(operands.inputs(), budget_);
+    if (is_first) prefetching.emplace(operands.inputs());
     target.devices = devices_.start(num, machine.why_no_gpu);
     if (is_first && !output.brings_memory) wait_for_others(target, operands.expected(), product, output, machine);
     prefetching.reset();
@@ -396,8 +396,6 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
                   .device = target.devices.empty() ? nullptr : target.devices.front().get(),
                   .more_devices = more_devices,
                   .scratch_folders = record.scratch_folders,
-                  .keep_a = product.keep_a,
-                  .keep_b = product.keep_b,
                   .arrays = record.arrays};
     multiply_within(target.limits, operands, releasing, product, run, record.report);
     run.check_cancelled();

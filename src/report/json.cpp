@@ -167,7 +167,6 @@ std::string report_json(const Report& report, const RunNames& names, const Repor
       .add("peak_device_bytes", report.peak_device_bytes)
       .add("verified_blocks", report.verified_blocks);
   if (report.proof.num_columns > 0) add_proof(json, report.proof);
-  json.add("kept_a", report.kept_a).add("kept_b", report.kept_b);
   json.open("stages", '{');
   for (std::size_t s = 0; s < kStageNames.size(); ++s) {
     json.open(kStageNames[s], '{').add("s", report.stages[s].s).add("bytes", report.stages[s].bytes).close('}');

@@ -1,4 +1,4 @@
-// Shares of a limit: who waits, in which order, and what idle items leave.
+// Shares of a limit: who waits, and in which order.
 #include "base/memory/budget.hpp"
 
 #include <algorithm>
@@ -20,43 +20,6 @@ std::size_t MemoryBudget::num_waiting() const {
   return waiting_.size();
 }
 
-bool MemoryBudget::keeps(const SourceIdentity& identity) const {
-  const std::lock_guard lock(mutex_);
-  return kept_.find(identity) != nullptr;
-}
-
-bool MemoryBudget::make_room(std::uint64_t bytes, std::span<const SourceIdentity> except) {
-  if (!device_.fits(bytes)) return false;
-  while (bytes + kept_.idle_bytes(except) > device_.free_bytes() && kept_.drop_oldest(except)) {
-  }
-  return true;
-}
-
-void KeptClaim::provide(std::uint64_t bytes, KeptItems::Item item) {
-  {
-    const std::lock_guard lock(budget_->mutex_);
-    budget_->kept_.provide(id_, bytes, item);
-    item_ = std::move(item);
-  }
-  budget_->changed_.notify_all();
-}
-
-void KeptClaim::release() noexcept {
-  MemoryBudget* const budget = std::exchange(budget_, nullptr);
-  if (budget == nullptr) return;
-  {
-    const std::lock_guard lock(budget->mutex_);
-    if (item_ == nullptr) {
-      budget->kept_.withdraw(id_);
-    } else {
-      item_.reset();
-      budget->kept_.end_use(id_);
-      budget->make_room(0);  // where products hold the rest, it cannot stay
-    }
-  }
-  budget->changed_.notify_all();
-}
-
 MemoryShare::~MemoryShare() {
   {
     const std::lock_guard lock(budget_.mutex_);
@@ -69,7 +32,6 @@ MemoryShare::~MemoryShare() {
     budget_.allow_pages();
     budget_.device_.num_users -= uses_device_ ? 1 : 0;
   }
-  held_.clear();
   budget_.changed_.notify_all();
 }
 
@@ -92,14 +54,12 @@ std::uint64_t MemoryShare::device_limit_bytes(const std::function<std::uint64_t(
   return limit_bytes(budget_.device_, uses_device_, measure);
 }
 
-void MemoryShare::reserve(const MemoryBytes& wanted, const std::atomic<bool>* cancel,
-                          std::span<const SourceIdentity> files) {
-  held_.reserve(files.size());
+void MemoryShare::reserve(const MemoryBytes& wanted, const std::atomic<bool>* cancel) {
   std::unique_lock lock(budget_.mutex_);
   const MemoryBytes need{.host = std::min(wanted.host, budget_.host_.limit_bytes),
                          .device = std::min(wanted.device, budget_.device_.limit_bytes)};
   budget_.waiting_.push_back(this);
-  while (budget_.waiting_.front() != this || !budget_.host_.fits(need.host) || !budget_.make_room(need.device, files)) {
+  while (budget_.waiting_.front() != this || !budget_.host_.fits(need.host) || !budget_.device_.fits(need.device)) {
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
       budget_.waiting_.remove(this);
       budget_.changed_.notify_all();  // who was behind it
@@ -114,61 +74,7 @@ void MemoryShare::reserve(const MemoryBytes& wanted, const std::atomic<bool>* ca
   reserved_.host += need.host;
   reserved_.device += need.device;
   budget_.allow_pages();
-  for (const SourceIdentity& file : files) {
-    const KeptItems::Entry* const entry = budget_.kept_.find(file);
-    if (entry == nullptr || !entry->is_ready()) continue;
-    held_.push_back(KeptClaim(budget_, entry->id, budget_.kept_.use(entry->id)));
-  }
   budget_.changed_.notify_all();
-}
-
-std::vector<KeptClaim> MemoryShare::claim(std::span<const KeptWish> wishes, const std::atomic<bool>* cancel,
-                                          std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  const std::vector<KeptClaim> held = std::exchange(held_, {});  // goes when the claims below have been made
-  held_.reserve(wishes.size());                                  // hold() must not allocate
-  std::vector<KeptClaim> claims(wishes.size());
-  std::vector<KeptItems::Id> awaited(wishes.size(), 0);
-  std::unique_lock lock(budget_.mutex_);
-  KeptItems& kept = budget_.kept_;
-  const auto use = [&](std::size_t x, KeptItems::Id id) { claims[x] = KeptClaim(budget_, id, kept.use(id)); };
-  // All in one step: who waits has promised before whom it waits for promised nothing more. No circle can close.
-  for (std::size_t x = 0; x < wishes.size(); ++x) {
-    const KeptWish& wish = wishes[x];
-    if (!wish.identity) continue;
-    const KeptItems::Entry* const entry = kept.find(*wish.identity);
-    const auto is_own = [&](const KeptClaim& claim) { return claim.is_promised() && claim.id_ == entry->id; };
-    if (entry == nullptr) {
-      const bool may_keep = wish.keep && wish.bytes < budget_.device_.limit_bytes / 2;
-      if (may_keep) claims[x] = KeptClaim(budget_, kept.promise(*wish.identity), nullptr);
-    } else if (entry->is_ready()) {
-      use(x, entry->id);
-    } else if (std::none_of(claims.begin(), claims.end(), is_own)) {  // A and B may be the same file
-      awaited[x] = entry->id;
-    }
-  }
-  for (std::size_t x = 0; x < wishes.size(); ++x) {
-    while (awaited[x] != 0) {
-      const KeptItems::Entry* const entry = kept.find(awaited[x]);
-      if (entry == nullptr || std::chrono::steady_clock::now() >= end) break;
-      if (entry->is_ready()) {
-        use(x, entry->id);
-        break;
-      }
-      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
-        throw Interrupted("spmm", "interrupted", "nothing was written, it is safe to run it again");
-      }
-      budget_.changed_.wait_for(lock, kCancelPeriod);
-    }
-  }
-  return claims;
-}
-
-bool MemoryShare::drop_kept() {
-  const std::lock_guard lock(budget_.mutex_);
-  bool was_any = false;
-  while (budget_.kept_.drop_oldest()) was_any = true;
-  return was_any;
 }
 
 bool MemoryShare::grow_host(std::uint64_t bytes) {
@@ -202,7 +108,6 @@ void MemoryShare::add_result(std::uint64_t bytes) {
 bool MemoryShare::grow_device(std::uint64_t bytes) {
   const std::lock_guard lock(budget_.mutex_);
   if (bytes > budget_.device_.free_bytes()) return false;
-  budget_.make_room(bytes);
   budget_.device_.used_bytes += bytes;
   reserved_.device += bytes;
   return true;

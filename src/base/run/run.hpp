@@ -41,9 +41,7 @@ struct Run {
   cuda::DeviceContext* device = nullptr;      ///< null on the CPU
   std::span<const DeviceUse> more_devices{};  ///< that share the product with it
   std::span<const std::string> scratch_folders{};  ///< where a scratch file may be made, best first
-  bool keep_a = false;                             ///< for later products, on the device
-  bool keep_b = false;
-  const cuda::DeviceArrays* arrays = nullptr;  ///< operands and result in device memory; null: sources and a sink
+  const cuda::DeviceArrays* arrays = nullptr;      ///< operands and result in device memory; null: sources and a sink
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
   void check_cancelled() const {
@@ -82,10 +80,8 @@ struct ProductStats {
   std::uint64_t num_panels = 0;
   std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
   std::uint64_t num_saturated = 0;      ///< elements of the result that are kMaxVal
-  bool kept_a = false;                  ///< used from device memory instead of being read
-  bool kept_b = false;
-  std::string device{};               ///< name of the GPU, or of the instruction set on the CPU
-  std::vector<DeviceShare> shares{};  ///< where several devices shared the product
+  std::string device{};                 ///< name of the GPU, or of the instruction set on the CPU
+  std::vector<DeviceShare> shares{};    ///< where several devices shared the product
 };
 
 }  // namespace spmm

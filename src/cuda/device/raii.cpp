@@ -84,11 +84,6 @@ void* DeviceMemory::allocate_from_device(std::uint64_t bytes, const char* what) 
     throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
                       "free memory in its pool");
   }
-  try {
-    return context().allocate(bytes, stream_.get(), what);
-  } catch (const OutOfMemory&) {  // what idle operands take may lie where it is in the way
-    if (share_ == nullptr || !share_->drop_kept()) throw;
-  }
   return context().allocate(bytes, stream_.get(), what);
 }
 

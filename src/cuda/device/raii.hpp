@@ -76,7 +76,7 @@ class DeviceMemory {
   ~DeviceMemory();
 
   /// From now on small buffers are cut from one allocation, if there is plenty of memory: each call of the driver takes
-  /// the host 3 us. None of them may be handed over. Errors: OutOfMemory.
+  /// the host 3 us. Errors: OutOfMemory.
   void cut_small_buffers();
 
   /// Errors: OutOfMemory beyond the limit or if the device has no more.
@@ -85,17 +85,6 @@ class DeviceMemory {
 
   /// From now on memory comes from the caller's functions, which must outlive all of it.
   void take_from(const DeviceAllocator& callers) { callers_ = &callers; }
-
-  /// Memory of another owner counts as this product's own while it uses that.
-  void add_lent(std::uint64_t bytes) { used_bytes_ += bytes; }
-  void remove_lent(std::uint64_t bytes) { used_bytes_ -= bytes; }
-  /// The claim on it stays until the product's share goes. There is a share.
-  void hold(KeptClaim claim) noexcept { share_->hold(std::move(claim)); }
-  /// Buffers of `bytes` belong to another one from now on.
-  void hand_over(DeviceMemory& to, std::uint64_t bytes) {
-    to.used_bytes_ += bytes;
-    used_bytes_ -= bytes;
-  }
 
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] DeviceContext& context() const { return stream_.context(); }
@@ -155,12 +144,6 @@ class DeviceBuffer {
   }
   /// The same array without owning it; this one must outlive it.
   [[nodiscard]] DeviceBuffer lend() const { return borrow(data_, count_); }
-  /// Lets it be counted and freed by another memory.
-  void hand_over(DeviceMemory& to) {
-    if (data_ == nullptr) return;
-    memory_->hand_over(to, capacity_ * sizeof(T));
-    memory_ = &to;
-  }
 
   [[nodiscard]] T* data() const { return data_; }
   [[nodiscard]] std::uint64_t size() const { return count_; }

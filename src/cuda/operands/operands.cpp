@@ -201,11 +201,10 @@ void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedOper
   }
 }
 
-/// Block-CSC of B from its block-CSR, which is only read if it is lent.
-void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, DeviceOperands& out) {
+/// Block-CSC of B from its block-CSR.
+void arrange_by_columns(SortedRows b, Builder& builder, DeviceOperands& out) {
   const std::uint64_t count = b.keys.size();
   const cudaStream_t stream = builder.stream().get();
-  if (is_lent) b.keys = copy_of(b.keys, builder.memory(), "sort keys");
   kernels::launch_swap_keys(b.keys.data(), count, builder.key_bits(), stream);
   SortedKeys sorted = builder.sort(std::move(b.keys));  // numbers = positions in row order
   Findings findings;
@@ -224,7 +223,7 @@ void arrange_by_columns(SortedRows b, bool is_lent, Builder& builder, DeviceOper
   out.b_values = allocate_values(count, out.side, builder.memory());
   gather(b.parsed_values, records, out.shape(), out.b_values, builder.stream());
   b.parsed_values = {};
-  out.b_rows = is_lent ? b.index.copy(builder.memory()) : std::move(b.index);
+  out.b_rows = std::move(b.index);
   kernels::launch_find_row_index(out.b_rows.columns.data(), count, out.b.view(), out.b_rows.columns.data(), stream);
 }
 
@@ -258,7 +257,6 @@ void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::u
 }
 
 bool must_arrange(const SortedOperands& sorted, plan::Layout layout) {
-  if (sorted.kept_a || sorted.kept_b) return true;  // what is lent may be copied
   if (layout == plan::Layout::rows_file_order) return false;
   return layout == plan::Layout::b_by_columns || sorted.ahead.side != side_of(layout, sorted.m) ||
          sorted.ahead.b_values.size() == 0;
@@ -277,19 +275,14 @@ DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, Devi
   out.b_row_index = std::move(sorted.b_row_index);
   out.pair_offsets = std::move(sorted.pair_offsets);
   const bool in_file_order = layout == plan::Layout::rows_file_order;
-  const auto own_index = [&](SortedRows& rows, const KeptUse& kept) {
-    return kept && !in_file_order ? rows.index.copy(memory) : std::move(rows.index);
-  };
-  out.a = own_index(sorted.a, sorted.kept_a);
+  out.a = std::move(sorted.a.index);
   sorted.a.keys = {};
   if (!out.b_by_columns) {
-    out.b = own_index(sorted.b, sorted.kept_b);
+    out.b = std::move(sorted.b.index);
     sorted.b.keys = {};
   }
   if (in_file_order) {
     sorted.ahead = {};
-    out.kept_a = std::move(sorted.kept_a);
-    out.kept_b = std::move(sorted.kept_b);
     out.a_values = std::move(sorted.a.parsed_values);
     out.b_values = std::move(sorted.b.parsed_values);
     out.a_numbers = std::move(sorted.a.numbers);
@@ -297,32 +290,30 @@ DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, Devi
     return out;
   }
   if (sorted.ahead.side != out.side) sorted.ahead = {};
-  const auto lies_ready = [&](const SortedRows& rows, const KeptUse& kept) {
-    return rows.in_order && out.side == out.m && !kept && !sorted.keeps_order;
+  const auto lies_ready = [&](const SortedRows& rows) {
+    return rows.in_order && out.side == out.m && !sorted.keeps_order;
   };
   if (sorted.ahead.a_values.size() != 0) {
     out.a_values = std::move(sorted.ahead.a_values);
-  } else if (lies_ready(sorted.a, sorted.kept_a)) {
+  } else if (lies_ready(sorted.a)) {
     out.a_values = std::move(sorted.a.parsed_values);
   } else {
     out.a_values = allocate_values(sorted.a.numbers.size(), out.side, memory);
     gather(sorted.a.parsed_values, sorted.a.numbers, out.shape(), out.a_values, stream);
   }
   sorted.a.parsed_values = {};
-  sorted.kept_a.end();  // there is room for one operand twice, not for two
   if (out.b_by_columns) {
     sorted.ahead = {};
     Builder builder(memory, stream, sorted.b.numbers.size(), sorted.key_bits);
-    arrange_by_columns(std::move(sorted.b), static_cast<bool>(sorted.kept_b), builder, out);
+    arrange_by_columns(std::move(sorted.b), builder, out);
   } else if (sorted.ahead.b_values.size() != 0) {
     out.b_values = std::move(sorted.ahead.b_values);
-  } else if (lies_ready(sorted.b, sorted.kept_b)) {
+  } else if (lies_ready(sorted.b)) {
     out.b_values = std::move(sorted.b.parsed_values);
   } else {
     out.b_values = allocate_values(sorted.b.numbers.size(), out.side, memory);
     gather(sorted.b.parsed_values, sorted.b.numbers, out.shape(), out.b_values, stream);
   }
-  sorted.kept_b.end();
   if (sorted.keeps_order) {
     out.a_order = std::move(sorted.a.numbers);
     out.b_order = std::move(sorted.b.numbers);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "cuda/operands/kept.hpp"
 #include "cuda/operands/sorted_rows.hpp"
 #include "cuda/operands/tile_maps.hpp"
 #include "cuda/operands/upload.hpp"
@@ -31,8 +30,6 @@ struct SortedOperands {
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty until they are wanted
   plan::RowPairs row_pairs;
   std::uint32_t c_columns = 0;  // with them: block columns of B up to the last one that holds a block
-  KeptUse kept_a;               // where a's buffers are lent
-  KeptUse kept_b;
   GatheredAhead ahead;
   bool keeps_order = false;  // the operands keep the numbers, for other values of the same pattern
 
@@ -61,8 +58,6 @@ struct DeviceOperands {
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
   TileMaps tiles;                            // if tile-tensor reads them
-  KeptUse kept_a;                            // where a's buffers are lent: in file order
-  KeptUse kept_b;
 
   [[nodiscard]] kernels::OperandView a_view() const {
     return {.index = a.view(), .values = a_values.data(), .numbers = a_numbers.data()};
@@ -121,8 +116,7 @@ void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::u
 /// Whether arrange_operands() has anything to put on the stream.
 bool must_arrange(const SortedOperands& sorted, plan::Layout layout);
 
-/// Brings elements into the order a kernel wants (stage build). `sorted` is consumed; kept operands are read, and let
-/// go unless the order is that of the file.
+/// Brings elements into the order a kernel wants (stage build). `sorted` is consumed.
 DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);
 
 }  // namespace spmm::cuda

@@ -19,13 +19,6 @@ struct CompressedRows {
   [[nodiscard]] kernels::CompressedView view() const {
     return {.num_rows = num_rows, .rows = rows.data(), .offsets = offsets.data(), .columns = columns.data()};
   }
-  /// Stream: copies in the order of memory.stream().
-  [[nodiscard]] CompressedRows copy(DeviceMemory& memory) const {
-    return {.num_rows = num_rows,
-            .rows = copy_of(rows, memory, "row ids"),
-            .offsets = copy_of(offsets, memory, "offsets"),
-            .columns = copy_of(columns, memory, "block columns")};
-  }
 };
 
 /// A matrix sorted by block row; its elements still lie in file order.
@@ -35,7 +28,7 @@ struct SortedRows {
   DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
   DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
   std::uint32_t max_element = 0;
-  std::optional<bool> has_zeros;  // as ParsedMatrix has it; unknown for a copy that was transposed on the device
+  std::optional<bool> has_zeros;  // as ParsedMatrix has it
   bool in_order = false;          // the file's order is that of the rows
 };
 

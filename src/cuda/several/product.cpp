@@ -32,10 +32,8 @@ class SharedProduct {
  private:
   /// The share of one device.
   ProductStats compute(std::size_t d) {
-    OperandSide side_a(a_, false, false);
-    OperandSide side_b(b_, true, false);
     DeviceOutput output(output_, static_cast<std::uint32_t>(d), output_record_bytes(a_.header().m));
-    return devices_.pipeline(d).run(std::move(parsed_[d]), side_a, side_b, output);
+    return devices_.pipeline(d).run(std::move(parsed_[d]), a_, b_, output);
   }
 
   const Source& a_;

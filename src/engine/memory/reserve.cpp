@@ -3,25 +3,18 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 namespace spmm {
 
-void reserve_memory(const Plan& plan, const Inputs& inputs, const Run& run, std::uint64_t least_bytes) {
+void reserve_memory(const Plan& plan, const Run& run, std::uint64_t least_bytes) {
   if (run.memory == nullptr || run.memory->reserved().host != 0) return;
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   const bool in_slabs = plan.num_a_slabs > 1 || plan.num_b_slabs > 1;
-  std::vector<SourceIdentity> files;
-  if (plan.backend == Backend::cuda && !in_slabs && run.more_devices.empty()) {
-    for (const Source* source : {&inputs.a, &inputs.b}) {
-      if (const auto identity = source->identity()) files.push_back(*identity);
-    }
-  }
   const std::uint64_t host = !in_slabs          ? std::max(plan.host_need_bytes, least_bytes) + run.extra_bytes
                              : run.keeps_result ? plan.host_limit_bytes + run.extra_bytes
                                                 : kAll;
   const auto timing = run.clock.scope(Stage::budget);
-  run.memory->reserve({.host = host, .device = in_slabs ? kAll : plan.device_need_bytes}, run.cancel, files);
+  run.memory->reserve({.host = host, .device = in_slabs ? kAll : plan.device_need_bytes}, run.cancel);
   if (in_slabs) return;  // on the first device alone
   // In the order of the devices, as every product does: none waits for one that waits for it.
   for (const DeviceUse& use : run.more_devices) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
 #include "plan/inputs/statistics.hpp"
 #include "spmm/options.hpp"
@@ -16,9 +15,8 @@ namespace spmm {
 /// Waits until the other products of the engine leave what this plan needs, and at least `least_bytes` in addition to
 /// run.extra_bytes. The first call of a product counts, before anything is allocated; a later one does nothing.
 /// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything (but what the
-/// plan has left to a result that stays in memory). Any other one on a single device finds its operands still kept,
-/// where they are. Errors: Interrupted.
-void reserve_memory(const Plan& plan, const Inputs& inputs, const Run& run, std::uint64_t least_bytes = 0);
+/// plan has left to a result that stays in memory). Errors: Interrupted.
+void reserve_memory(const Plan& plan, const Run& run, std::uint64_t least_bytes = 0);
 
 /// How a product with these options is verified; takes the memory of the samples from the limits.
 VerifySettings leave_to_samples(const ProductOptions& product, std::uint32_t m, plan::Limits& limits);

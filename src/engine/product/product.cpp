@@ -40,8 +40,6 @@ void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Ex
   report.saturated_elements = stats.num_saturated;
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
-  report.kept_a = stats.kept_a;
-  report.kept_b = stats.kept_b;
   report.device = stats.device;
   if (!stats.shares.empty()) report.plan.devices = stats.shares;
 }
@@ -112,7 +110,7 @@ plan::Execution reserve_product(const ProductOperands& operands, const plan::Lim
     const auto timing = run.clock.scope(Stage::budget);
     execution = plan_product(operands.expected(), limits);
   }
-  reserve_memory(execution, operands.inputs(), run, least_bytes);
+  reserve_memory(execution, run, least_bytes);
   return execution;
 }
 

@@ -23,8 +23,8 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
 std::uint64_t upload_section_chunks(const MatrixHeader& a);
 
 /// Whether the scratch of sorting both matrices by counting, counters of every block row among it, lies where
-/// operand_device_bytes counts with a copy of A's elements and a radix sort. Values: the blocks that are sorted, 0
-/// where an operand is kept. are_sorted: blocks ascend already, so that rows are counted alone.
+/// operand_device_bytes counts with a copy of A's elements and a radix sort.
+/// Values: are_sorted = blocks ascend already, so that rows are counted alone.
 bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
                        bool are_sorted = false);
 

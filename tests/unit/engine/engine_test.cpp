@@ -88,24 +88,6 @@ TEST_CASE("concurrent products of different shapes and kernels on one engine giv
   for (const std::string& one : wrong) CHECK(one == "");
 }
 
-TEST_CASE("the CPU keeps no operands: the options change nothing there") {
-  const test::TemporaryFolder folder;
-  const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
-  write_matrix(folder.file("a.bin"), one.a);
-  write_matrix(folder.file("b.bin"), one.b);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a file just written would not be kept anywhere
-  ProductOptions options = on_cpu();
-  options.keep_a = options.keep_b = true;
-  Engine engine;
-  for (int i = 0; i < 2; ++i) {
-    const Report report = engine.multiply(folder.file("a.bin"), folder.file("b.bin"), folder.file("c.bin"), options);
-    CHECK((read_product(folder.file("c.bin")) == one.expected));
-    CHECK_FALSE(report.kept_a);
-    CHECK_FALSE(report.kept_b);
-    CHECK(report.stage(Stage::read).bytes != 0);
-  }
-}
-
 TEST_CASE("files, matrices and streams are multiplied by the same code, at the same time") {
   const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
   const test::TemporaryFolder folder;
