@@ -37,7 +37,6 @@ struct TraceTrack {
   std::string owner{};               ///< name of the device
   std::string name{};                ///< "main", "worker 1", "writer 1", "stream 2"
   std::vector<TraceEvent> events{};  ///< by their beginnings
-  std::uint64_t num_dropped = 0;     ///< short events that there was no room for
 };
 
 /// One product. Values: the first track is that of the thread that called multiply().

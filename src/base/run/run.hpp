@@ -54,7 +54,7 @@ struct Run {
   void run_workers(unsigned num_workers, const std::function<void(unsigned worker)>& body) const {
     TraceLog* const trace = clock.trace();
     const TraceLane* const caller = trace == nullptr ? nullptr : trace->lane();
-    const std::string_view stage = caller == nullptr ? std::string_view{} : caller->current();
+    const std::string_view stage = caller == nullptr ? std::string_view{} : caller->open;
     if (stage.empty()) return pool().run(num_workers, body);
     // The other threads are in the caller's stage.
     pool().run(num_workers, [&](unsigned worker) {

@@ -1,6 +1,7 @@
 // Traces: events nest, buffers stay bounded, threads and streams get tracks of their own.
 #include "base/run/trace_log.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -29,7 +30,7 @@ bool nests(const TraceTrack& track) {
 }
 
 std::uint64_t num_intervals(const TraceTrack& track) {
-  std::uint64_t num = track.num_dropped;
+  std::uint64_t num = 0;
   for (const TraceEvent& event : track.events) num += event.num;
   return num;
 }
@@ -39,18 +40,26 @@ std::uint64_t num_bytes(const TraceTrack& track) {
                          [](std::uint64_t sum, const TraceEvent& event) { return sum + event.work.bytes; });
 }
 
+/// As TraceLog::take() gives it.
+TraceTrack in_order(TraceTrack track) {
+  std::sort(track.events.begin(), track.events.end(), [](const TraceEvent& x, const TraceEvent& y) {
+    return x.begin_ns != y.begin_ns ? x.begin_ns < y.begin_ns : x.depth < y.depth;
+  });
+  return track;
+}
+
 }  // namespace
 
 TEST_CASE("short neighbours of one name are one event, others are not") {
-  TraceLane lane("x");
+  TraceLane lane;
   lane.add({.name = "read", .begin_ns = 0, .end_ns = 1000, .work = {.bytes = 3, .panel = 4}});
   lane.add({.name = "read", .begin_ns = 1200, .end_ns = 2000, .work = {.bytes = 5, .panel = 5}});
   lane.add({.name = "write", .begin_ns = 2000, .end_ns = 3000});
-  lane.add({.name = "write", .begin_ns = 3000, .end_ns = 3000 + TraceLane::kResolutionNs});  // together too long
-  lane.add({.name = "write", .begin_ns = 900'000, .end_ns = 901'000});                       // too far away
-  lane.add({.name = "build", .begin_ns = 1'000'100, .end_ns = 1'000'200, .depth = 1});       // inside of the next
+  lane.add({.name = "write", .begin_ns = 3000, .end_ns = 3000 + lane.resolution_ns});   // together too long
+  lane.add({.name = "write", .begin_ns = 900'000, .end_ns = 901'000});                  // too far away
+  lane.add({.name = "build", .begin_ns = 1'000'100, .end_ns = 1'000'200, .depth = 1});  // inside of the next
   lane.add({.name = "build", .begin_ns = 1'000'000, .end_ns = 1'000'300});
-  const TraceTrack track = lane.take();
+  const TraceTrack track = in_order(lane.track);
   REQUIRE(track.events.size() == 6);
   CHECK(track.events[0].end_ns == 2000);
   CHECK(track.events[0].num == 2);
@@ -61,9 +70,9 @@ TEST_CASE("short neighbours of one name are one event, others are not") {
   CHECK(nests(track));
 }
 
-TEST_CASE("a full buffer is joined, and still nests and still counts everything") {
+TEST_CASE("a full list is joined and thinned, and still nests") {
   const std::int64_t gap = GENERATE(0, 10'000, 300'000);
-  TraceLane lane("x");
+  TraceLane lane;
   std::int64_t now = 0;
   constexpr std::uint64_t kParents = 3000;
   for (std::uint64_t parent = 0; parent < kParents; ++parent) {
@@ -79,12 +88,12 @@ TEST_CASE("a full buffer is joined, and still nests and still counts everything"
     }
     lane.add({.name = "product", .begin_ns = begin, .end_ns = now});
   }
-  const TraceTrack track = lane.take();
+  const TraceTrack track = in_order(lane.track);
   CHECK(track.events.size() <= TraceLane::kMaxEvents);
-  CHECK(track.events.size() > TraceLane::kMaxEvents / 8);
+  CHECK(track.events.size() > TraceLane::kMaxEvents / 32);
   CHECK(nests(track));
-  CHECK(num_intervals(track) == 5 * kParents);
-  CHECK((num_bytes(track) == 4 * kParents || track.num_dropped > 0));
+  CHECK(num_intervals(track) <= 5 * kParents);
+  CHECK(num_intervals(track) > kParents / 2);
 }
 
 TEST_CASE("tracks of streams are put in order and overlaps are cut off") {
