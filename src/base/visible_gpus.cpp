@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 namespace spmm {
@@ -18,109 +17,57 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kUsable = R_OK | W_OK;
+
 std::vector<int> shown_numbers;
 
 bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-struct CloseFolder {
-  void operator()(DIR* folder) const { ::closedir(folder); }
-};
-
-/// Calls visit(name) for each entry of a folder; for none if it cannot be read. std::filesystem's iterator ends the
-/// process if memory ends, even if it should report errors.
-template <class Visit>
-void for_each_name(const fs::path& path, const Visit& visit) {
+/// Entries of a folder; none if it cannot be read. std::filesystem's iterator ends the process if memory ends, even if
+/// it should report errors.
+std::vector<std::string> names_in(const fs::path& path) {
+  struct CloseFolder {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+  std::vector<std::string> names;
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
-  if (!folder) return;
-  while (const dirent* const entry = ::readdir(folder.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") visit(name);
+  while (const dirent* const entry = folder == nullptr ? nullptr : ::readdir(folder.get())) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
   }
+  return names;
 }
 
-/// How many GPUs the driver lists; 0 without a driver.
-std::size_t num_listed(const fs::path& driver) {
-  std::size_t count = 0;
-  for_each_name(driver, [&](std::string_view) { ++count; });
-  return count;
-}
-
-std::size_t num_usable_files(const fs::path& devices) {
-  std::size_t count = 0;
-  for_each_name(devices, [&](std::string_view name) {
-    constexpr std::string_view kStart = "nvidia";
-    if (!name.starts_with(kStart) || !is_number(std::string(name.substr(kStart.size())))) return;
-    if (::access((devices / name).c_str(), R_OK | W_OK) == 0) ++count;
-  });
-  return count;
+bool has_any(const fs::path& folder, std::initializer_list<const char*> files, int access) {
+  return std::any_of(files.begin(), files.end(),
+                     [&](const char* file) { return ::access((folder / file).c_str(), access) == 0; });
 }
 
 bool has_cuda_library(const fs::path& root) {
-  constexpr std::array kFolders = {"usr/lib/wsl/lib",
-                                   "usr/lib/x86_64-linux-gnu",
-                                   "usr/lib/aarch64-linux-gnu",
-                                   "usr/lib/aarch64-linux-gnu/tegra",
-                                   "usr/lib/aarch64-linux-gnu/nvidia",
-                                   "usr/lib64",
-                                   "usr/lib"};
-  return std::any_of(kFolders.begin(), kFolders.end(),
-                     [&](const char* folder) { return ::access((root / folder / "libcuda.so.1").c_str(), R_OK) == 0; });
-}
-
-/// Whether a GPU is there that has no numbered device file: Jetson's, and what WSL2 passes on.
-bool has_other_device(const fs::path& devices) {
-  constexpr std::array kFiles = {"dxg", "nvhost-gpu", "nvhost-ctrl-gpu", "nvgpu/igpu0/ctrl"};
-  return std::any_of(kFiles.begin(), kFiles.end(),
-                     [&](const char* file) { return ::access((devices / file).c_str(), R_OK | W_OK) == 0; });
+  return has_any(root / "usr",
+                 {"lib/wsl/lib/libcuda.so.1", "lib/x86_64-linux-gnu/libcuda.so.1", "lib/aarch64-linux-gnu/libcuda.so.1",
+                  "lib/aarch64-linux-gnu/tegra/libcuda.so.1", "lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+                  "lib64/libcuda.so.1", "lib/libcuda.so.1"},
+                 R_OK);
 }
 
 /// How many GPUs are there, and how many numbers CUDA may know.
-struct NumGpus {
-  std::size_t count = 0;
-  std::size_t num_numbers = 0;
-};
-
-NumGpus count_gpus(const fs::path& root) {
+std::pair<std::size_t, std::size_t> count_gpus(const fs::path& root) {
   constexpr std::size_t kMostOthers = 16;  // where nothing tells how many there are
-  const std::size_t num_files = num_usable_files(root / "dev");
-  std::size_t count = num_listed(root / "proc/driver/nvidia/gpus");
-  if (count > 0) {
-    count = std::min(count, num_files);
-  } else if (has_cuda_library(root)) {
-    if (num_files == 0 && has_other_device(root / "dev")) return {.count = 1, .num_numbers = kMostOthers};
-    count = num_files;
+  std::size_t num_files = 0;
+  for (const std::string& name : names_in(root / "dev")) {
+    const bool is_gpu = name.starts_with("nvidia") && is_number(name.substr(6));
+    if (is_gpu && ::access((root / "dev" / name).c_str(), kUsable) == 0) ++num_files;
   }
-  return {.count = count, .num_numbers = count};
-}
-
-/// Whether the usable entries of the variable are, in CUDA's eyes, what they are here: plain numbers or names of whole
-/// GPUs, none twice, and behind them nothing or what can only be invalid.
-bool are_certain(const std::optional<std::string>& visible, const std::vector<std::string>& gpus) {
-  if (!visible) return true;
-  const bool are_numbers = is_number(gpus.front());
-  std::size_t begin = 0;
-  for (std::size_t x = 0; x < gpus.size(); ++x) {
-    const std::string& gpu = gpus[x];
-    const bool is_plain = are_numbers ? is_number(gpu) && (gpu.size() == 1 || gpu[0] != '0') : gpu.starts_with("GPU-");
-    const bool ends_here = begin + gpu.size() == visible->size() || visible->compare(begin + gpu.size(), 1, ",") == 0;
-    if (!is_plain || visible->compare(begin, gpu.size(), gpu) != 0 || !ends_here) return false;
-    for (std::size_t y = 0; y < x; ++y) {
-      const bool is_twice = are_numbers ? gpus[y] == gpu : gpus[y].starts_with(gpu) || gpu.starts_with(gpus[y]);
-      if (is_twice) return false;
-    }
-    begin += gpu.size() + 1;
+  const std::size_t num_listed = names_in(root / "proc/driver/nvidia/gpus").size();
+  if (num_listed == 0 && !has_cuda_library(root)) return {0, 0};
+  if (num_listed == 0 && num_files == 0 &&  // WSL2, Jetson
+      has_any(root / "dev", {"dxg", "nvhost-gpu", "nvhost-ctrl-gpu", "nvgpu/igpu0/ctrl"}, kUsable)) {
+    return {1, kMostOthers};
   }
-  if (begin > visible->size()) return true;
-  const std::string next = visible->substr(begin, visible->find(',', begin) - begin);
-  return next.starts_with('-') || is_number(next) ||
-         (!next.empty() && std::isalpha(static_cast<unsigned char>(next[0])) != 0);
+  const std::size_t count = num_listed == 0 ? num_files : std::min(num_listed, num_files);
+  return {count, count};
 }
 
 }  // namespace
@@ -134,8 +81,8 @@ std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
     return gpus;
   }
   std::istringstream entries(*visible);
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    entry = trimmed(entry);
+  for (std::string entry; std::getline(entries >> std::ws, entry, ',');) {
+    entry.erase(entry.find_last_not_of(" \t") + 1);
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
     // Numbers count what CUDA sees; a control group may show fewer device files than the driver lists.
     const bool is_index = is_number(entry) && entry.size() < 5 && std::stoul(entry) < num_numbers;
@@ -152,33 +99,36 @@ std::vector<std::string> visible_gpus() {
 
 std::optional<std::string> narrowed_gpus(const std::optional<std::string>& visible,
                                          const std::vector<std::string>& gpus, const std::vector<int>& devices) {
-  if (devices.empty() || devices.size() >= gpus.size() || !are_certain(visible, gpus)) return std::nullopt;
-  // Whether CUDA finds a GPU of such a name is not known here; one that it does not find hides those behind it.
-  const bool has_names = !is_number(gpus.front());
+  if (devices.empty() || devices.size() >= gpus.size()) return std::nullopt;
+  std::string all;
+  for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
+    const bool is_plain = is_number(*gpu) && (gpu->size() == 1 || gpu->front() != '0');
+    if (!is_plain || std::find(gpus.begin(), gpu, *gpu) != gpu) return std::nullopt;
+    all += (all.empty() ? "" : ",") + *gpu;
+  }
+  if (visible && *visible != all) return std::nullopt;
   std::string narrowed;
-  for (std::size_t x = 0; x < devices.size(); ++x) {
-    const auto device = static_cast<std::size_t>(devices[x]);
-    const auto before = devices.begin() + static_cast<std::ptrdiff_t>(x);
-    const bool is_twice = std::find(devices.begin(), before, devices[x]) != before;
-    if (is_twice || devices[x] < 0 || device >= gpus.size() || (has_names && device != x)) return std::nullopt;
-    narrowed += (x == 0 ? "" : ",") + gpus[device];
+  for (auto device = devices.begin(); device != devices.end(); ++device) {
+    const bool is_twice = std::find(devices.begin(), device, *device) != device;
+    if (is_twice || *device < 0 || static_cast<std::size_t>(*device) >= gpus.size()) return std::nullopt;
+    narrowed += (narrowed.empty() ? "" : ",") + gpus[static_cast<std::size_t>(*device)];
   }
   return narrowed;
 }
 
 bool has_mig(const fs::path& root) {
   const fs::path capabilities = root / "proc/driver/nvidia/capabilities";
-  bool found = false;
-  for_each_name(capabilities, [&](std::string_view gpu) {
-    for_each_name(capabilities / gpu / "mig", [&](std::string_view entry) { found |= entry.starts_with("gi"); });
-  });
-  return found;
+  for (const std::string& gpu : names_in(capabilities)) {
+    for (const std::string& entry : names_in(capabilities / gpu / "mig")) {
+      if (entry.starts_with("gi")) return true;
+    }
+  }
+  return false;
 }
 
 std::optional<int> local_rank() {
-  constexpr std::array<const char*, 4> kVariables = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
-  for (const char* name : kVariables) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
     if (const char* value = std::getenv(name)) return std::max(0, std::atoi(value));
   }
   return std::nullopt;

@@ -20,11 +20,10 @@ std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
 /// The same for this process's own variable.
 std::vector<std::string> visible_gpus();
 
-/// The value of CUDA_VISIBLE_DEVICES with which CUDA sees `devices` alone, in that order. The user's own entries stay
-/// as they are; numbers mean the same under any CUDA_DEVICE_ORDER, which applies to both values. Nothing if nothing
-/// would be hidden, or if it is not certain what CUDA makes of the present value: blanks, MIG, a GPU that may be listed
-/// twice. Values: visible = the present value; gpus = visible_gpus(visible); devices = numbers of CUDA under
-/// `visible`.
+/// The value of CUDA_VISIBLE_DEVICES with which CUDA sees `devices` alone, in that order. Numbers mean the same under
+/// any CUDA_DEVICE_ORDER, which applies to both values. Nothing if nothing would be hidden, or if the present value is
+/// not a list of plain numbers, all of which count. Values: visible = the present value; gpus = visible_gpus(visible);
+/// devices = numbers of CUDA under `visible`.
 std::optional<std::string> narrowed_gpus(const std::optional<std::string>& visible,
                                          const std::vector<std::string>& gpus, const std::vector<int>& devices);
 
