@@ -1,19 +1,50 @@
 // Building messages.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstdint>
-#include <sstream>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace spmm {
 
-/// Concatenates its arguments as a stream prints them. Errors: std::bad_alloc.
+/// A part of a text: words, a character, or a number as streams print it. Refers to words; must not outlive them.
+class TextPart {
+ public:
+  TextPart(std::string_view words) : words_(words) {}
+  TextPart(const std::string& words) : words_(words) {}
+  TextPart(const char* words) : words_(words) {}
+  TextPart(char letter) : digits_{letter}, num_digits_(1) {}
+  TextPart(double value);
+  template <std::signed_integral T>
+  TextPart(T value) {
+    set(static_cast<std::uint64_t>(value), value < 0);
+  }
+  template <std::unsigned_integral T>
+  TextPart(T value) {
+    set(value, false);
+  }
+
+  [[nodiscard]] std::string_view view() const {
+    return num_digits_ == 0 ? words_ : std::string_view(digits_.data(), num_digits_);
+  }
+
+ private:
+  void set(std::uint64_t value, bool is_negative);
+
+  std::string_view words_{};
+  std::array<char, 24> digits_;
+  std::size_t num_digits_ = 0;
+};
+
+std::string joined_text(std::initializer_list<TextPart> parts);
+
+/// Concatenates its arguments. Errors: std::bad_alloc.
 template <class... Parts>
 std::string text(const Parts&... parts) {
-  std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // else a text, maybe a path, is cut silently where memory ends
-  (out << ... << parts);
-  return out.str();
+  return joined_text({TextPart(parts)...});
 }
 
 /// 1.5 GB, 300 MB, 12 B: decimal units, at most four significant digits.

@@ -18,36 +18,33 @@ struct OperandName {
   const char* matrix = "";
   std::optional<std::uint64_t> product{};
 
-  friend std::ostream& operator<<(std::ostream& out, const OperandName& name) {
-    out << name.matrix;
-    return name.product ? out << ", product " << *name.product : out;
-  }
+  [[nodiscard]] std::string str() const { return product ? text(matrix, ", product ", *product) : matrix; }
 };
 
 /// Errors: FormatError.
 void check_sides(const DeviceBsrView& view, const OperandName& name) {
   if (view.m == 0 || view.m > kMaxBlockDim) {
-    throw FormatError(text(name, ", m"), text("found ", view.m, ", expected 1 to ", kMaxBlockDim),
+    throw FormatError(text(name.str(), ", m"), text("found ", view.m, ", expected 1 to ", kMaxBlockDim),
                       "pass blocks of such a side");
   }
   for (const auto& [side, what] : {std::pair{view.rows, "rows"}, {view.cols, "cols"}}) {
     if (side == 0 || side > 0xFFFF'FFFFu || side % view.m != 0) {
-      throw FormatError(text(name, ", ", what),
+      throw FormatError(text(name.str(), ", ", what),
                         text("found ", side, ", expected a multiple of m = ", view.m, " from ", view.m, " to 2^32 - 1"),
                         "pad the matrix");
     }
   }
   if (view.index_bytes != 4 && view.index_bytes != 8) {
-    throw FormatError(text(name, ", index_bytes"), text("found ", view.index_bytes, ", expected 4 or 8"),
+    throw FormatError(text(name.str(), ", index_bytes"), text("found ", view.index_bytes, ", expected 4 or 8"),
                       "pass indices of 32 or 64 bits");
   }
   if (view.index_bytes == 4 && std::max(view.rows, view.cols) / view.m > 0x7FFF'FFFFu) {
-    throw FormatError(text(name, ", index_bytes"), "4 bytes do not number 2^31 block rows or columns",
+    throw FormatError(text(name.str(), ", index_bytes"), "4 bytes do not number 2^31 block rows or columns",
                       "pass indices of 64 bits");
   }
   const std::uint64_t places = (view.rows / view.m) * (view.cols / view.m);
   if (view.num_blocks > std::min<std::uint64_t>(places, 0xFFFF'FFFFu)) {
-    throw FormatError(text(name, ", num_blocks"),
+    throw FormatError(text(name.str(), ", num_blocks"),
                       text("found ", view.num_blocks, ", the matrix has ", places, " places"),
                       "pass each block once, 2^32 - 1 at most");
   }
@@ -58,7 +55,7 @@ void check_pair(const DeviceBsrView& a, const DeviceBsrView& b, std::optional<st
   check_sides(a, {"matrix A", product});
   check_sides(b, {"matrix B", product});
   if (a.m != b.m || a.cols != b.rows || a.index_bytes != b.index_bytes) {
-    throw ShapeError(text(OperandName{"matrix A and matrix B", product}),
+    throw ShapeError(OperandName{"matrix A and matrix B", product}.str(),
                      text(a.rows, " x ", a.cols, ", m = ", a.m, ", indices of ", a.index_bytes, " bytes against ",
                           b.rows, " x ", b.cols, ", m = ", b.m, ", ", b.index_bytes, " bytes"),
                      "A has as many columns as B has rows, both the same m and indices");
