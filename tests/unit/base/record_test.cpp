@@ -25,8 +25,8 @@ TEST_CASE("a product has at most 2^32 - 1 blocks") {
   CHECK(message_for(0).empty());
   CHECK(message_for(4294967295u).empty());
   CHECK(message_for(4294967296u) ==
-        "output: the product has more than 4294967295 non-zero blocks, the most a result holds; write it to files "
-        "in parts (ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks");
+        "output: the product has more than 4294967295 non-zero blocks, the most a result holds; multiply some block "
+        "rows at a time (ProductOptions::rows), each into a file of its own, or use larger blocks");
   test::most_output_blocks = 10;
   CHECK(message_for(10).empty());
   CHECK(message_for(11).find("more than 10 non-zero blocks") != std::string::npos);
