@@ -135,6 +135,22 @@ void handle(int number, void (*handler)(int)) {
   sigaction(number, &action, nullptr);
 }
 
+/// The parser knows options of one letter with one dash only: "--n 5" becomes "-n 5", "--n=5" becomes "-n5".
+std::vector<std::string> with_short_letters(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  // "spmm help", unless a file has that name.
+  if (argc == 2 && words[1] == "help" && ::access("help", F_OK) != 0) words[1] = "--help";
+  for (std::size_t w = 1; w < words.size() && words[w] != "--"; ++w) {
+    std::string& word = words[w];
+    const bool one_letter = word.size() >= 3 && word.compare(0, 2, "--") == 0 && (word.size() == 3 || word[3] == '=');
+    if (!one_letter || std::isalpha(static_cast<unsigned char>(word[2])) == 0) continue;
+    if (word.size() == 4) throw UsageError(word.substr(0, 3), "has an empty value", "give a value after the =");
+    if (word.size() > 4) word.erase(3, 1);
+    word.erase(0, 1);
+  }
+  return words;
+}
+
 std::string quoted(const std::string& value) {
   return "\"" + value + "\"";
 }
@@ -270,9 +286,7 @@ ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* 
                        "shorten it");
     }
   }
-  std::vector<std::string> words(argv, argv + argc);
-  // "spmm help", unless a file has that name.
-  if (argc == 2 && words[1] == "help" && ::access("help", F_OK) != 0) words[1] = "--help";
+  const std::vector<std::string> words = with_short_letters(argc, argv);
   const std::vector<std::string> names = all_option_names(options);
   ParsedOptions parsed;
   try {

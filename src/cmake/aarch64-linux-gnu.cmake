@@ -1,5 +1,5 @@
 # Toolchain: for 64-bit ARM on a machine of another kind, with Debian's g++-aarch64-linux-gnu. Programs that the build or the
-# tests start run under qemu-user. Of nlohmann-json and Catch2 only headers are used: those of the host.
+# tests start run under qemu-user. Of cxxopts, nlohmann-json and Catch2 only headers are used: those of the host.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

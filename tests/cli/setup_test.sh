@@ -34,8 +34,8 @@ says() {
 run() { (cd "$work" && env -i HOME="$work" PATH="$work/stubs" CPLUS_INCLUDE_PATH="$work/include" "$@" 2>&1) || true; }
 
 # Without apt-get: what to ask for; nothing is left.
-if [[ ! -e /usr/include/nlohmann/json.hpp && ! -e /usr/local/include/nlohmann/json.hpp ]]; then
-  says "a missing package" "$(run bash tools/scripts/demo.sh --cpu)" 'apt-get install .*nlohmann-json3-dev'
+if [[ ! -e /usr/include/cxxopts.hpp && ! -e /usr/local/include/cxxopts.hpp ]]; then
+  says "a missing package" "$(run bash tools/scripts/demo.sh --cpu)" 'apt-get install .*libcxxopts-dev'
 fi
 mv "$work/stubs/cmake" "$work/cmake"
 answer=$(run bash tools/scripts/demo.sh --cpu)
@@ -50,7 +50,7 @@ for package in libopenblas-dev libopenmpi-dev; do
 done
 mv "$work/cmake" "$work/stubs/cmake"
 
-touch "$work/include/nlohmann/json.hpp"
+touch "$work/include/cxxopts.hpp" "$work/include/nlohmann/json.hpp"
 answer=$(run bash tools/scripts/demo.sh --cpu)
 says "the time" "$answer" '^this takes about [0-9]+ minutes of processor time'
 says "progress without a terminal" "$answer" '^  [1-9]0 % after [0-9]+ s$'

@@ -1,9 +1,9 @@
 # cmake -D SOURCE=.. -D BUILD=.. -D GENERATOR=.. -D COMPILER=.. -P subproject_test.cmake
-# Configures the library where nlohmann-json is not to be found: as a subproject, and alone.
+# Configures the library where cxxopts and nlohmann-json are not to be found: as a subproject, and alone.
 set(work ${BUILD}/subproject-test)
 file(REMOVE_RECURSE ${work})
 set(options -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${COMPILER} -D SPMM_CUDA=OFF -D SPMM_OPENBLAS=OFF
-            -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
+            -D CMAKE_DISABLE_FIND_PACKAGE_cxxopts=ON -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 
 # configure NAME RESULT ARGUMENTS...: RESULT is 0 where it works.
 function(configure name result)
@@ -15,13 +15,13 @@ endfunction()
 
 configure(part failed -S ${SOURCE}/tests/consumer/subproject -D SPMM_SOURCE=${SOURCE})
 if(failed)
-  message(FATAL_ERROR "a subproject cannot be configured without nlohmann-json:\n${output}")
+  message(FATAL_ERROR "a subproject cannot be configured without cxxopts and nlohmann-json:\n${output}")
 endif()
 configure(alone failed -S ${SOURCE} -D SPMM_BUILD_PROGRAMS=OFF)
 if(failed)
-  message(FATAL_ERROR "the library alone cannot be configured without nlohmann-json:\n${output}")
+  message(FATAL_ERROR "the library alone cannot be configured without cxxopts and nlohmann-json:\n${output}")
 endif()
 configure(programs failed -S ${SOURCE})
 if(NOT failed)
-  message(FATAL_ERROR "the programs are configured without nlohmann-json: this test shows nothing")
+  message(FATAL_ERROR "the programs are configured without cxxopts: this test shows nothing")
 endif()

@@ -45,7 +45,7 @@ const std::vector<Layer>& all_layers() {
       {"src/report", {"include", "src/base", "src/io"}, {}},
       {"src/cli",
        {"include", "src/base", "src/io", "src/report", "src/engine/backend_choice.hpp", "src/engine/output_checks.hpp"},
-       {}},
+       {"cxxopts.hpp"}},
       {"tools/dense",
        {"include", "src/base", "src/io", "src/cli", "src/report", "src/cuda", "kernels", "tools"},
        {"cuda", "nlohmann/"}},

@@ -93,6 +93,7 @@ missing_packages() {
   has_compiler || echo g++
   has_cmake || echo cmake
   has_program ninja || has_program make || echo ninja-build
+  has_header cxxopts.hpp || echo libcxxopts-dev
   has_header nlohmann/json.hpp || echo nlohmann-json3-dev
   if [[ $with_tests == ON ]]; then has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2; fi
 }

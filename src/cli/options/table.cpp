@@ -1,9 +1,48 @@
-// Options declared and parsed.
+// Options declared and parsed: the one source that includes cxxopts.
 #include "cli/options/table.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cxxopts.hpp>
+#include <utility>
 
 namespace spmm::cli {
+
+struct OptionTable::Parser {
+  cxxopts::Options options;
+  std::vector<std::pair<std::string, bool>> declared{};  ///< all names, and whether they take a value
+
+  [[nodiscard]] bool takes_value(const std::string& name) const {
+    return std::find(declared.begin(), declared.end(), std::pair(name, true)) != declared.end();
+  }
+  [[nodiscard]] std::vector<std::string> with_values_apart(const std::vector<std::string>& words) const;
+};
+
+/// Without regular expressions cxxopts takes values behind a letter only if they are letters and digits: "-k1.5e3"
+/// becomes "-k", "1.5e3".
+std::vector<std::string> OptionTable::Parser::with_values_apart(const std::vector<std::string>& words) const {
+  std::vector<std::string> apart;
+  bool is_value = true;  // as the program's name
+  bool is_rest = false;
+  for (const std::string& word : words) {
+    if (is_value || is_rest || word.size() < 2 || word[0] != '-') {
+      apart.push_back(word);
+      is_value = false;
+      continue;
+    }
+    is_rest = word == "--";
+    std::size_t letter = 1;
+    const auto is_switch = [&] {
+      return std::isalnum(static_cast<unsigned char>(word[letter])) != 0 && !takes_value(word.substr(letter, 1));
+    };
+    while (letter < word.size() && is_switch()) ++letter;
+    const bool is_cut = word[1] != '-' && letter + 1 < word.size() && takes_value(word.substr(letter, 1));
+    apart.push_back(is_cut ? word.substr(0, letter + 1) : word);
+    if (is_cut) apart.push_back(word.substr(letter + 1));
+    is_value = !is_cut && takes_value(word.substr(word[1] == '-' ? 2 : std::min(letter, word.size())));
+  }
+  return apart;
+}
 
 std::size_t ParsedOptions::count(const std::string& option) const {
   const auto found = entries_.find(option);
@@ -20,81 +59,76 @@ const std::string& ParsedOptions::text(const std::string& option) const {
   return *entries_.at(option).text;
 }
 
+OptionTable::OptionTable(const std::string& program, const std::string& description)
+    : parser_(new Parser{.options = cxxopts::Options(program, description)}),
+      page_{.program = program, .description = description} {}
+OptionTable::~OptionTable() = default;
+OptionTable::OptionTable(OptionTable&&) noexcept = default;
+OptionTable& OptionTable::operator=(OptionTable&&) noexcept = default;
+
+void OptionTable::declare(OptionDetails option, bool takes_value) {
+  parser_->declared.emplace_back(option.name, takes_value);
+  if (option.group != "hidden" && option.group != "positional") page_.options.push_back(std::move(option));
+}
+
 OptionTable::Adder& OptionTable::Adder::operator()(const std::string& names, const std::string& description) {
+  table_->parser_->options.add_options()(names, description);
   const std::size_t comma = names.find(',');
   table_->declare({.group = group_,
                    .letter = comma == std::string::npos ? "" : names.substr(0, comma),
                    .name = names.substr(comma + 1),
-                   .description = description});
+                   .description = description},
+                  false);
   return *this;
 }
 
 OptionTable::Adder& OptionTable::Adder::operator()(const std::string& name, const std::string& description,
                                                    const OptionValue& value, const std::string& argument) {
+  const auto typed = cxxopts::value<std::string>();
+  if (value.otherwise) typed->default_value(*value.otherwise);
+  table_->parser_->options.add_options()(name, description, typed);
   table_->declare({.group = group_,
                    .letter = "",
                    .name = name,
                    .description = description,
                    .argument = argument.empty() ? "VALUE" : argument,
-                   .otherwise = value.otherwise});
+                   .otherwise = value.otherwise},
+                  true);
   return *this;
 }
 
-void OptionTable::declare(const OptionDetails& option) {
-  declared_.push_back(option);
-  if (option.group != "hidden" && option.group != "positional") page_.options.push_back(option);
+void OptionTable::parse_positional(const std::vector<std::string>& names) {
+  parser_->options.parse_positional(names);
 }
 
-ParsedOptions OptionTable::parse(const std::vector<std::string>& words) const {
+ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
+  const std::vector<std::string> apart = parser_->with_values_apart(words);
+  std::vector<const char*> pointers;
+  for (const std::string& word : apart) pointers.push_back(word.c_str());
+  const cxxopts::ParseResult found = parser_->options.parse(static_cast<int>(pointers.size()), pointers.data());
   ParsedOptions parsed;
-  const auto find = [&](const std::string& name) -> const OptionDetails& {
-    for (const OptionDetails& option : declared_) {
-      if (!name.empty() && (name == option.name || name == option.letter)) return option;
-    }
-    throw UnknownOption((name.size() == 1 ? "-" : "--") + name + ": is not an option");
-  };
-  std::size_t w = 1;
-  const auto set = [&](const OptionDetails& option, const std::optional<std::string>& value) {
-    ParsedOptions::Entry& entry = parsed.entries_[option.name];
-    if (++entry.count > 1 && parsed.repeated_.empty()) parsed.repeated_ = option.name;
-    if (option.is_switch() && value) {
-      throw OptionError(option.typed() + ": takes no value, found \"" + *value + "\"");
-    }
-    if (!option.is_switch() && !value && w + 1 == words.size()) throw OptionError(option.typed() + ": has no value");
-    entry.text = option.is_switch() ? "1" : value ? *value : words[++w];
-  };
-  std::size_t num_positional = 0;
-  bool is_rest = false;
-  for (; w < words.size(); ++w) {
-    const std::string& word = words[w];
-    if (is_rest || word.size() < 2 || word[0] != '-') {
-      if (num_positional < positional_.size()) {
-        parsed.entries_[positional_[num_positional++]] = {.count = 1, .text = word};
-      } else if (takes_more_) {
-        parsed.more_.push_back(word);
-      } else if (parsed.unexpected_.empty()) {
-        parsed.unexpected_ = word;
-      }
-    } else if (word == "--") {
-      is_rest = true;
-    } else if (word[1] == '-') {  // "--name", "--name=value"
-      const std::size_t equals = std::min(word.find('='), word.size());
-      const OptionDetails& option = find(word.substr(2, equals - 2));
-      set(option, equals == word.size() ? std::nullopt : std::optional(word.substr(equals + 1)));
-    } else {  // "-q", "-qv", "-n5"
-      for (std::size_t letter = 1; letter < word.size(); ++letter) {
-        const OptionDetails& option = find(word.substr(letter, 1));
-        const bool has_value = !option.is_switch() && letter + 1 < word.size();
-        set(option, has_value ? std::optional(word.substr(letter + 1)) : std::nullopt);
-        if (!option.is_switch()) break;
-      }
-    }
+  if (takes_more_) {
+    parsed.more_ = found.unmatched();
+  } else if (!found.unmatched().empty()) {
+    parsed.unexpected_ = found.unmatched().front();
   }
-  for (const OptionDetails& option : declared_) {
-    ParsedOptions::Entry& entry = parsed.entries_[option.name];
-    if (!entry.text) entry.text = option.otherwise;
+  for (const auto& [name, takes_value] : parser_->declared) {
+    ParsedOptions::Entry entry{.count = found.count(name)};
+    if (entry.count > 1 && parsed.repeated_.empty()) parsed.repeated_ = name;
+    if (takes_value && (entry.count > 0 || found[name].has_default())) {
+      entry.text = found[name].as<std::string>();
+    } else if (!takes_value && entry.count > 0) {
+      entry.text = found[name].as<bool>() ? "1" : "0";
+    }
+    parsed.entries_.emplace(name, std::move(entry));
   }
   return parsed;
+} catch (const cxxopts::exceptions::no_such_option& error) {
+  throw UnknownOption(error.what());
+} catch (const cxxopts::exceptions::invalid_option_syntax& error) {
+  throw UnknownOption(error.what());
+} catch (const cxxopts::exceptions::exception& error) {
+  throw OptionError(error.what());
 }
 
 }  // namespace spmm::cli

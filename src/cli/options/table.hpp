@@ -1,8 +1,9 @@
-// Options as a program declares them and as they were typed.
+// Options as a program declares them and as they were typed. table.cpp alone includes the library that parses them.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -69,7 +70,7 @@ class ParsedOptions {
  public:
   /// How often an option was given.
   [[nodiscard]] std::size_t count(const std::string& option) const;
-  /// Its value as typed, else what it is otherwise; of a switch 1. Errors: std::out_of_range
+  /// Its value as typed, else what it is otherwise; of a switch 1, or 0 for "--quiet=false". Errors: std::out_of_range
   /// if there is neither.
   [[nodiscard]] const std::string& text(const std::string& option) const;
   /// Whether text() has something to give.
@@ -95,8 +96,10 @@ class ParsedOptions {
 /// The options of a program.
 class OptionTable {
  public:
-  OptionTable(const std::string& program, const std::string& description)
-      : page_{.program = program, .description = description} {}
+  OptionTable(const std::string& program, const std::string& description);
+  ~OptionTable();
+  OptionTable(OptionTable&&) noexcept;
+  OptionTable& operator=(OptionTable&&) noexcept;
 
   /// What follows the program's name, and the words that run the same program, if there are such.
   void usage(const std::string& arguments, const std::string& other_form = "") {
@@ -118,22 +121,21 @@ class OptionTable {
     std::string group_;
   };
   Adder add_options(const std::string& group = "") { return {*this, group}; }
-  /// Words that are no options are the values of these, in this order.
-  void parse_positional(const std::vector<std::string>& names) { positional_ = names; }
+  void parse_positional(const std::vector<std::string>& names);
   /// There may be any number of words beyond the positionals.
   void takes_more() { takes_more_ = true; }
 
   [[nodiscard]] const ProgramPage& page() const { return page_; }
 
   /// Shapes: words = the program's name and its arguments. Errors: OptionError, UnknownOption.
-  [[nodiscard]] ParsedOptions parse(const std::vector<std::string>& words) const;
+  [[nodiscard]] ParsedOptions parse(const std::vector<std::string>& words);
 
  private:
-  void declare(const OptionDetails& option);
+  void declare(OptionDetails option, bool takes_value);
 
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
   ProgramPage page_;
-  std::vector<OptionDetails> declared_;
-  std::vector<std::string> positional_;
   bool takes_more_ = false;
 };
 

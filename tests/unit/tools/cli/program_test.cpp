@@ -167,7 +167,7 @@ TEST_CASE("a failure is one line on standard error", "[tools][program]") {
   CHECK(parse_failure.message == "prog: error: no such thing; see prog --help\n");
 }
 
-TEST_CASE("options as they may be typed, and what is refused", "[tools][program]") {
+TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   const auto parsed = parse({"in.bin", "--n", "5", "-q"});
   CHECK(parsed.text("file") == "in.bin");
   CHECK(parsed.text("n") == "5");
@@ -185,15 +185,14 @@ TEST_CASE("options as they may be typed, and what is refused", "[tools][program]
   CHECK_THROWS_WITH(parse({"a", "b"}), "command line: unexpected argument \"b\"; see prog --help");
   CHECK_THROWS_WITH(parse({"--n", "1", "--n", "1"}), "--n: is given more than once; see prog --help");
   CHECK_THROWS_AS(parse({"-q", "--quiet"}), UsageError);
-  CHECK(parse({"--n="}).text("n") == "");
-  CHECK_THROWS_WITH(parse({"--quiet=yes"}), "--quiet: takes no value, found \"yes\"");
+  CHECK_THROWS_AS(parse({"--n="}), UsageError);
   CHECK_THROWS_AS(parse({std::string(5000, 'x').c_str()}), UsageError);
   CHECK_THROWS_WITH(parse({"--nothing"}), "--nothing: is not an option; see prog --help");
   CHECK_THROWS_WITH(parse({"--ordre", "x"}), "--ordre: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_WITH(parse({"--or.der", "x"}), "--or.der: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_WITH(parse({"-order", "x"}), "-order: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_AS(parse({"-x"}), cli::OptionError);
-  CHECK_THROWS_WITH(parse({"--n"}), "-n: has no value");
+  CHECK_THROWS_AS(parse({"--n"}), cli::OptionError);
 }
 
 TEST_CASE("options: typed before environment before default", "[tools][program]") {
