@@ -18,16 +18,15 @@ enum class ElementType : std::uint8_t { u16, u32 };
 /// Checks n, m and num_blocks against each other. Errors: FormatError that names `name` and the byte offset.
 void validate_header(const MatrixHeader& header, const std::string& name);
 
-/// Reads the 12-byte header and checks it against the length of the file; reads no record. A result (u32) may be a
-/// folder of parts: the header is that of the whole. Errors: InputError (cannot open), FormatError (bad header or
-/// length; more blocks than a header can name), IoError.
+/// Reads the 12-byte header and checks it against the length of the file; reads no record. Errors: InputError (cannot
+/// open), FormatError (bad header or length), IoError.
 MatrixHeader read_header(const std::filesystem::path& path, ElementType type = ElementType::u16);
 
 /// Reads a whole operand. Blocks keep the order of the file; indices are
 /// checked, duplicates are refused. Memory: a refusal never takes more than the file is long. Errors: InputError,
 /// FormatError, IoError, OutOfMemory.
 BlockMatrix read_matrix(const std::filesystem::path& path);
-/// The same of a result: a file, or a folder of parts.
+/// Reads a whole result.
 ProductMatrix read_product(const std::filesystem::path& path);
 
 /// Writes a whole matrix in the order given, atomically (temporary file, rename).
@@ -56,14 +55,6 @@ struct FileSinkOptions {
 /// Threads: a few writer threads write queued slices at their offsets.
 std::unique_ptr<Sink> open_file_sink(const std::filesystem::path& path, std::uint32_t m,
                                      const FileSinkOptions& options);
-
-/// A sink that writes a folder of num_parts result files, each for a range of block rows that the product cuts so that
-/// their sizes are about equal, and an index (index.json: ranges, blocks, bytes, CRC-32 of each). The whole may have
-/// more than 2^32 - 1 blocks. The folder takes its name in publish(); one that is there is replaced at once if it holds
-/// a valid index and nothing that the index does not name. Values: 1 <= num_parts <= 256. Errors, threads: as
-/// open_file_sink(); OutputError also if an existing folder cannot be replaced.
-std::unique_ptr<Sink> open_parts_sink(const std::filesystem::path& path, std::uint32_t m, std::uint32_t num_parts,
-                                      const FileSinkOptions& options);
 
 /// A sink that fills `out` (which must outlive it); visible in publish(). Errors: OutOfMemory.
 std::unique_ptr<Sink> make_memory_sink(ProductMatrix& out);

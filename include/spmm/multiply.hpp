@@ -44,7 +44,7 @@ bool has_cuda_device();
 /// Whether this library was built with that backend.
 bool has_backend(Backend backend);
 
-/// How this library was built: "spmm 0.2.0 (git ...), CUDA 13.0 for sm_90, OpenBLAS 0.3.21, backends: cuda cpu".
+/// How this library was built: "spmm 0.3.0 (git ...), CUDA 13.0 for sm_90, OpenBLAS 0.3.21, backends: cuda cpu".
 std::string version_string();
 
 }  // namespace spmm

@@ -25,9 +25,6 @@ struct EngineOptions {
   std::uint64_t memory_limit_bytes = 0;  ///< of all products together, host and device each; 0 = most of what is free
 };
 
-/// ProductOptions::num_parts: as many as pay on this machine.
-inline constexpr std::uint32_t kAutomaticParts = 0xFFFF'FFFFu;
-
 /// What a product does if elements of its result are 2^32 - 1: their true sums are that or larger.
 enum class OnSaturation : std::uint8_t {
   report,  ///< says how many: Report::saturated_elements
@@ -47,7 +44,6 @@ struct ProductOptions {
   bool durable = false;         ///< files: fsync around the rename
   bool no_clobber = false;      ///< files: refuse to replace the output
   OnSaturation on_saturation = OnSaturation::report;  ///< elements of the result that are 2^32 - 1
-  std::uint32_t num_parts = 0;      ///< files: the output is a folder of so many (256 at most); 0 = it is one file
   std::uint64_t verify_blocks = 0;  ///< recompute that many result blocks, and as many absent ones
   std::uint64_t verify_seed = 1;    ///< of those samples
   bool verify_full = false;         ///< prove the whole result instead: see Report::proof

@@ -75,7 +75,6 @@ struct Plan {
   std::uint64_t scratch_bytes = 0;      ///< out of core: of a file without a name, both operands sorted; 0 = none
   std::string why_no_scratch{};         ///< why a file that was planned could not be made
   std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
-  std::uint32_t num_parts = 0;          ///< files of a result in parts; 0 = it is one file
   std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first
   std::string layout{};                 ///< how the operands lie in memory
   std::uint32_t dense_columns = 0;      ///< dense kernels: block columns of B that are expanded at a time

@@ -37,18 +37,6 @@ struct StageTotals {
 /// Threads: called from several threads, never at the same time for one run; must return quickly.
 using ProgressFn = std::function<void(Stage stage, std::uint64_t done, std::uint64_t total)>;
 
-/// One file of a result in parts.
-struct ResultPart {
-  std::string file;              ///< name inside the folder
-  std::uint32_t row_begin = 0;   ///< block rows [row_begin, row_end) of the result
-  std::uint32_t row_end = 0;     ///< behind the last one
-  std::uint32_t num_blocks = 0;  ///< in the file
-  std::uint64_t bytes = 0;       ///< of the file
-  std::uint32_t crc32 = 0;       ///< of the file, as zlib and gzip count it
-
-  friend bool operator==(const ResultPart&, const ResultPart&) = default;
-};
-
 /// The proof of a whole result (ProductOptions::verify_full): every element row of C X = A (B X) holds, X random modulo
 /// 2^61 - 1. A wrong row passes with a probability of at most 1 / (2^61 - 1).
 struct ProofReport {
@@ -69,7 +57,6 @@ struct Report {
   MatrixHeader b;                                        ///< shape of B
   MatrixHeader c;                                        ///< shape of C; num_blocks = c_blocks, 2^32 - 1 at most
   std::uint64_t c_blocks = 0;                            ///< blocks written
-  std::vector<ResultPart> parts{};                       ///< a result in parts: its files; else empty
   std::uint64_t pairs = 0;                               ///< block products
   std::uint64_t saturated_elements = 0;                  ///< of C: their true sums are 2^32 - 1 or larger
   double total_s = 0;                                    ///< whole call

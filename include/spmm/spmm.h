@@ -30,7 +30,7 @@ extern "C" {
 #define SPMM_C_API 3
 /** The number behind libspmm.so. Grows if programs must be compiled again; the version of the project does not change
  * it. */
-#define SPMM_C_SOVERSION 0
+#define SPMM_C_SOVERSION 1
 
 /** What a function that can fail returns: SPMM_OK or one of the errors below. */
 typedef int32_t spmm_status;
@@ -53,7 +53,7 @@ enum {
 
 /* ---- the library ---- */
 
-/** "spmm 0.2.0 (git ...), CUDA 13.0 for 90, ..."; stays valid. */
+/** "spmm 0.3.0 (git ...), CUDA 13.0 for 90, ..."; stays valid. */
 SPMM_API const char* spmm_version(void);
 /** SPMM_C_API of the library that is loaded. */
 SPMM_API int32_t spmm_c_api(void);
@@ -125,13 +125,11 @@ typedef struct spmm_product_options {
   uint64_t verify_blocks;    /**< recompute that many result blocks, and as many absent ones */
   uint64_t verify_seed;      /**< 0: 1 */
   uint32_t max_threads;      /**< 0: those of the engine */
-  uint32_t num_parts;        /**< files: the output is a folder of so many; UINT32_MAX: as many as pay; 0: one file */
   int32_t durable;           /**< files: fsync around the rename */
   int32_t no_clobber;        /**< files: refuse to replace the output */
   int32_t transpose_a;       /**< multiply the transpose of A */
   int32_t transpose_b;       /**< the same of B */
   int32_t verify_full;       /**< prove the whole result instead of verify_blocks; the report says what was proven */
-  int32_t reserved;          /**< 0 */
   uint64_t proof_key;        /**< of the random numbers of that proof; 0: a fresh one */
   /* Since SPMM_C_API 2: */
   int32_t on_saturation; /**< SPMM_SATURATION_... */
@@ -301,8 +299,8 @@ SPMM_API void spmm_device_plan_destroy(spmm_device_plan* plan); /**< NULL: nothi
 /** The pattern of C, without data; it belongs to the plan. */
 SPMM_API const spmm_device_matrix* spmm_device_plan_pattern(const spmm_device_plan* plan);
 /** C = A * B in the order of a cudaStream_t, which may be captured in a graph; waits for nothing, allocates nothing and
- * checks only that arrays are aligned. Shapes: a, b [blocks of the operands, side, side], c [blocks of the pattern, side, side], 16-byte
- * aligned, device. A replay of a graph must not overlap other work of the plan. */
+ * checks only that arrays are aligned. Shapes: a, b [blocks of the operands, side, side], c [blocks of the pattern,
+ * side, side], 16-byte aligned, device. A replay of a graph must not overlap other work of the plan. */
 SPMM_API spmm_status spmm_device_plan_multiply(spmm_device_plan* plan, const uint16_t* a, const uint16_t* b,
                                                uint32_t* c, void* stream);
 /** Elements of such a c that are 2^32 - 1. Waits for the stream. */
@@ -332,7 +330,7 @@ SPMM_API void spmm_destroy_dlpack_capsule(void* capsule);
 
 /* ---- matrices of the library ---- */
 
-/** Reads a file of elements of 16 bits (operands) or 32 bits (results; also a folder of parts). 0: what its length
+/** Reads a file of elements of 16 bits (operands) or 32 bits (results). 0: what its length
  * says. */
 SPMM_API spmm_status spmm_read(const char* path, uint32_t element_bits, spmm_matrix** matrix);
 /** Writes a file, padded with zeros to a square. Operands are checked as for a product, results are written as they

@@ -73,52 +73,25 @@ class Source {
   virtual void check_unchanged() const = 0;
 };
 
-/// Block rows [begin, end) of the result.
-struct BlockRows {
-  std::uint32_t begin = 0;  ///< the first one
-  std::uint32_t end = 0;    ///< behind the last one
+/// Called with whole records, in front of which there are first_block blocks of the result. Threads: several at once.
+using LookFn = std::function<void(std::uint64_t first_block, std::span<const std::byte> records)>;
 
-  friend bool operator==(const BlockRows&, const BlockRows&) = default;
-};
-
-/// Called with whole records of a range, in front of which there are first_block blocks of it. Threads: several at
-/// once.
-using LookFn = std::function<void(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records)>;
-
-/// Takes output records in their final order, or, if it asks for ranges of block rows, in their order within each.
+/// Takes output records in their final order.
 class Sink {
  public:
   virtual ~Sink() = default;
 
-  /// Into how many ranges of block rows the result is to be cut. More than one: set_ranges() and append_to() are
-  /// called, and append() is not.
-  [[nodiscard]] virtual std::uint32_t num_ranges() const { return 1; }
-
-  /// The blocks of the whole result that it takes at most; more of them are an OutOfMemory of the product.
-  [[nodiscard]] virtual std::uint64_t max_blocks() const { return 0xFFFF'FFFFu; }
-
   /// Whether the records stay in host memory: the engine counts them against its memory limit as they are appended.
   [[nodiscard]] virtual bool keeps_records() const { return false; }
 
-  /// The ranges, before any record: num_ranges() of them, ascending, which share all block rows of the result; some may
-  /// be empty. Called again if a product starts anew, on another backend, before it has appended anything.
-  virtual void set_ranges(std::span<const BlockRows> ranges) { static_cast<void>(ranges); }
-
-  /// append() for whole records of one range (by its number); ranges come in any order, as their records get ready.
-  virtual void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) {
-    static_cast<void>(range);
-    append(records, std::move(release));
-  }
-
-  /// Whether it takes records before those in front of them: append_at() may be called instead of append_to().
+  /// Whether it takes records before those in front of them: append_at() may be called instead of append().
   [[nodiscard]] virtual bool takes_places() const { return false; }
 
-  /// append_to() for records in front of which there will be first_block blocks in their range, in any order. All
-  /// records of the range have come this way before finish(), and leave no gap.
-  virtual void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
-                         std::function<void()> release) {
+  /// append() for records in front of which there will be first_block blocks, in any order. All records have come this
+  /// way before finish(), and leave no gap.
+  virtual void append_at(std::uint64_t first_block, std::span<const std::byte> records, std::function<void()> release) {
     static_cast<void>(first_block);
-    append_to(range, records, std::move(release));
+    append(records, std::move(release));
   }
 
   /// Queues whole packed output records; they follow everything queued before.
@@ -133,16 +106,15 @@ class Sink {
     return false;
   }
 
-  /// Copies records of a range, between finish() and publish(). False if they cannot be read again.
+  /// Copies records, between finish() and publish(). False if they cannot be read again.
   /// Shapes: dst [count * output_record_bytes(m)]. Errors: IoError.
-  virtual bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) {
-    static_cast<void>(range), static_cast<void>(first_block), static_cast<void>(count), static_cast<void>(dst);
+  virtual bool read_back(std::uint64_t first_block, std::uint64_t count, std::byte* dst) {
+    static_cast<void>(first_block), static_cast<void>(count), static_cast<void>(dst);
     return false;
   }
 
   /// Waits until everything queued is written, then completes the output with this header. The output becomes
-  /// visible under its final name only in publish(). Values: a result of more blocks than a header can name has the
-  /// largest number there. Errors: IoError.
+  /// visible under its final name only in publish(). Errors: IoError.
   virtual void finish(const MatrixHeader& header) = 0;
 
   /// Makes the finished output visible at once (rename). Errors: IoError, OutputError.

@@ -1,7 +1,6 @@
 // Names of temporary files that a signal handler can remove, and the sections in which it may not.
 #include "base/temporary_names.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,18 +65,6 @@ TemporaryName::~TemporaryName() {
   remove(section);
 }
 
-void TemporaryName::set_folder(const ProtectedSection& section, int folder_fd, const std::string& name, int inside_fd,
-                               std::span<const std::string> names) {
-  inside_fd_ = inside_fd;
-  inside_names_ = names;
-  set(section, folder_fd, name);
-}
-
-void TemporaryName::unlink() const noexcept {
-  for (const std::string& name : inside_names_) ::unlinkat(inside_fd_, name.c_str(), 0);
-  ::unlinkat(folder_fd_, name_, inside_fd_ >= 0 ? AT_REMOVEDIR : 0);
-}
-
 void TemporaryName::set(const ProtectedSection&, int folder_fd, const std::string& name) {
   const std::lock_guard lock(names_mutex);
   folder_fd_ = folder_fd;
@@ -93,12 +80,10 @@ void TemporaryName::forget(const ProtectedSection&) {
   if (following_ != nullptr) following_->previous_ = previous_;
   previous_ = following_ = nullptr;
   name_[0] = '\0';
-  inside_fd_ = -1;
-  inside_names_ = {};
 }
 
 void TemporaryName::remove(const ProtectedSection& section) {
-  unlink();
+  ::unlinkat(folder_fd_, name_, 0);
   forget(section);
 }
 
@@ -106,7 +91,7 @@ void TemporaryName::remove(const ProtectedSection& section) {
 void unlink_temporary_files() noexcept {
   while (num_sections.load() != 0) sleep_1_ms();
   for (const TemporaryName* name = first_name; name != nullptr; name = name->following_) {
-    name->unlink();
+    ::unlinkat(name->folder_fd_, name->name_, 0);
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <climits>
 #include <csignal>
-#include <span>
 #include <string>
 
 namespace spmm {
@@ -32,7 +31,7 @@ class Publication {
   Publication& operator=(const Publication&) = delete;
 };
 
-/// The name of one temporary file or folder, known to remove_temporary_files() while it is set.
+/// The name of one temporary file, known to remove_temporary_files() while it is set.
 /// Memory: the folder's descriptor must stay open as long as the name is set.
 class TemporaryName {
  public:
@@ -47,10 +46,6 @@ class TemporaryName {
 
   /// In the section that creates the file. Values: name has at most NAME_MAX bytes.
   void set(const ProtectedSection& section, int folder_fd, const std::string& name);
-  /// The same for a folder; files of these names inside it are removed before it.
-  /// Memory: `names` and the descriptor inside_fd of the folder must stay as they are while the name is set.
-  void set_folder(const ProtectedSection& section, int folder_fd, const std::string& name, int inside_fd,
-                  std::span<const std::string> names);
   /// The name is gone: renamed. In the section that renames.
   void forget(const ProtectedSection& section);
   /// Removes the file.
@@ -59,11 +54,7 @@ class TemporaryName {
  private:
   friend void unlink_temporary_files() noexcept;
 
-  void unlink() const noexcept;
-
   int folder_fd_ = -1;
-  int inside_fd_ = -1;  // a folder: open
-  std::span<const std::string> inside_names_;
   char name_[NAME_MAX + 1] = "";
   TemporaryName* previous_ = nullptr;
   TemporaryName* following_ = nullptr;

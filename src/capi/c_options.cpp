@@ -67,7 +67,6 @@ ProductCall::ProductCall(const spmm_product_options* given) {
   options_.backend = backend_named(known.backend);
   if (known.kernel != nullptr) options_.kernel = known.kernel;
   options_.max_threads = known.max_threads;
-  options_.num_parts = known.num_parts;
   options_.durable = known.durable != 0;
   options_.no_clobber = known.no_clobber != 0;
   options_.transpose_a = known.transpose_a != 0;

@@ -10,12 +10,10 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "base/records/splitting_sink.hpp"
 #include "base/run/stage_progress.hpp"
 #include "cpu/operands/read_records.hpp"
 #include "cpu/output/queue.hpp"
 #include "plan/memory/host_bytes.hpp"
-#include "plan/panels/part_cut.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -126,30 +124,6 @@ std::uint64_t multiply_row(const StoredMatrix& a, std::span<const StoredBlock> r
   return pairs;
 }
 
-/// Ranges of block rows with about as many C blocks each.
-std::vector<BlockRows> cut_rows(const StoredMatrix& a, const StoredMatrix& b, const MatrixHeader& header,
-                                std::uint32_t num_ranges) {
-  std::vector<std::uint32_t> rows;
-  std::vector<std::uint64_t> pairs;
-  for (const StoredBlock& block : a.blocks) {
-    if (rows.empty() || rows.back() != block.at.i) {
-      rows.push_back(block.at.i);
-      pairs.push_back(0);
-    }
-    pairs.back() += b.row(block.at.j).size();
-  }
-  std::vector<std::uint32_t> columns;
-  std::uint64_t b_rows = 0;
-  for (std::uint64_t x = 0; x < b.blocks.size(); ++x) {
-    columns.push_back(b.blocks[x].at.j);
-    if (x == 0 || b.blocks[x - 1].at.i != b.blocks[x].at.i) ++b_rows;
-  }
-  const std::uint32_t nb = header.blocks_per_side();
-  const plan::ExpectedBlocks expected(plan::sampled_spread(plan::sample_of(columns), columns.size(), b_rows, nb));
-  const auto weight = [&](std::uint32_t row) { return expected(static_cast<double>(pairs[row])); };
-  return plan::ranges_of(plan::cut_parts(static_cast<std::uint32_t>(rows.size()), weight, num_ranges), rows, nb);
-}
-
 }  // namespace
 
 ProductStats multiply_reference(const Source& source_a, const Source& source_b, Sink& sink,
@@ -162,10 +136,8 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
   const StoredMatrix a = read_matrix(source_a, reading, run);
   const StoredMatrix b = read_matrix(source_b, reading, run);
 
-  std::optional<SplittingSink> splitting;
-  if (sink.num_ranges() > 1) splitting.emplace(sink, cut_rows(a, b, source_a.header(), sink.num_ranges()), m);
   const auto timing = run.clock.scope(Stage::multiply);
-  OutputQueue queue(splitting ? *splitting : sink, execution.num_buffers, execution.panel_bytes, record, run);
+  OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, record, run);
   Progress progress(run, Stage::multiply, a.blocks.size());
   OutputQueue::Job job;
   queue.start(job, [] { return true; });

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -13,12 +14,10 @@
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/arrays/gathered.hpp"
 #include "cuda/multipliers/multiplier.hpp"
-#include "cuda/output/common_output.hpp"
 #include "cuda/output/download.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "plan/models/device_models.hpp"
-#include "plan/panels/part_cut.hpp"
 #include "plan/registry.hpp"
 
 namespace spmm::cuda {
@@ -66,34 +65,19 @@ void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
   statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
 }
 
-/// Where the rows of A may be cut for ranges of the result: runs of rows or rows of tiles, and about how many C blocks
-/// each has.
-struct CutPoints {
-  std::uint32_t count = 0;
-  std::function<std::uint32_t(std::uint32_t x)> first_row;
-  std::function<double(std::uint32_t x)> c_blocks;
-};
-
-/// Must not outlive the statistics.
-CutPoints cuts_at_runs(const plan::Statistics& statistics) {
-  const plan::RowPairs& pairs = statistics.row_pairs;
-  const plan::ExpectedBlocks expected(
-      plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.c_columns()));
-  return {.count = static_cast<std::uint32_t>(pairs.num_runs()),
-          .first_row = [&pairs](std::uint32_t run) { return pairs.first_row(run); },
-          .c_blocks =
-              [&pairs, expected](std::uint32_t run) {
-                const double num_rows = pairs.first_row(run + std::size_t{1}) - pairs.first_row(run);
-                return num_rows * expected(static_cast<double>(pairs.offsets[run + 1] - pairs.offsets[run]) / num_rows);
-              }};
-}
-
 /// C blocks, about: of groups of runs, since each takes the host 60 ns, and the device waits.
 double expected_c_blocks(const plan::Statistics& statistics) {
   constexpr std::size_t kGroups = 256;
   const plan::RowPairs& pairs = statistics.row_pairs;
-  const plan::ExpectedBlocks expected(
-      plan::even_spread(statistics.b.num_blocks, statistics.b_rows, statistics.c_columns()));
+  const double columns = statistics.c_columns();
+  const double b_row_blocks =
+      static_cast<double>(statistics.b.num_blocks) / static_cast<double>(std::max<std::uint64_t>(1, statistics.b_rows));
+  // Of a row with `row_pairs` pairs, if B's blocks lie anywhere in the columns.
+  const auto expected = [&](double row_pairs) {
+    if (b_row_blocks >= columns) return std::min(columns, row_pairs);
+    const double blocks = columns * -std::expm1(row_pairs / b_row_blocks * std::log1p(-b_row_blocks / columns));
+    return std::min(blocks, row_pairs);
+  };
   const std::size_t num_runs = pairs.num_runs();
   const std::size_t group = (num_runs + kGroups - 1) / kGroups;
   double sum = 0;
@@ -103,19 +87,6 @@ double expected_c_blocks(const plan::Statistics& statistics) {
     sum += num_rows * expected(static_cast<double>(pairs.offsets[end] - pairs.offsets[run]) / num_rows);
   }
   return sum;
-}
-
-/// Must not outlive the maps.
-CutPoints cuts_at_tiles(const TileMaps& tiles) {
-  return {.count = static_cast<std::uint32_t>(tiles.counts.rows.size()),
-          .first_row =
-              [&tiles](std::uint32_t row_tile) {
-                return std::min(row_tile * tiles.grid.row_blocks(), tiles.grid.num_rows);
-              },
-          .c_blocks =
-              [&tiles](std::uint32_t row_tile) {
-                return static_cast<double>(plan::tile_row_extent(tiles.grid, tiles.counts, row_tile).c_blocks);
-              }};
 }
 
 /// C blocks of the largest panel.
@@ -174,18 +145,8 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
 
 ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                             const plan::Decide& decide, const Run& run) {
-  if (sink.num_ranges() == 1) {
-    OnlyOutput output(sink);
-    return multiply_to(output, a, b, execution, decide, run);
-  }
-  CommonOutput shared(sink, 1, run);
-  DeviceOutput output(shared, 0, output_record_bytes(a.header().m));
-  try {
-    return multiply_to(output, a, b, execution, decide, run);
-  } catch (const DeviceStopped&) {
-    shared.rethrow_failure();
-    throw;
-  }
+  OnlyOutput output(sink);
+  return multiply_to(output, a, b, execution, decide, run);
 }
 
 }  // namespace
@@ -196,7 +157,7 @@ ProductStats Pipeline::run(ParsedOperands parsed, const Source& a, const Source&
   stats.pairs = sorted.num_pairs();
   plan::Statistics statistics = statistics_of(sorted, a.header(), b.header());
   const DeviceOperands operands = decide_and_arrange(std::move(sorted), statistics);
-  output.start(cut_ranges(operands, statistics, output.num_ranges()), execution_, statistics);
+  output.start(execution_, statistics);
   stats.num_panels = execution_.panels.size();
   if (!execution_.panels.empty()) {
     run_panels(operands, statistics, output, stats);
@@ -347,28 +308,6 @@ void Pipeline::decide(const plan::Statistics& statistics) {
   const auto timing = run_.clock.scope(Stage::plan);
   execution_ = decide_(statistics);
   plan::throw_if_refused(execution_);
-}
-
-/// Cuts at runs of rows, or at rows of tiles; panels of these are then cut there, too.
-ResultRanges Pipeline::cut_ranges(const DeviceOperands& operands, const plan::Statistics& statistics,
-                                  std::uint32_t num_ranges) {
-  const plan::RowPairs& pairs = statistics.row_pairs;
-  if (num_ranges == 1) return {.rows = {0, pairs.num_rows}, .block_rows = {{.begin = 0, .end = statistics.nb()}}};
-  const bool in_tiles = plan::row_of(execution_.id).expansion == plan::Expansion::tiles;
-  const CutPoints cuts = in_tiles ? cuts_at_tiles(operands.tiles) : cuts_at_runs(statistics);
-  const std::vector<std::uint32_t> borders = plan::cut_parts(cuts.count, cuts.c_blocks, num_ranges);
-  std::vector<std::uint32_t> block_rows(cuts.count);  // set where a range begins
-  ResultRanges ranges;
-  for (const std::uint32_t x : borders) {
-    ranges.rows.push_back(cuts.first_row(x));
-    if (x < cuts.count) block_rows[x] = fetch(operands.a.rows.data() + cuts.first_row(x), stream_);
-  }
-  ranges.block_rows = plan::ranges_of(borders, block_rows, statistics.nb());
-  if (in_tiles) {
-    execution_.panels = plan::cut_tile_panels(operands.tiles.grid, operands.tiles.counts,
-                                              execution_.max_c_blocks * 2 / kMaxPanelBuffers, ranges.rows);
-  }
-  return ranges;
 }
 
 ParsedOperands Pipeline::read(const DeviceArrays& arrays, const MatrixHeader& header) {

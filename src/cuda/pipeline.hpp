@@ -87,8 +87,6 @@ class Pipeline {
   bool decide_anew(const plan::Statistics& more);
   TileMaps count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
-  [[nodiscard]] ResultRanges cut_ranges(const DeviceOperands& operands, const plan::Statistics& statistics,
-                                        std::uint32_t num_ranges);
   [[nodiscard]] std::optional<std::uint64_t> direct_c_blocks(const Multiplier& multiplier,
                                                              const plan::Statistics& statistics) const;
   [[nodiscard]] std::unique_ptr<PanelTaker> make_taker(const Multiplier& multiplier, const plan::Statistics& statistics,

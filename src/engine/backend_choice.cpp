@@ -134,7 +134,6 @@ unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Op
   }
   const plan::Statistics expected = plan::expected_of_rows(a, b, options.rows);
   plan::Limits limits = product_limits(machine, options);
-  limits.num_parts = wanted_parts(expected, options);
   limits.has_scratch = true;
   limits.discards_result = discards_result;
   const plan::Execution e = plan::decide(expected, limits);

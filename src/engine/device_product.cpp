@@ -178,7 +178,6 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
          "copy the matrices to the host, or write files, to check a result");
   ProductOptions on_cuda = options;
   on_cuda.backend = Backend::cuda;
-  on_cuda.num_parts = 0;
   return on_cuda;
 }
 

@@ -39,7 +39,6 @@
 #include "io/files/paths.hpp"
 #include "io/files/scratch_file.hpp"
 #include "io/formats/format.hpp"
-#include "io/parts/sink.hpp"
 #include "plan/decide.hpp"
 #include "plan/models/run_models.hpp"
 #include "spmm/io.hpp"
@@ -157,12 +156,12 @@ class Engine::Impl {
   [[nodiscard]] Options all_options(const ProductOptions& product) const { return {options_, product}; }
   /// Pages of the output count as resident while they are mapped: not where a tight limit was given. Outputs that are
   /// written at the same time share the cores.
-  [[nodiscard]] io::FileSinkTuning writing(std::uint32_t num_parts, StageClock& clock) const {
+  [[nodiscard]] io::FileSinkTuning writing(StageClock& clock) const {
     // A margin, not measured: 16 writers that each fill a range of 64 MB (MappedFile::kRangeBytes) hold 1 GB of it.
     constexpr std::uint64_t kTightBytes = std::uint64_t{4} << 30;
     const bool is_tight = options_.memory_limit_bytes != 0 && options_.memory_limit_bytes < kTightBytes;
-    io::FileSinkTuning tuning = io::fastest_tuning(usable_cores(), num_running_, num_parts);
-    if (is_tight && tuning.mode == io::WriteMode::mapped) tuning = {};
+    io::FileSinkTuning tuning = io::fastest_tuning(usable_cores(), num_running_);
+    if (is_tight) tuning = {};
     tuning.clock = &clock;
     return tuning;
   }
@@ -196,8 +195,7 @@ class Engine::Impl {
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
   void wait_for_others(const Target& target, const plan::Statistics& expected, const ProductOptions& product,
                        const OutputKind& output, plan::Machine machine);
-  [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const plan::Statistics& expected,
-                                       const ProductOptions& product, OutputKind output);
+  [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const ProductOptions& product, OutputKind output);
   [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
                                      plan::Machine machine, MemoryShare& share);
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
@@ -256,7 +254,7 @@ void Engine::Impl::wait_for_others(const Target& target, const plan::Statistics&
                               .has_dense_tensor = info.has_dense_tensor,
                               .capability = info.capability});
     }
-    plan::Limits limits = limits_of(machine, expected, product, output);
+    plan::Limits limits = limits_of(machine, product, output);
     limits.shares_always = true;
     limits.backend = Backend::cuda;
     return limits;
@@ -301,10 +299,8 @@ std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
   return gpus;
 }
 
-plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const plan::Statistics& expected,
-                                     const ProductOptions& product, OutputKind output) {
+plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const ProductOptions& product, OutputKind output) {
   plan::Limits limits = product_limits(machine, all_options(product));
-  limits.num_parts = wanted_parts(expected, product);
   limits.has_scratch = output.has_scratch;
   limits.discards_result = output.discards_result;
   return limits;
@@ -315,7 +311,7 @@ unsigned Engine::Impl::num_devices(const plan::Statistics& expected, const Produ
                                    plan::Machine machine, MemoryShare& share) {
   if (output.stays_on_device || devices_.are_named() || devices_.num_expected() == 1) return 1;
   machine.gpus = expect_gpus(share);
-  plan::Limits limits = limits_of(machine, expected, product, output);
+  plan::Limits limits = limits_of(machine, product, output);
   limits.backend = Backend::cuda;
   return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
 }
@@ -333,7 +329,7 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!devices_.started().empty() || cuda::may_start(machine.why_no_gpu))) {
     machine.gpus = expect_gpus(share);
-    target.choice = choose_backend(operands, limits_of(machine, operands.expected(), product, output), workers_);
+    target.choice = choose_backend(operands, limits_of(machine, product, output), workers_);
     backend = target.choice->backend;
     if (backend == Backend::cpu && target.choice->cuda_s > 0) {
       devices_.add_lost(target.choice->cpu_s - target.choice->cuda_s + machine.gpus.front().start_s);
@@ -357,7 +353,7 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
   }
   const bool has_device = !target.devices.empty();
   if (output.stays_on_device && has_device) target.devices.resize(1);  // the one that holds the operands
-  target.limits = limits_of(machine, operands.expected(), product, output);
+  target.limits = limits_of(machine, product, output);
   target.limits.shares_always = true;  // it has been decided which
   target.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
   target.limits.gpu_failed = !why_not_cuda.empty() || (target.choice && backend == Backend::cuda && !has_device);
@@ -457,8 +453,6 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
   std::unique_ptr<Sink> file;
-  const io::PartsSink* parts = nullptr;
-  std::uint32_t num_parts = 0;
   {
     const auto timing = record.clock.scope(Stage::open);
     source_a = open_file_source(a);
@@ -470,23 +464,11 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     std::error_code ignored;
     record.output = {.has_scratch = true, .discards_result = fs::is_character_file(out, ignored)};
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
-    const std::uint32_t m = source_a->header().m;
-    num_parts = wanted_parts(plan::expected_statistics(source_a->header(), source_b->header()), options);
-    io::FileSinkTuning writing = impl_->writing(num_parts, record.clock);
+    io::FileSinkTuning writing = impl_->writing(record.clock);
     writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header(), options.rows);
-    if (num_parts == 0) {
-      file = io::open_tuned_file_sink(out, m, how, writing);
-    } else {
-      check_output_holds_no_input(a, out);
-      check_output_holds_no_input(b, out);
-      auto folder = io::open_tuned_parts_sink(out, m, num_parts, how, writing);
-      parts = folder.get();
-      file = std::move(folder);
-    }
+    file = io::open_tuned_file_sink(out, source_a->header().m, how, writing);
   }
   impl_->multiply({*source_a, *source_b}, *file, out.string(), options, record);
-  if (parts != nullptr) record.report.parts = parts->parts();
-  record.report.plan.num_parts = num_parts;
   record.close();
   return record.report;
 }
@@ -586,7 +568,6 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   target.complete(plan);
   if (options.verify_full) add_proof(expected, proof_bytes, plan);
   operands.describe(plan);
-  plan.num_parts = target.limits.num_parts;
   return plan;
 }
 

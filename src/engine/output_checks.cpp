@@ -1,4 +1,4 @@
-// Checks of a folder that is replaced, of the number of parts, and of saturated elements.
+// The expected size of a result, and its saturated elements.
 #include "engine/output_checks.hpp"
 
 #include <algorithm>
@@ -6,42 +6,15 @@
 
 #include "base/records/head.hpp"
 #include "base/records/saturated_count.hpp"
-#include "base/run/parallel.hpp"
 #include "base/text.hpp"
-#include "plan/panels/part_cut.hpp"
+#include "plan/inputs/statistics.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {
 
-namespace fs = std::filesystem;
-
-void check_output_holds_no_input(const fs::path& input, const fs::path& out) {
-  const fs::path folder = io::follow_links(input).parent_path();
-  if (!same_file(folder.empty() ? "." : folder, out)) return;
-  throw UsageError(out.string(), text("the output is the folder that holds the input ", input.string()),
-                   "give the output another name");
-}
-
 std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows) {
   const double blocks = plan::expected_of_rows(a, b, rows).num_c_blocks;
   return kHeaderBytes + static_cast<std::uint64_t>(blocks * static_cast<double>(output_record_bytes(a.m)));
-}
-
-std::uint32_t wanted_parts(const plan::Statistics& expected, const ProductOptions& options) {
-  if (options.num_parts == kAutomaticParts) {
-    return plan::automatic_parts(expected.num_c_blocks, output_record_bytes(expected.m()), usable_cores());
-  }
-  if (options.num_parts <= plan::kMaxParts) return options.num_parts;
-  throw UsageError("ProductOptions::num_parts", text(options.num_parts, " is too many"),
-                   text("use at most ", plan::kMaxParts));
-}
-
-std::uint32_t parts_of_ranks(const plan::Statistics& expected, const ProductOptions& options, std::uint32_t num_ranks,
-                             unsigned num_cores) {
-  if (options.num_parts != kAutomaticParts) return wanted_parts(expected, options);
-  const std::uint32_t paying =
-      plan::automatic_parts(expected.num_c_blocks / num_ranks, output_record_bytes(expected.m()), num_cores);
-  return num_ranks * std::clamp(plan::kMaxParts / num_ranks, 1u, paying);
 }
 
 namespace {
@@ -51,7 +24,6 @@ constexpr std::uint64_t kReadBytes = 1u << 20;
 
 /// ", the first at row 3, column 5"; empty where the sink does not give records back, or it is far behind.
 std::string first_saturated(const Report& report, Sink& sink) {
-  if (sink.num_ranges() > 1) return {};
   const std::uint64_t m = report.c.m;
   const std::uint64_t record = output_record_bytes(report.c.m);
   const std::uint64_t end = std::min(report.c_blocks, kSearchedBytes / record);
@@ -59,7 +31,7 @@ std::string first_saturated(const Report& report, Sink& sink) {
   std::vector<std::byte> records(at_once * record);
   for (std::uint64_t first = 0; first < end; first += at_once) {
     const std::uint64_t count = std::min(at_once, end - first);
-    if (!sink.read_back(0, first, count, records.data())) return {};
+    if (!sink.read_back(first, count, records.data())) return {};
     for (std::uint64_t x = 0; x < count; ++x) {
       const std::byte* const block = records.data() + x * record;
       if (count_saturated({block, record}) == 0) continue;

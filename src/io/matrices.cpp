@@ -79,10 +79,6 @@ template <class T>
 BlockList<T> read_list(const std::filesystem::path& path) {
   const InputFile file(path, kElementType<T>);
   file.expect_sequential_reads();
-  if (file.num_records() != file.header().num_blocks) {
-    throw OutOfMemory(file.name(), text("has ", file.num_records(), " blocks in all, more than a matrix in memory may"),
-                      "read its parts one by one");
-  }
   try {
     check_indices(file);
     BlockList<T> matrix = io::empty_matrix<T>(file.header());
@@ -119,10 +115,7 @@ void write_list(const std::filesystem::path& path, const BlockList<T>& matrix) {
 }  // namespace
 
 MatrixHeader read_header(const std::filesystem::path& path, ElementType type) {
-  const InputFile file(path, type);
-  if (file.num_records() == file.header().num_blocks) return file.header();
-  throw FormatError(file.name(), text("has ", file.num_records(), " blocks in all, more than one header can name"),
-                    "read its parts one by one");
+  return InputFile(path, type).header();
 }
 
 BlockMatrix read_matrix(const std::filesystem::path& path) {

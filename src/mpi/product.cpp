@@ -25,7 +25,8 @@
 #include "mpi/exchange/b_rows.hpp"
 #include "mpi/exchange/picked_source.hpp"
 #include "mpi/exchange/shared_files.hpp"
-#include "mpi/output/result.hpp"
+#include "mpi/output/round_sink.hpp"
+#include "mpi/output/shared_file.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
@@ -42,8 +43,6 @@ constexpr std::uint64_t kRangeBytes = 2u << 20;
 constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
 /// Where B does not fit a rank at once: steps are whole rounds.
 constexpr std::uint32_t kRoundsForSteps = 256;
-/// Of a range whose records wait for nothing: no limit, and its product with a number of ranks fits 64 bits.
-constexpr std::uint64_t kAnyNumber = std::uint64_t{1} << 40;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -64,13 +63,6 @@ class RankProduct {
     multiply_all();
     publish();
     return report();
-  }
-
-  /// After a failure that all ranks know of. Collective.
-  void abandon() {
-    if (!is_first()) output_.reset();
-    group_.ranks.barrier();  // what other ranks have in the folder goes before the folder
-    output_.reset();
   }
 
  private:
@@ -117,8 +109,8 @@ class RankProduct {
   const Source* a_ = nullptr;  ///< all of it, or these rows alone
   std::unique_ptr<Source> b_;
   std::unique_ptr<SharedFiles> files_;
-  std::unique_ptr<ResultOutput> output_;
-  std::uint32_t num_parts_ = 0;    ///< of the whole; 0: one file
+  SharedOutput output_;
+  std::unique_ptr<RoundSink> rounds_;  ///< from the division on
   std::uint64_t limit_bytes_ = 0;  ///< of this rank: a quarter each for results, rows of B, other records, the product
   std::unique_ptr<StoreLimit> store_limit_;
   std::unique_ptr<BRows> b_rows_;
@@ -151,23 +143,15 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
 }
 
 void RankProduct::open_output(const fs::path& a, const fs::path& b, const fs::path& out) {
-  const auto num_ranks = static_cast<std::uint32_t>(group_.ranks.size());
-  const auto num_cores = static_cast<unsigned>(group_.ranks.min(options_.num_threads));
   stages_.run([&] {
-    const plan::Statistics expected = plan::expected_statistics(a_->header(), b_->header());
-    num_parts_ = parts_of_ranks(expected, options_, num_ranks, num_cores);
-    output_ = make_output(group_.ranks, options_, num_parts_, limit_bytes_ / 4);
-    options_.num_parts = (num_parts_ + num_ranks - 1) / num_ranks;  // that this rank's engine expects to write
     if (!is_first()) return;
-    for (const fs::path& input : {a, b}) {
-      check_output_is_no_input(input, out);
-      if (num_parts_ != 0) check_output_holds_no_input(input, out);
-    }
-    output_->create(out);
+    check_output_is_no_input(a, out);
+    check_output_is_no_input(b, out);
+    output_.create(out, {.durable = options_.durable, .no_clobber = options_.no_clobber});
   });
-  const Bytes ticket = group_.ranks.broadcast(output_->ticket(), 0);
+  const Bytes ticket = group_.ranks.broadcast(output_.ticket(), 0);
   stages_.run([&] {
-    if (!is_first()) output_->open(ticket);
+    if (!is_first()) output_.open(ticket);
   });
 }
 
@@ -226,9 +210,7 @@ void RankProduct::divide_c() {
     const std::uint64_t range_bytes = std::min(std::max(kRangeBytes, kRangeBytesPerRank * num_ranks), limit_bytes_ / 4);
     const std::vector<RowWork> rows = count_rows(group_, a_indices_, samples, *b_rows_, side);
     const std::uint64_t num_columns = count_columns(group_, *b_rows_, side);
-    const RangeOrder order = output_->order();
-    division_ = divide(group_, rows, num_columns, order, num_parts_ != 0 ? kAnyNumber : range_bytes / record_bytes(),
-                       b_fits() ? 1 : kRoundsForSteps);
+    division_ = divide(group_, rows, num_columns, range_bytes / record_bytes(), b_fits() ? 1 : kRoundsForSteps);
     inner_ = choose_inner(group_, {.indices = a_indices_,
                                    .rows = rows,
                                    .num_columns = num_columns,
@@ -238,7 +220,6 @@ void RankProduct::divide_c() {
                                    .stored_bytes = sent_bytes(),
                                    .limit_bytes = limit_bytes_,
                                    .range_bytes = range_bytes / 2,
-                                   .min_rounds_of_sums = num_parts_ != 0 ? rounds_for_parts(order, num_parts_) : 1,
                                    .num_threads = options_.num_threads});
     if (inner_) division_ = std::move(inner_->sums);
   });
@@ -262,7 +243,8 @@ void RankProduct::spread_a() {
 }
 
 void RankProduct::multiply_all() {
-  stages_.run([&] { output_->start(division_, header()); });
+  stages_.run(
+      [&] { rounds_ = std::make_unique<RoundSink>(group_.ranks, output_, division_, header().m, limit_bytes_ / 4); });
   if (inner_) {
     multiply_parts();
   } else if (b_fits()) {
@@ -278,7 +260,7 @@ void RankProduct::multiply_all() {
       run_step(steps->records(), steps->end_round(step));
     }
   }
-  stages_.run_together([&] { output_->settle(); });
+  stages_.run_together([&] { rounds_->send_fragments(); });
 }
 
 void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last) {
@@ -291,15 +273,15 @@ void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last)
 }
 
 void RankProduct::fill_sink(std::uint32_t end_round, const std::function<void()>& body) {
-  output_->open_until(end_round);
+  rounds_->open_until(end_round);
   stages_.run([&] {
     try {
       group_.check_cancelled();
       body();
-      output_->close_open_rounds();
+      rounds_->close_open_rounds();
     } catch (const OtherRankFailed&) {  // which says what it is
     } catch (...) {
-      output_->give_up();
+      rounds_->give_up();
       throw;
     }
   });
@@ -309,8 +291,10 @@ void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
   RecordStore b(sent_bytes(), *store_limit_);
   fetch_rows(a, b, end_round == division_.num_rounds);
   const auto start = Clock::now();
+  const std::uint64_t kept_bytes =
+      std::min(limit_bytes_ / 4, RoundSink::kNumRanges * division_.max_c_blocks * record_bytes());
   fill_sink(end_round, [&] {
-    if (a.size() != 0) multiply_here(a, b, output_->sink(), output_->kept_bytes());
+    if (a.size() != 0) multiply_here(a, b, *rounds_, kept_bytes);
   });
   of_rank_.multiply_s += seconds_since(start);
 }
@@ -336,7 +320,7 @@ void RankProduct::multiply_parts() {
     fill_sink(round + 1, [&] {
       const auto sum = std::make_shared<std::vector<std::byte>>(partial.sum());
       own_.saturated_elements += count_saturated(*sum);
-      output_->sink().append(*sum, [sum] {});
+      rounds_->append(*sum, [sum] {});
     });
   }
   of_rank_.merge_s += seconds_since(start);
@@ -376,29 +360,29 @@ void RankProduct::publish() {
   stages_.run([&] {
     group_.check_cancelled();
     files_->check_unchanged();
-    output_->close_here();
+    if (!is_first()) output_.flush();
   });
-  output_->gather();
   own_.a = whole_a_->header();
   own_.b = b_->header();
   own_.c = header();
-  own_.c_blocks = output_->num_blocks();
-  own_.c.num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(own_.c_blocks, 0xFFFF'FFFFu));
-  own_.parts = output_->parts();
+  own_.c_blocks = (rounds_->end() - kHeaderBytes) / record_bytes();
+  own_.c.num_blocks = static_cast<std::uint32_t>(own_.c_blocks);
   own_.saturated_elements = group_.ranks.sum(own_.saturated_elements);
   const Publication publication;  // a rank that a signal ends takes the others with it, also the one that renames
   stages_.run([&] {
-    check_saturation(options_, own_, output_->sink(), out_);
-    if (is_first()) output_->make_visible();
+    check_saturation(options_, own_, *rounds_, out_);
+    if (!is_first()) return;
+    output_.finish(own_.c, rounds_->end());
+    output_.publish();
   });
 }
 
 DistributedReport RankProduct::report() {
   of_rank_.host = group_.ranks.host();
   of_rank_.pairs = own_.pairs;
-  of_rank_.num_blocks = output_->own_num_blocks();
-  of_rank_.wait_s = output_->wait_s();
-  of_rank_.write_s = output_->write_s();
+  of_rank_.num_blocks = rounds_->own_bytes() / record_bytes();
+  of_rank_.wait_s = rounds_->wait_s();
+  of_rank_.write_s = rounds_->write_s();
   of_rank_.peak_host_bytes = peak_resident_bytes();
   DistributedReport all{.whole = own_,
                         .ranks = {},
@@ -408,7 +392,6 @@ DistributedReport RankProduct::report() {
                         .reads_files = files_->are_shared()};
   add_ranks(group_.ranks, of_rank_, own_, all);
   all.whole.pairs = division_.pairs;
-  all.whole.plan.num_parts = num_parts_;
   all.whole.plan.rows = rows_;
   all.whole.total_s = seconds_since(start_);
   return all;
@@ -419,15 +402,10 @@ DistributedReport RankProduct::report() {
 DistributedReport multiply(const Communicator& ranks, const FailureOf& failure_of, const fs::path& a, const fs::path& b,
                            const fs::path& out, const Options& options) {
   RankProduct product(ranks, failure_of, options);
-  try {
-    DistributedReport report = product.run(a, b, out);
-    report.whole.plan.transpose_a = options.transpose_a;
-    report.whole.plan.transpose_b = options.transpose_b;
-    return report;
-  } catch (const AgreedFailure&) {
-    product.abandon();
-    throw;
-  }
+  DistributedReport report = product.run(a, b, out);
+  report.whole.plan.transpose_a = options.transpose_a;
+  report.whole.plan.transpose_b = options.transpose_b;
+  return report;
 }
 
 }  // namespace spmm::mpi

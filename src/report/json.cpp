@@ -1,9 +1,7 @@
 // Reports and plans as JSON.
 #include "report/json.hpp"
 
-#include <array>
 #include <cstdint>
-#include <cstdio>
 #include <string_view>
 
 #include "spmm/multiply.hpp"
@@ -11,12 +9,10 @@
 namespace spmm::cli {
 namespace {
 
-using io::JsonWriter;
-
 /// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
 constexpr int kReportSchema = 1;
 
-/// Members of one matrix but its last, which are the caller's; bytes are those of one file.
+/// Members of one matrix but its last, which are the caller's.
 void open_matrix(JsonWriter& json, std::string_view name, const std::filesystem::path& path, const MatrixHeader& header,
                  std::uint64_t num_blocks, std::uint64_t record) {
   json.open(name, '{')
@@ -33,26 +29,8 @@ void add_operand(JsonWriter& json, std::string_view name, const std::filesystem:
   json.add("transposed", is_transposed).close('}');
 }
 
-void add_parts(JsonWriter& json, const std::vector<ResultPart>& parts) {
-  json.open("parts", '[');
-  for (const ResultPart& part : parts) {
-    std::array<char, 9> crc32{};
-    std::snprintf(crc32.data(), crc32.size(), "%08x", part.crc32);
-    json.open("", '{')
-        .add("file", part.file)
-        .add("row_begin", part.row_begin)
-        .add("row_end", part.row_end)
-        .add("blocks", part.num_blocks)
-        .add("bytes", part.bytes)
-        .add("crc32", std::string_view(crc32.data()))
-        .close('}');
-  }
-  json.close(']');
-}
-
 void add_result(JsonWriter& json, const std::filesystem::path& path, const Report& report) {
   open_matrix(json, "c", path, report.c, report.c_blocks, output_record_bytes(report.c.m));
-  if (!report.parts.empty()) add_parts(json, report.parts);
   json.close('}');
 }
 
@@ -99,7 +77,6 @@ void add_plan(JsonWriter& json, const Plan& plan) {
   add_devices(json, plan.devices, false);
   json.open("rows", '{').add("first", plan.rows.first).add("end", plan.rows.end).close('}');
   json.add("division", std::string_view("rows"))
-      .add("parts", plan.num_parts)
       .add("a_bands", plan.num_a_slabs)
       .add("b_bands", plan.num_b_slabs)
       .add("scratch_bytes", plan.scratch_bytes)

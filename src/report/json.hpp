@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "io/formats/json_text.hpp"
+#include "report/json_writer.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 #include "spmm/types.hpp"
@@ -22,7 +22,7 @@ struct RunNames {
 /// How a report is written. A program's own members follow those that all reports have.
 struct ReportLayout {
   unsigned indent = 2;  ///< 0: one line
-  std::function<void(io::JsonWriter& json)> add_own{};
+  std::function<void(JsonWriter& json)> add_own{};
 };
 
 std::string report_json(const Report& report, const RunNames& names, const ReportLayout& layout = {});

@@ -88,10 +88,9 @@ std::string summary_line(const Report& report) {
   const double pairs_per_s = report.total_s > 0 ? static_cast<double>(report.pairs) / report.total_s : 0;
   return text("n ", report.c.n, ", m ", report.c.m, ": ", operand("A", report.a, report.plan.transpose_a), " x ",
               operand("B", report.b, report.plan.transpose_b), " -> C ",
-              rows_text(report.plan.rows, report.c.blocks_per_side()), report.c_blocks, " blocks",
-              report.parts.empty() ? "" : text(" in ", report.parts.size(), " parts"), ", ", report.pairs, " pairs, ",
-              human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend),
-              " ", report.plan.kernel, " on ", report.device,
+              rows_text(report.plan.rows, report.c.blocks_per_side()), report.c_blocks, " blocks, ", report.pairs,
+              " pairs, ", human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s),
+              backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device,
               report.plan.gpu_failed ? " (" + reason_text(report.plan) + ")" : "",
               report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
               report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
@@ -153,7 +152,6 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                   human_bytes(plan.proof_bytes), " at most, ") +
              format("%.2g s of each thread with one column\n", plan.proof_s);
   }
-  if (plan.num_parts > 0) lines += text("parts: ", plan.num_parts, " files of about equal size\n");
   lines += format("predicted: %.3g s", plan.predicted_s);
   if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
     lines += format(" (cuda %.3g s, cpu %.3g s)", plan.predicted_cuda_s, plan.predicted_cpu_s);

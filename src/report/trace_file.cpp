@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "base/text.hpp"
-#include "io/formats/json_text.hpp"
+#include "report/json_writer.hpp"
 #include "report/text.hpp"
 
 namespace spmm::cli {
@@ -20,7 +20,7 @@ std::string microseconds(std::int64_t ns) {
 /// The name of a process or a thread.
 std::string named(const char* what, int process, std::size_t thread, const std::string& name) {
   return text(R"({"ph":"M","name":")", what, R"(","pid":)", process, R"(,"tid":)", thread, R"(,"args":{"name":)",
-              io::json_quoted(name), "}},\n");
+              json_quoted(name), "}},\n");
 }
 
 std::string event_text(const TraceEvent& event, int process, std::size_t thread) {
@@ -44,8 +44,8 @@ std::string trace_json(const Trace& trace, const Report& report) {
   std::string json = "[\n" + named("process_name", kHostProcess, 0, "spmm") +
                      text(R"({"ph":"X","name":"product","pid":1,"tid":1,"ts":0,"dur":)", microseconds(trace.end_ns),
                           R"(,"args":{"pairs":)", report.pairs, R"(,"blocks":)", report.c_blocks, R"(,"panels":)",
-                          report.num_panels, R"(,"kernel":)", io::json_quoted(report.plan.kernel), R"(,"device":)",
-                          io::json_quoted(report.device), "}},\n");
+                          report.num_panels, R"(,"kernel":)", json_quoted(report.plan.kernel), R"(,"device":)",
+                          json_quoted(report.device), "}},\n");
   int last = kHostProcess;
   for (std::size_t x = 0; x < trace.tracks.size(); ++x) {
     const TraceTrack& track = trace.tracks[x];

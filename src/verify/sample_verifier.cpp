@@ -158,7 +158,6 @@ VerifyingSink::VerifyingSink(Sink& next, const Source& a, const Source& b, const
   const std::uint64_t most_pairs = std::uint64_t{a.header().num_blocks} * b.header().num_blocks;
   const std::uint64_t that_fit = std::max<std::uint64_t>(1, settings.sample_bytes / bytes_per_sample(m_));
   wanted_ = std::min({settings.num_blocks, that_fit, most_pairs});
-  of_ranges_.resize(1);
   if (wanted_ == 0) return;
   sample_at_ = AlignedArray<BlockIndex>(wanted_, Pages::small);
   sample_values_ = AlignedArray<std::uint32_t>(wanted_ * elements(m_), Pages::small);
@@ -175,19 +174,6 @@ VerifyingSink::VerifyingSink(Sink& next, const Source& a, const Source& b, const
                    [](const BlockIndex& x, const BlockIndex& y) { return x < y; });
   const BlockIndex* const end = std::unique(candidates_.begin(), candidates_.end());
   candidates_.truncate(static_cast<std::uint64_t>(end - candidates_.begin()));
-  of_ranges_ = {{.end = candidates_.size()}};
-}
-
-void VerifyingSink::set_ranges(std::span<const BlockRows> ranges) {
-  next_.set_ranges(ranges);
-  of_ranges_.clear();
-  std::uint64_t at = 0;
-  for (const BlockRows& range : ranges) {
-    Candidates of_range{.absent_begin = at, .absent_end = at, .next = at};
-    while (at < candidates_.size() && candidates_[at].i < range.end) ++at;
-    of_range.end = at;
-    of_ranges_.push_back(of_range);
-  }
 }
 
 std::uint64_t VerifyingSink::random_below(std::uint64_t bound) {
@@ -200,20 +186,10 @@ std::uint64_t VerifyingSink::random_below(std::uint64_t bound) {
 
 void VerifyingSink::append(std::span<const std::byte> records, std::function<void()> release) {
   ReleaseOnce releaser(std::move(release));
-  look_at(of_ranges_.front(), records);
-  next_.append(records, releaser.hand_on());
-}
-
-void VerifyingSink::append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) {
-  ReleaseOnce releaser(std::move(release));
-  look_at(of_ranges_.at(range), records);
-  next_.append_to(range, records, releaser.hand_on());
-}
-
-void VerifyingSink::look_at(Candidates& of_range, std::span<const std::byte> records) {
   const std::uint64_t count = records.size() / output_record_bytes(m_);
   sample(records.data(), count);
-  strike_out_present(of_range, records.data(), count);
+  strike_out_present(records.data(), count);
+  next_.append(records, releaser.hand_on());
 }
 
 void VerifyingSink::sample(const std::byte* records, std::uint64_t count) {
@@ -229,13 +205,13 @@ void VerifyingSink::sample(const std::byte* records, std::uint64_t count) {
   }
 }
 
-void VerifyingSink::strike_out_present(Candidates& of_range, const std::byte* records, std::uint64_t count) {
+void VerifyingSink::strike_out_present(const std::byte* records, std::uint64_t count) {
   if (count == 0) return;
   const std::uint64_t record = output_record_bytes(m_);
   const BlockIndex last = read_index(records + (count - 1) * record);
   std::uint64_t low = 0;  // candidates ascend as records do: no record before this one equals the next candidate
-  for (; of_range.next < of_range.end && candidates_[of_range.next] <= last; ++of_range.next) {
-    const BlockIndex at = candidates_[of_range.next];
+  for (; next_candidate_ < candidates_.size() && candidates_[next_candidate_] <= last; ++next_candidate_) {
+    const BlockIndex at = candidates_[next_candidate_];
     for (std::uint64_t high = count; low < high;) {
       const std::uint64_t middle = (low + high) / 2;
       if (read_index(records + middle * record) < at) {
@@ -244,19 +220,13 @@ void VerifyingSink::strike_out_present(Candidates& of_range, const std::byte* re
         high = middle;
       }
     }
-    if (read_index(records + low * record) != at) candidates_[of_range.absent_end++] = at;
+    if (read_index(records + low * record) != at) candidates_[num_absent_++] = at;
   }
 }
 
 std::uint64_t VerifyingSink::gather_absent() {
-  std::uint64_t num_absent = 0;
-  for (const Candidates& of_range : of_ranges_) {
-    const auto keep = [&](std::uint64_t x) { candidates_[num_absent++] = candidates_[x]; };
-    for (std::uint64_t x = of_range.absent_begin; x < of_range.absent_end; ++x) keep(x);
-    for (std::uint64_t x = of_range.next; x < of_range.end; ++x) keep(x);
-  }
-  of_ranges_.clear();
-  return num_absent;
+  while (next_candidate_ < candidates_.size()) candidates_[num_absent_++] = candidates_[next_candidate_++];
+  return num_absent_;
 }
 
 void VerifyingSink::recompute(Batch& batch, const Run& run) const {

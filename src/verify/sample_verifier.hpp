@@ -34,12 +34,7 @@ class VerifyingSink : public Sink {
   /// Errors: Interrupted, OutOfMemory, what the sources throw.
   VerifyingSink(Sink& next, const Source& a, const Source& b, const VerifySettings& settings, const Run& run);
 
-  [[nodiscard]] std::uint32_t num_ranges() const override { return next_.num_ranges(); }
-  [[nodiscard]] std::uint64_t max_blocks() const override { return next_.max_blocks(); }
-  void set_ranges(std::span<const BlockRows> ranges) override;
-
-  /// Values: records ascend over all calls (of one range), as those of every product do.
-  void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override;
+  /// Values: records ascend over all calls, as those of every product do.
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   bool watch(LookFn look) override { return next_.watch(std::move(look)); }
   void finish(const MatrixHeader& header) override { next_.finish(header); }
@@ -54,18 +49,8 @@ class VerifyingSink : public Sink {
   struct Batch;
 
   void sample(const std::byte* records, std::uint64_t count);
-  /// Candidates of one range of the result: [absent_begin, absent_end) were not seen, those from `next` to `end` are
-  /// open.
-  struct Candidates {
-    std::uint64_t absent_begin = 0;
-    std::uint64_t absent_end = 0;
-    std::uint64_t next = 0;
-    std::uint64_t end = 0;
-  };
-
-  /// Samples records and strikes out candidates that are among them.
-  void look_at(Candidates& of_range, std::span<const std::byte> records);
-  void strike_out_present(Candidates& of_range, const std::byte* records, std::uint64_t count);
+  /// Drops the candidates that are among the records.
+  void strike_out_present(const std::byte* records, std::uint64_t count);
   /// Brings all candidates that were not seen to the front; returns how many there are.
   std::uint64_t gather_absent();
   void recompute(Batch& batch, const Run& run) const;
@@ -83,8 +68,9 @@ class VerifyingSink : public Sink {
   std::uint64_t num_samples_ = 0;
   AlignedArray<BlockIndex> sample_at_;         // [wanted]
   AlignedArray<std::uint32_t> sample_values_;  // [wanted, m, m]
-  AlignedArray<BlockIndex> candidates_;        // ascending, those of one range after those of another
-  std::vector<Candidates> of_ranges_;          // places in candidates_
+  AlignedArray<BlockIndex> candidates_;        // ascending; not seen: the first num_absent_, open: from next_candidate_
+  std::uint64_t num_absent_ = 0;
+  std::uint64_t next_candidate_ = 0;
 };
 
 }  // namespace spmm

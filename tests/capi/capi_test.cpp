@@ -174,7 +174,7 @@ TEST_CASE("the report of files is that of spmm --report") {
   for (const bool has_all : {false, true}) {
     std::vector<std::string> command = {SPMM_BIN_DIR "/spmm", "-q", "--backend", "cpu", "--report",
                                         folder.file("r.json")};
-    if (has_all) command.insert(command.end(), {"--parts", "2", "--verify", "full", "--transpose-a"});
+    if (has_all) command.insert(command.end(), {"--verify", "full", "--transpose-a"});
     command.insert(command.end(), {a, b, c});
     std::filesystem::remove_all(c);
     REQUIRE(test::run_process(command).exit_code == 0);
@@ -182,14 +182,12 @@ TEST_CASE("the report of files is that of spmm --report") {
     auto expected = test::parse_report("report", {std::istreambuf_iterator<char>(file), {}});
 
     spmm_product_options options = on_cpu();
-    if (has_all) options.num_parts = 2;
     options.verify_full = options.transpose_a = has_all ? 1 : 0;
     spmm_report* made = nullptr;
     REQUIRE(spmm_multiply_files(engine.get(), a.c_str(), b.c_str(), c.c_str(), &options, &made) == SPMM_OK);
     const Handle<spmm_report> report(made);
     const auto found = test::parse_report("report", spmm_report_json(made));
     CHECK(key_set(found) == key_set(expected));
-    CHECK(found["c"].contains("parts") == has_all);
     for (const char* same : {"a", "b", "c", "pairs", "schema", "verified_blocks"}) CHECK(found[same] == expected[same]);
     CHECK(found["command"].empty());
   }
@@ -503,7 +501,7 @@ TEST_CASE("DLPack: a tensor as its specification has it, old and new, which its 
   CHECK(nothing == nullptr);
 }
 
-TEST_CASE("files through the C interface: parts are in the report, errors have their kinds") {
+TEST_CASE("files through the C interface: errors have their kinds") {
   const test::TemporaryFolder folder;
   const Handle<spmm_engine> engine = make_engine();
   const std::string a = folder.file("a");
@@ -511,16 +509,9 @@ TEST_CASE("files through the C interface: parts are in the report, errors have t
   write_matrix(a, test::random_matrix(80, 8, 30, 100, 1));
   write_matrix(folder.file("other"), test::random_matrix(40, 8, 5, 100, 1));
   spmm_product_options options = on_cpu();
-  options.num_parts = 2;
   spmm_report* made = nullptr;
   REQUIRE(spmm_multiply_files(engine.get(), a.c_str(), a.c_str(), c.c_str(), &options, &made) == SPMM_OK);
   const Handle<spmm_report> report(made);
-  const auto json = nlohmann::json::parse(spmm_report_json(made));
-  const auto& parts = json["c"]["parts"];
-  REQUIRE(parts.size() == 2);
-  CHECK(parts[0]["row_end"] == parts[1]["row_begin"]);
-  CHECK(parts[0]["blocks"].get<std::uint64_t>() + parts[1]["blocks"].get<std::uint64_t>() ==
-        spmm_report_num_blocks(made));
   const auto multiply = [&](const std::string& left, const std::string& out) {
     const spmm_product_options one_file = on_cpu();
     return spmm_multiply_files(engine.get(), left.c_str(), a.c_str(), out.c_str(), &one_file, nullptr);

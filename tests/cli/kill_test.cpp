@@ -28,11 +28,6 @@ int num_kills() {
   return wish == nullptr ? 10 : std::atoi(wish);
 }
 
-/// Bytes of a result, one file or the index of a folder, which has the checksums of its parts.
-std::string result_bytes(const std::string& out) {
-  return bytes_of(fs::is_directory(out) ? out + "/index.json" : out);
-}
-
 Words hidden_names() {
   Words hidden;
   for (const std::string& name : names_in(".")) {
@@ -51,9 +46,9 @@ void kill_products(const Words& options, const std::string& out) {
   auto start = Clock::now();
   REQUIRE(spmm_command(words).exit_code == kOk);
   Seconds length = Clock::now() - start;
-  const std::string complete = result_bytes(out);
+  const std::string complete = bytes_of(out);
   REQUIRE(spmm_command(old).exit_code == kOk);
-  const std::string before = result_bytes(out);
+  const std::string before = bytes_of(out);
   const std::size_t num_names = names_in(".").size();
   std::mt19937 random(11);
   int killed = 0;
@@ -65,15 +60,15 @@ void kill_products(const Words& options, const std::string& out) {
     INFO("kill " << kill << ": signal " << result.signal << ", exit code " << result.exit_code << result.err);
     const bool was_killed = result.signal == SIGKILL;
     CHECK((was_killed || result.exit_code == kOk));
-    const std::string found = result_bytes(out);
+    const std::string found = bytes_of(out);
     CHECK((found == complete || (was_killed && found == before)));
-    // A name of its own has only what was about to be renamed; folders are hidden until then, and removed by the next.
+    // A name of its own has only what was about to be renamed.
     const Words hidden = hidden_names();
     CHECK(hidden.size() <= 1);
     CHECK(names_in(".").size() == num_names + hidden.size());
     for (const std::string& name : hidden) {
       CHECK(name.starts_with("." + out + ".spmm-"));
-      if (!fs::is_directory(name)) fs::remove(name);
+      fs::remove(name);
     }
     killed += was_killed ? 1 : 0;
     if (!was_killed) length *= 0.8;
@@ -81,17 +76,16 @@ void kill_products(const Words& options, const std::string& out) {
   }
   if (num_kills() > 10) WARN(out << ": " << killed << " of " << num_kills() << " runs were killed");
   REQUIRE(spmm_command(words).exit_code == kOk);
-  CHECK((result_bytes(out) == complete));
+  CHECK((bytes_of(out) == complete));
   CHECK(names_in(".").size() == num_names);
 }
 
 }  // namespace
 
-TEST_CASE("kill -9 at random moments of a product to one file and to parts") {
+TEST_CASE("kill -9 at random moments of a product") {
   const Workplace workplace;
   spmm::write_matrix("x.bin", random_matrix(4096, 8, 6000, 65535, 31));
   spmm::write_matrix("y.bin", random_matrix(4096, 8, 6000, 65535, 32));
   kill_products({}, "c.bin");
   kill_products({"--kernel", "reference", "--memory-limit", "3M"}, "c.bin");
-  kill_products({"--parts", "3"}, "c");
 }

@@ -107,7 +107,7 @@ TEST_CASE("wrong command lines") {
       {{"--report=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report"}},
       {{"a.bin", "b.bin", "c.mtx"}, kUsage, {"c.mtx: ends in .mtx", "write c.bin", "spmm-convert c.bin c.mtx"}},
       {{"a.bin", "b.bin", "x y.npy"}, kUsage, {"ends in .npy", "python -m spmm convert 'x y.bin' 'x y.npy'"}},
-      {{"--parts", "2", "a.bin", "b.bin", "c.npz/"}, kUsage, {"ends in .npz", "python -m spmm convert c.bin c.npz"}},
+      {{"--parts", "2", "a.bin", "b.bin", "c.bin"}, kUsage, {"--parts"}},
       {{"none.bin", "b.bin", "c.mtx"}, kUsage, {"ends in .mtx"}},
   });
 }

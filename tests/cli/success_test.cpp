@@ -211,16 +211,14 @@ TEST_CASE("elements at the limit are in the summary line and the report, or an e
 
   const std::string old = bytes_of("c.bin");
   fs::remove("r.json");
-  for (const Words& parts : {Words{}, {"--parts", "2"}, {"--transpose-a"}, {"--verify", "full"}}) {
-    Words more = parts;
-    const std::string out = parts == Words{"--parts", "2"} ? "c-parts" : "c.bin";
-    more.insert(more.end(), {"--on-saturation", "error", "full.bin", out});
+  for (Words more : {Words{}, {"--transpose-a"}, {"--verify", "full"}}) {
+    more.insert(more.end(), {"--on-saturation", "error", "full.bin", "c.bin"});
     const ProcessResult refused = run(more);
     INFO(refused.err);
     CHECK(refused.exit_code == kSaturated);
-    CHECK(has(refused.err, "spmm: error: " + out + ": 4096 elements are at the limit 4294967295"));
+    CHECK(has(refused.err, "spmm: error: c.bin: 4096 elements are at the limit 4294967295"));
     CHECK(has(refused.err, "--on-saturation report"));
-    CHECK(has(refused.err, "row 0, column 0") == (out == "c.bin"));
+    CHECK(has(refused.err, "row 0, column 0"));
   }
   CHECK(bytes_of("c.bin") == old);
   CHECK(names_in(".") == Words{"a.bin", "b.bin", "c.bin", "full.bin", "old.bin", "small.bin"});

@@ -106,7 +106,7 @@ void check_against_report(const ReadTrace& trace, const json& report) {
 
 TEST_CASE("a trace has every stage of the report, nested on named tracks, with bytes and pairs") {
   const Workplace workplace;
-  const Words extra = GENERATE(Words{}, Words{"--verify", "10"}, Words{"--parts", "2"}, Words{"--kernel", "reference"},
+  const Words extra = GENERATE(Words{}, Words{"--verify", "10"}, Words{"--kernel", "reference"},
                                Words{"--kernel", "reference", "--memory-limit", "60k"});
   Words arguments = {"-q", "--backend", "cpu", "--threads", "2", "--trace", "t.json", "--report", "r.json"};
   arguments.insert(arguments.end(), extra.begin(), extra.end());

@@ -117,18 +117,17 @@ def product_cases(inputs, kernels):
                 if (which + value + number) % 5 == 0:
                     turn = ["--transpose-a"] * (which % 2) + ["--transpose-b"] * (value % 2)
                     yield [a, b], [["spmm", *turn, "--verify", ("full", "5")[which % 2], "--verify-seed", "7", "--report", "r.json", a, b, "c.bin"],
-                                   ["spmm", *turn, "--parts", str(1 + which % 4), a, b, "c"], ["spmm-cat", "c", "whole.bin"],
-                                   ["spmm-verify", "--verify-seed", "3", a, b, "c.bin"], ["spmm-info", "c"], ["spmm-info", "c.bin"]]
+                                   ["spmm-verify", "--verify-seed", "3", a, b, "c.bin"], ["spmm-info", "c.bin"]]
         big = [inputs.generated(512 * m, m, 6000 if m < 9 else 600, "--max-value", "65535", "--seed", seed) for seed in "12"]
         for limit in ("1K", "1M", "3M", "6M", "12M", "40M"):
             yield big, [["spmm", "-q", "--threads", "1", "--memory-limit", limit, "--report", "r.json", *big, "c.bin"]]
-            yield big, [["spmm", "-q", "--transpose-b", "--memory-limit", limit, "--parts", "3", "--verify", "full", "--verify-seed", "7", *big, "c"],
-                        ["spmm-cat", "-q", "c", "whole.bin"], ["spmm", "--plan", "--memory-limit", limit, *big]]
+            yield big, [["spmm", "-q", "--transpose-b", "--memory-limit", limit, "--verify", "full", "--verify-seed", "7", *big, "c"],
+                        ["spmm", "--plan", "--memory-limit", limit, *big]]
         yield big, [["spmm", "-v", "--threads", "2", "--trace", "t.json", *big, "c.bin"], ["spmm-info", "--json", *big]]
     if shutil.which("mpirun"):
         ranks = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", "spmm-mpi"]
         a, b = inputs.generated(256, 4, 600, "--seed", "1"), inputs.generated(256, 4, 600, "--seed", "2")
-        for options in ([], ["--parts", "4"], ["--verify", "5", "--transpose-a", "--report", "r.json"], ["--verify", "full"], ["--plan"], ["--kernel", "x"]):
+        for options in ([], ["--verify", "5", "--transpose-a", "--report", "r.json"], ["--verify", "full"], ["--plan"], ["--kernel", "x"]):
             yield [a, b], [[*ranks, *options, a, b, "c"]]
         yield [a], [[*ranks, a, "missing.bin", "c"]]
 
@@ -138,38 +137,29 @@ def file_cases(inputs):
     for name in bad + mtx_files(inputs):
         both = [name, good]
         yield both, [["spmm", name, good, "c.bin"], ["spmm", "-q", good, name, "c.bin"], ["spmm", "--plan", name, name],
-                     ["spmm", "--verify", "full", "--verify-seed", "1", name, name, "c.bin"], ["spmm", "--backend", "cpu", "--parts", "2", name, name, "p"]]
+                     ["spmm", "--verify", "full", "--verify-seed", "1", name, name, "c.bin"]]
         yield both, [["spmm-info", name], ["spmm-info", "--json", name], ["spmm-info", "--type", "u32", name], ["spmm-info", name, good, "--json"]]
         yield both, [["spmm-compare", name, good], ["spmm-compare", "--any-order", "--ignore-zero-blocks", name, name],
                      ["spmm-verify", "--verify-seed", "1", name, good, good], ["spmm-verify", "--verify-seed", "1", good, good, name]]
-        yield both, [["spmm-cat", name, "o.bin"], ["spmm-convert", name, "o.mtx"], ["spmm-convert", name, "o.bin"],
+        yield both, [["spmm-convert", name, "o.mtx"], ["spmm-convert", name, "o.bin"],
                      ["spmm-convert", name, "t.mtx", "--transpose", "--scale", "0.5"], ["spmm-convert", "--shape", "2x2", name, "s.mtx"]]
         for options in (["--block", "4"], ["--round", "--on-overflow", "saturate"], ["--scale", "2"], ["--like", good], ["-n", "64", "--transpose"]):
             yield both, [["spmm-convert", *options, name, "o.bin"], ["spmm-convert", "o.bin", "back.mtx"]]
     a = inputs.generated(64, 4, 40)
     three = [a, good]
     make = ["spmm", "-q", a, a, "c.bin"]
-    parts = ["spmm", "-q", "--parts", "3", a, a, "c"]
-    index = "import json;d=json.load(open('c/index.json'));"
-    for damage in (None, "open('c/part-001.bin','ab').write(b'x')", "open('c/part-001.bin','r+b').write(b'x')", "open('c/index.json','w').write('{')",
-                   "__import__('os').remove('c/part-002.bin')", "open('c/index.json','w').write('['*3000)",
-                   index + "d['bytes']=1;json.dump(d,open('c/index.json','w'))", index + "d.pop('n');json.dump(d,open('c/index.json','w'))",
-                   index + "d['parts'].reverse();json.dump(d,open('c/index.json','w'))"):
-        yield three, [parts, make, *([["python3", "-c", damage]] if damage else []), ["spmm-cat", "--check", "c"], ["spmm-cat", "c", "w.bin"],
-                      ["spmm-compare", "c.bin", "c"], ["spmm-info", "c"], ["spmm-verify", "--verify-seed", "1", a, a, "c"],
-                      ["spmm-convert", "c", "o.mtx"], parts, ["spmm-cat", "--no-clobber", "c", "c.bin"]]
     for command in (["spmm", a, a, a], ["spmm", a, good, "c.bin"], ["spmm", "--no-clobber", a, a, good], ["spmm", a, a, "no/c.bin"],
                     ["spmm", a, a, "."], ["spmm", a, a, "c.mtx"], ["spmm", "missing.bin", a, "c.bin"], ["spmm", ".", a, "c.bin"],
                     ["spmm", "--report", a, a, a, "c.bin"], ["spmm", "--report", "c.bin", a, a, "c.bin"], ["spmm", "--trace", a, a, a, "c.bin"],
-                    ["spmm", "--durable", "--force", a, a, "c.bin"], ["spmm", "--strict-space", a, a, "c.bin"], ["spmm", "--parts", "auto", a, a, "c"],
-                    ["spmm-cat", "c", "c/part-000.bin"], ["spmm-cat", "missing", "o.bin"], ["spmm-convert", a, a], ["spmm-convert", "c.bin", "o.npz"],
+                    ["spmm", "--durable", "--force", a, a, "c.bin"], ["spmm", "--strict-space", a, a, "c.bin"],
+                    ["spmm-convert", a, a], ["spmm-convert", "c.bin", "o.npz"],
                     ["spmm-convert", "c.bin", "o.npy"], ["spmm-convert", "c.bin", "a16.bin"], ["spmm", "c.bin", a, "d.bin"], ["spmm-compare", a, "c.bin"],
                     ["spmm-compare", a, good], ["spmm-compare", "-q", a, "missing"], ["spmm-verify", "--verify-seed", "1", a, good, "c.bin"],
                     ["spmm-verify", "--verify-seed", "1", a, a, a], ["spmm-info", "missing"], ["spmm-info", "--json", "c.bin"], ["spmm-info", "--json", a, a],
                     ["spmm-info", a, a, "--transpose-a"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "40", a],
                     ["spmm-gen", "--n", "63", "--m", "4", "--k", "40", "o.bin"], ["spmm-gen", "--n", "64", "--m", "65", "--k", "1", "o.bin"],
                     ["spmm-gen", "--n", "64", "--m", "4", "--k", "1e9", "o.bin"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "4", "o.npz"],
-                    ["spmm", "--report", "-", "-q", a, a, "/dev/null"], ["spmm", "-", a, "c.bin"], ["spmm", "-q", "--parts", "2", a, a, "p"],
+                    ["spmm", "--report", "-", "-q", a, a, "/dev/null"], ["spmm", "-", a, "c.bin"],
                     ["SPMM_CPU_ISA=x", "spmm", a, a, "c.bin"], ["SPMM_THREADS=x", "spmm", a, a, "c.bin"]):
         yield three, [make, parts, command]
     for pattern in PATTERNS + ("stencil-7", "heavy-column", "saddle-point"):

@@ -6,7 +6,7 @@
 using namespace spmm::test;
 
 TEST_CASE("a process multiplies on after every fault of a product") {
-  for (const char* const scenario : {"files", "engine", "memory", "parts", "slabs", "mapped"}) {
+  for (const char* const scenario : {"files", "engine", "memory", "slabs", "mapped"}) {
     const FaultFile file;
     ProcessOptions options{.env = {{"LD_PRELOAD", SPMM_FAULT_SHIM}, {kFaultStateVariable, file.path()}},
                            .folder = {},

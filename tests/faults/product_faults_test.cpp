@@ -1,4 +1,4 @@
-// spmm: a small product, one out of core and one in parts, each with every call failing in turn.
+// spmm: a small product, and one out of core, each with every call failing in turn.
 #include <signal.h>
 
 #include <chrono>
@@ -74,14 +74,6 @@ spmm::BlockMatrix banded(std::uint32_t num_rows, std::uint32_t m, std::uint64_t 
   return shuffled(builder.matrix(), seed);
 }
 
-/// c as a folder of parts: its bytes as one file, joined by spmm-cat; "" where it is no whole result.
-std::string joined_parts() {
-  const ProcessResult result = run_process({SPMM_BIN_DIR "/spmm-cat", "-q", "c", "joined.bin"});
-  std::string content = result.exit_code == 0 ? content_of("joined.bin") : "";
-  fs::remove("joined.bin");
-  return content;
-}
-
 }  // namespace
 
 TEST_CASE("a small product survives every fault") {
@@ -125,7 +117,7 @@ TEST_CASE("signals while the output is given its name leave the exit code to the
     CHECK(file.state().num_failed.load() != 0);
     CHECK(result.exit_code == kOk);
     CHECK(fs::exists("r.json"));
-    CHECK(other_names({"a.bin", "b.bin", "c.bin", "c", "r.json"}).empty());
+    CHECK(other_names({"a.bin", "b.bin", "c.bin", "r.json"}).empty());
   };
   check(FaultKind::link, {"--threads", "2"}, "c.bin", 1);
   CHECK(content_of("c.bin") == complete);
@@ -134,8 +126,6 @@ TEST_CASE("signals while the output is given its name leave the exit code to the
     check(FaultKind::rename, {"--threads", "2"}, "c.bin", num_signals);
     CHECK(content_of("c.bin") == complete);
   }
-  check(FaultKind::rename, {"--parts", "2"}, "c", 1);
-  CHECK(joined_parts() == complete);
 }
 
 TEST_CASE("a product out of core survives every fault") {
@@ -173,44 +163,4 @@ TEST_CASE("a product with a long output survives faults of its calls") {
   if (!all_points()) scenario.left_out = {FaultKind::memory, FaultKind::open, FaultKind::status, FaultKind::read};
   scenario.quick = 2;
   run_scenario(scenario);
-}
-
-TEST_CASE("a product in parts survives every fault") {
-  const FaultPlace place;
-  const auto a = random_matrix(256, 4, 120, kFullRange, 6);
-  const auto b = random_matrix(256, 4, 130, kFullRange, 7);
-  const std::string complete = put_operands(a, b);
-  const auto other = random_matrix(256, 4, 20, kFullRange, 8);
-  spmm::Options options;
-  options.backend = spmm::Backend::cpu;
-  options.num_parts = 2;
-  spmm::write_matrix("other.bin", other);
-  spmm::multiply("other.bin", "b.bin", "old", options);
-  fs::rename("old", "c");
-  const std::string old = joined_parts();
-  REQUIRE(old.size() > 12);
-  fs::rename("c", "old");
-  for (const bool has_old : {true, false}) {
-    FaultScenario scenario{.name = has_old ? "parts, over old ones" : "parts, new folder",
-                           .words = spmm_with({"--threads", "2", "--durable", "--parts", "3", "a.bin", "b.bin", "c"}),
-                           .prepare = {},
-                           .judge = {},
-                           .exit_codes = kCodes,
-                           .quick = has_old ? 6u : 3u};
-    scenario.prepare = [has_old] {
-      fs::remove("r.json");
-      fs::remove_all("c");
-      if (has_old) fs::copy("old", "c", fs::copy_options::recursive);
-    };
-    scenario.judge = [&, has_old](const ProcessResult& result) -> std::string {
-      if (const std::string left = other_names({"a.bin", "b.bin", "other.bin", "old", "c", "r.json"}); !left.empty()) {
-        return "left " + left;
-      }
-      if (result.exit_code != kOk && !has_old && !fs::exists("c")) return "";
-      const std::string content = joined_parts();
-      if (result.exit_code == kOk) return content == complete ? "" : "wrong output";
-      return content == complete || (has_old && content == old) ? "" : "neither the old output nor the complete one";
-    };
-    run_scenario(scenario);
-  }
 }

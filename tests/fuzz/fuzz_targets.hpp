@@ -19,7 +19,6 @@ void fuzz_product(Bytes bytes);
 void fuzz_command_line(Bytes bytes);
 void fuzz_job_list(Bytes bytes);
 void fuzz_journal(Bytes bytes);
-void fuzz_parts_index(Bytes bytes);
 void fuzz_mtx(Bytes bytes);
 void fuzz_json(Bytes bytes);
 
@@ -29,9 +28,14 @@ struct NamedTarget {
 };
 
 inline constexpr NamedTarget kTargets[] = {
-    {"matrix_file", fuzz_matrix_file},   {"records", fuzz_records},   {"product", fuzz_product},
-    {"command_line", fuzz_command_line}, {"job_list", fuzz_job_list}, {"journal", fuzz_journal},
-    {"parts_index", fuzz_parts_index},   {"mtx", fuzz_mtx},           {"json", fuzz_json},
+    {"matrix_file", fuzz_matrix_file},
+    {"records", fuzz_records},
+    {"product", fuzz_product},
+    {"command_line", fuzz_command_line},
+    {"job_list", fuzz_job_list},
+    {"journal", fuzz_journal},
+    {"mtx", fuzz_mtx},
+    {"json", fuzz_json},
 };
 
 /// The target that LLVMFuzzerTestOneInput() runs. Returns false if there is none of that name.

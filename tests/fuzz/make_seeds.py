@@ -65,7 +65,6 @@ def command_lines():
         "spmm": "\0a.bin\nb.bin\nc.bin\n--memory-limit=1.5GiB\n--verify\n100\n--kernel=row-merge",
         "spmm-env": "\0SPMM_THREADS=4\nSPMM_MEMORY_LIMIT=2G\nSPMM_KERNEL=row-merge\na\nb\nc",
         "spmm-plan": "\0--plan\na.bin\nb.bin\n--devices=0,1\n--report=-",
-        "spmm-parts": "\0a\nb\nc\n--parts=auto\n--durable\n-v",
         "batch": "\1jobs.tsv\n--resume\n--timeout\n10m\n--shard\n2/8\n--report=x",
         "batch-env": "\1SLURM_ARRAY_TASK_ID=3\nSLURM_ARRAY_TASK_MIN=1\nSLURM_ARRAY_TASK_MAX=9\nSLURM_ARRAY_TASK_STEP=2\n"
                      "SLURM_ARRAY_TASK_COUNT=5\njobs.tsv\n--shard=auto",
@@ -98,20 +97,6 @@ def lists():
     put("journal", "swapped", "\t".join(["failed.3"] + fields[1:]) + "\nx\t.\n\n\t\n")
     put("journal", "short", "\t".join(fields[:9]))
     put("journal", "negative", "\t".join(["done.3", "-5", "-1"] + ["18446744073709551615", "-9223372036854775808"] * 3 + fields[9:]))
-
-
-def indices():
-    index = {"schema": 1, "n": 8, "m": 2, "blocks": 3, "bytes": 84, "parts": [
-        {"file": "part-000.bin", "row_begin": 0, "row_end": 1, "blocks": 1, "bytes": 36, "crc32": "00ff00ff"},
-        {"file": "part-001.bin", "row_begin": 1, "row_end": 4, "blocks": 2, "bytes": 60, "crc32": "89abcdef"}]}
-    put("parts_index", "good", json.dumps(index, indent=2))
-    for key, value in (("n", 7), ("m", 0), ("blocks", 2**64 - 1), ("schema", 2), ("parts", [])):
-        put("parts_index", f"bad-{key}", json.dumps(index | {key: value}))
-    for key, value in (("file", "../part-000.bin"), ("row_end", 4294967295), ("bytes", 37), ("crc32", "0x0")):
-        parts = [index["parts"][0] | {key: value}] + index["parts"][1:]
-        put("parts_index", f"part-{key}", json.dumps(index | {"parts": parts}))
-    put("parts_index", "deep", "[" * 2000)
-    put("parts_index", "number", "18446744073709551616")
 
 
 def texts():
@@ -150,5 +135,5 @@ def suites():
     put("json", "huge-number", '{"suites": {"S": [{"name": "x", "n": 1e400}]}}')
 
 
-for make in (matrix_files, products, command_lines, lists, indices, arrays, texts, archives, suites):
+for make in (matrix_files, products, command_lines, lists, arrays, texts, archives, suites):
     make()

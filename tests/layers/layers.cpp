@@ -22,7 +22,7 @@ const std::vector<Layer>& all_layers() {
       {"include", {}, {}},
       {"kernels", {"include"}, {"cuda", "cub/", "thrust/", "cooperative_groups", "nvtx3/", "mma.h"}},
       {"src/base", {"include"}, {}, {"", "records", "memory", "run"}},
-      {"src/io", {"include", "src/base"}, {}, {"system", "formats", "memory", "files", "parts", ""}},
+      {"src/io", {"include", "src/base"}, {}, {"system", "formats", "memory", "files", ""}},
       {"src/cpu", {"include", "src/base", "src/plan"}, {"cblas"}, {"simd", "operands", "output", "rows", "dense", ""}},
       {"src/plan",
        {"include", "src/base", "kernels/tuning.hpp", "kernels/tiles/grid.hpp"},

@@ -138,6 +138,15 @@ TEST_CASE("a disk that fails on one rank ends all with one message") {
   check(1, "read-eio:1:20", "inner", "sent");
 }
 
+TEST_CASE("a result with more blocks than a file holds ends all ranks with one message") {
+  const MpiPlace place;
+  prepare(place, 1024, 3000);
+  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  const std::string err = check_failure(3, words, 71, "the product has more than 100 non-zero blocks",
+                                        {{"SPMM_MPI_FAULT", "blocks:1:100"}});
+  CHECK(err.find("[rank 1 of 3 on ") != std::string::npos);
+}
+
 TEST_CASE("a disk that fails in one of several steps ends all with one message", "[slow]") {
   const MpiPlace place;
   const auto [a, b] = operands_in_steps();

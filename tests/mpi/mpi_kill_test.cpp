@@ -29,11 +29,6 @@ int num_kills() {
   return wish == nullptr ? 2 : std::atoi(wish);
 }
 
-/// Bytes of a result, one file or the index of a folder, which has the checksums of its parts.
-std::string result_bytes(const std::string& out) {
-  return content_of(fs::is_directory(out) ? out + "/index.json" : out);
-}
-
 bool has_open(int pid, const std::string& name) {
   std::error_code none;
   for (fs::directory_iterator at("/proc/" + std::to_string(pid) + "/fd", none), end; !none && at != end;
@@ -84,9 +79,9 @@ void kill_ranks(const Words& options, const std::string& out) {
   old.insert(old.end(), {"y.bin", "x.bin", out});
   words.insert(words.end(), {"x.bin", "y.bin", out});
   Seconds length = length_of(words);
-  const std::string complete = result_bytes(out);
+  const std::string complete = content_of(out);
   REQUIRE(run_ranks(1, old).exit_code == 0);
-  const std::string before = result_bytes(out);
+  const std::string before = content_of(out);
   const Words known = {"x.bin", "y.bin", "expected.bin", out};
   std::mt19937 random(17);
   int killed = 0;
@@ -99,7 +94,7 @@ void kill_ranks(const Words& options, const std::string& out) {
     INFO("kill " << kill << ": exit code " << result.exit_code << "\n" << result.err);
     CHECK_FALSE(result.timed_out);
     CHECK((result.exit_code == 0 || result.exit_code == kSigkillCode));
-    const std::string found = result_bytes(out);
+    const std::string found = content_of(out);
     CHECK((found == complete || (result.exit_code != 0 && found == before)));
     const Words left = other_names(known);
     CAPTURE(left);
@@ -110,16 +105,14 @@ void kill_ranks(const Words& options, const std::string& out) {
   }
   if (num_kills() > 2) WARN(out << ": " << killed << " of " << num_kills() << " runs were killed");
   REQUIRE(run_ranks(kRanks, words).exit_code == 0);
-  CHECK((result_bytes(out) == complete));
+  CHECK((content_of(out) == complete));
   CHECK(other_names(known).empty());
 }
 
 }  // namespace
 
-TEST_CASE("kill -9 of random ranks at random moments of a product to one file and to parts", "[slow]") {
+TEST_CASE("kill -9 of random ranks at random moments of a product", "[slow]") {
   const MpiPlace place;
   place.set_operands(random_matrix(4096, 8, 6000, 65535, 31), random_matrix(4096, 8, 6000, 65535, 32));
   kill_ranks({}, "z.bin");
-  fs::remove("z.bin");
-  kill_ranks({"--parts", "4"}, "c");
 }

@@ -89,6 +89,6 @@ assert spmm.__version__ in spmm.version() and spmm.__file__.startswith("/usr/lib
 END
 inside sh -c 'test -e /usr/include/spmm/spmm.h && test -e /usr/lib/*/cmake/spmm/spmmConfig.cmake' || fail "no files for developers"
 
-inside dpkg --purge spmm libspmm-dev python3-spmm libspmm0 >"$work/purge.log" 2>&1 || { cat "$work/purge.log" && fail "the packages cannot be removed"; }
+inside dpkg --purge spmm libspmm-dev python3-spmm libspmm1 >"$work/purge.log" 2>&1 || { cat "$work/purge.log" && fail "the packages cannot be removed"; }
 files | diff "$work/before" - || fail "the removal leaves files"
 echo "the packages work: $(cd "$work/one" && stat -c '%n %s' ./*.deb ./*.whl | tr '\n' ' ')"

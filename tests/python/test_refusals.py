@@ -370,9 +370,9 @@ class Imports(unittest.TestCase):
     def test_two_wheels_in_one_folder(self):
         with tempfile.TemporaryDirectory() as folder:
             site = pathlib.Path(folder)
-            (site / "spmm-0.2.0.dist-info").mkdir()
+            (site / "spmm-0.3.0.dist-info").mkdir()
             check_alone(site)
-            (site / "spmm_cuda-0.2.0.dist-info").mkdir()
+            (site / "spmm_cuda-0.3.0.dist-info").mkdir()
             with self.assertRaisesRegex(spmm.UsageError, "pip uninstall spmm spmm-cuda"):
                 check_alone(site)
 

@@ -30,7 +30,6 @@ The list has one product a line: A, B and OUT with tabs between, paths relative 
 columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows
 (FIRST:END, as spmm --rows), durable, no-clobber, timeout, retries, and cost (any unit; balances shards). Empty lines and lines that start with # are skipped.
 A file is checked whole before any work starts. JOBS - reads standard input as it comes, paths relative to the working folder; a bad line is a failed job.
-OUT is a file: results in parts (spmm --parts) cannot be asked for in a list.
 
 One worker process per GPU and one for the cores run the jobs, several at once, each job where it ends first. A worker
 that dies or hangs is replaced: what ran beside the culprit is run again, the culprit --retries times, alone.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 
 #include "cli/options/table.hpp"
 #include "spmm/error.hpp"
@@ -11,8 +10,6 @@
 namespace spmm::tools {
 
 MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementType> type, ElementType likely) {
-  std::error_code ignored;                                                             // opening says what is wrong
-  if (!type && std::filesystem::is_directory(path, ignored)) type = ElementType::u32;  // only results come in parts
   if (type) return {.file = io::InputFile(path, *type), .type = *type};
   std::exception_ptr complaint;
   for (const ElementType guess : {ElementType::u16, ElementType::u32}) {

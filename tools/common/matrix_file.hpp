@@ -26,8 +26,8 @@ struct MatrixFile {
   ElementType type;
 };
 
-/// Opens a file with 16-bit or 32-bit elements, or a folder of parts, which has 32-bit ones. The format does not say
-/// which: without `type` it is the one that fits the length (16-bit if both do, as in a file without blocks).
+/// Opens a file with 16-bit or 32-bit elements. The format does not say which: without `type` it is the one that fits
+/// the length (16-bit if both do, as in a file without blocks).
 /// Errors: InputError, FormatError (speaks of `likely` elements where neither type fits), IoError.
 MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementType> type, ElementType likely);
 

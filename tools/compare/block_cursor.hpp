@@ -18,7 +18,7 @@ namespace spmm::tools {
 /// index is allowed), IoError, Interrupted.
 class BlockCursor {
  public:
-  /// A record and the block that it holds. A folder of parts may have more than 2^32 records.
+  /// A record and the block that it holds.
   struct Entry {
     BlockIndex at;
     std::uint64_t record;

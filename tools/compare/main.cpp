@@ -22,11 +22,9 @@ using namespace spmm;
 constexpr const char* kNotes = R"(
 Examples:
   spmm-compare expected.bin out.bin
-  spmm-compare out.bin folder_of_parts
   spmm-compare theirs.bin ours.bin --any-order --ignore-zero-blocks
   spmm-compare a.bin copy_of_a.bin --any-order -q && echo same
 
-LEFT and RIGHT are files, or folders of parts that spmm --parts has written.
 Both files must hold the same blocks, in the order of (i, j) as results of spmm are; --any-order is for files of other
 programs and for input matrices. An element of a block that one file does not have counts as 0 there and is shown as "no
 block". A block that is all zero in one file and missing in the other is a difference too, unless --ignore-zero-blocks is

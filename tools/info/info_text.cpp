@@ -56,7 +56,7 @@ std::string histogram(const Distribution& rows) {
   return lines;
 }
 
-void add_distribution(io::JsonWriter& json, const char* name, const Distribution& counts) {
+void add_distribution(cli::JsonWriter& json, const char* name, const Distribution& counts) {
   json.open(name, '{')
       .add("empty", counts.empty)
       .add("min", counts.min)
@@ -104,7 +104,7 @@ std::string product_text(const ProductInfo& product, std::uint32_t m) {
               "\n");
 }
 
-void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info) {
+void add_info(cli::JsonWriter& json, const char* name, MatrixInfo& info) {
   json.open(name, '{')
       .add("file", info.name)
       .add("type", type_name(info.type))
@@ -125,7 +125,7 @@ void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info) {
   json.close('}');
 }
 
-void add_product(io::JsonWriter& json, const char* name, const ProductInfo& product) {
+void add_product(cli::JsonWriter& json, const char* name, const ProductInfo& product) {
   json.open(name, '{')
       .add("pairs", product.pairs)
       .add("expected_blocks", product.expected_blocks)

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "io/formats/json_text.hpp"
+#include "report/json_writer.hpp"
 #include "tools/info/matrix_info.hpp"
 
 namespace spmm::tools {
@@ -13,7 +13,7 @@ std::string info_text(MatrixInfo& info);
 std::string product_text(const ProductInfo& product, std::uint32_t m);
 
 /// Adds an object. Values: name = "" outermost.
-void add_info(io::JsonWriter& json, const char* name, MatrixInfo& info);
-void add_product(io::JsonWriter& json, const char* name, const ProductInfo& product);
+void add_info(cli::JsonWriter& json, const char* name, MatrixInfo& info);
+void add_product(cli::JsonWriter& json, const char* name, const ProductInfo& product);
 
 }  // namespace spmm::tools

@@ -29,8 +29,7 @@ Examples:
 With one file: header, file size, density, blocks per block row, largest element, all-zero blocks, and of a result how
 many elements are at the limit 4294967295. With two files, A and B, also what A * B will be: the exact number of pairs (block products), the number of result blocks to be expected where
 blocks are spread evenly, and at most, the output's size, and how many elements can saturate at most, by the largest
-elements of A and B and the number of pairs. FILE may be a folder of parts that spmm --parts has written; it is described
-as a whole. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted"
+elements of A and B and the number of pairs. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted"
 in the report: records in strictly rising order hold no block twice.
 
 Exit codes: 0 ok, 2 usage, 65 malformed file or files of different n or m, 66 no such file, 71 memory, 74 reading failed,
@@ -65,7 +64,7 @@ int run(const cli::ParsedOptions& parsed) {
     throw UsageError(std::string("--") + option, "is of a product", "name two files, or leave it out");
   }
 
-  io::JsonWriter json(2);
+  cli::JsonWriter json(2);
   if (two_files) json.open("", '{');
   std::string lines;
   const auto describe = [&](tools::MatrixInfo& info, const char* key) {

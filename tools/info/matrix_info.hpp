@@ -13,7 +13,7 @@ namespace spmm::tools {
 struct MatrixInfo {
   std::string name;
   MatrixHeader header;
-  std::uint64_t num_blocks = 0;  ///< of all parts of a result in parts
+  std::uint64_t num_blocks = 0;
   ElementType type = ElementType::u16;
   std::uint64_t file_bytes = 0;
   bool sorted = true;             ///< records lie in the order of (i, j), none twice

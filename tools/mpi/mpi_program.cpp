@@ -48,9 +48,8 @@ Start it with as many ranks as there are GPUs, or one for each part of the cores
   mpirun -n 8 spmm-mpi a.bin b.bin c.bin
   mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
   mpirun -n 1 --bind-to none spmm-mpi a.bin b.bin c.bin          one rank, all cores
-  mpirun -n 8 spmm-mpi --parts auto a.bin b.bin c                a folder; each rank writes files of its own
 All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress,
---trace and --devices are options of spmm alone. Each part belongs to one rank: with fewer parts than ranks some have no rows.
+--trace and --devices are options of spmm alone.
 Kernels, environment and exit codes are those of spmm --help.
 )";
 }
@@ -86,7 +85,7 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
 }
 
 /// What the report of several ranks has in addition to that of one process.
-void add_ranks(io::JsonWriter& json, const mpi::DistributedReport& report) {
+void add_ranks(cli::JsonWriter& json, const mpi::DistributedReport& report) {
   json.add("rounds", report.num_rounds)
       .add("steps", report.num_steps)
       .add("division", std::string_view(report.splits_inner ? "inner" : "rows"))
@@ -133,7 +132,7 @@ void print_results(const cli::CliOptions& options, const mpi::DistributedReport&
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};
   if (options.verbose) show_ranks(report);
   if (!options.report.empty()) {
-    const cli::ReportLayout layout{.add_own = [&](io::JsonWriter& json) { add_ranks(json, report); }};
+    const cli::ReportLayout layout{.add_own = [&](cli::JsonWriter& json) { add_ranks(json, report); }};
     cli::write_json_text(options.report, cli::report_json(report.whole, names, layout));
   }
   if (options.quiet) return;

@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::uint64_t kMaxThreads = 4096;
 constexpr std::uint64_t kMaxDevice = 1023;
-constexpr std::uint64_t kMaxParts = 256;
 
 OptionTable describe(const std::string& program) {
   using cli::value;
@@ -46,9 +45,7 @@ OptionTable describe(const std::string& program) {
       ("transpose-a", "multiply by the transpose of A, made as A is read")(
           "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
           "rows", "compute these block rows of OUT alone; spmm cat joins the files of several ranges", value(),
-          "FIRST:END")("parts",
-                       "make OUT a folder of N result files (1 to 256), each for some block rows; auto = choose",
-                       value(), "auto|N")("no-clobber", "refuse to replace an existing output")(
+          "FIRST:END")("no-clobber", "refuse to replace an existing output")(
           "durable", "wait until the output would survive a power cut (fsync)")(
           "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
           "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
@@ -115,13 +112,6 @@ void set_verify(Options& run, const ParsedOptions& parsed, const std::string& pr
   }
 }
 
-std::uint32_t wanted_parts(const ParsedOptions& parsed) {
-  const auto given = option_text(parsed, "parts");
-  if (!given) return 0;
-  if (given->value == "auto") return kAutomaticParts;
-  return static_cast<std::uint32_t>(parse_count(given->value, given->where, 1, kMaxParts));
-}
-
 std::uint64_t wanted_memory_limit(const ParsedOptions& parsed) {
   const auto bytes = option_bytes(parsed, "memory-limit");
   if (bytes == std::uint64_t{0}) {
@@ -140,13 +130,11 @@ void set_files(CliOptions& options, const ParsedOptions& parsed) {
   options.out = out;
 }
 
-/// Errors: UsageError if an option's file is one of the others, or lies in one that is a folder of parts.
+/// Errors: UsageError if an option's file is one of the others.
 void check_other_file(const OptionText& given, const std::vector<std::filesystem::path>& others, const char* what) {
   for (const std::filesystem::path& file : others) {
-    if (file.empty() || file == "/dev/null") continue;
-    const bool is_same = same_file(given.value, file);
-    if (!is_same && !lies_in_parts(given.value, file)) continue;
-    throw UsageError(given.where, text(given.value, is_same ? " is the same file as " : " lies in ", file.string()),
+    if (file.empty() || file == "/dev/null" || !same_file(given.value, file)) continue;
+    throw UsageError(given.where, text(given.value, " is the same file as ", file.string()),
                      text("give the ", what, " another name"));
   }
 }
@@ -204,7 +192,6 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   set_verify(options.run, parsed, program);
   if (const auto rows = option_text(parsed, "rows")) options.run.rows = parse_rows(rows->value, rows->where);
   options.run.no_clobber = option_flag(parsed, "no-clobber");
-  options.run.num_parts = wanted_parts(parsed);
   constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
   options.run.on_saturation = kOnSaturation[option_choice(parsed, "on-saturation", {"report", "error"})];
   options.run.transpose_a = option_flag(parsed, "transpose-a");
@@ -234,7 +221,6 @@ Examples:
   spmm --memory-limit 2G --report r.json a.bin b.bin c.bin
   spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
   spmm --verify full a.bin b.bin c.bin           prove every row of the result
-  spmm --parts 8 a.bin b.bin c                   a folder of 8 files; spmm-cat makes one of them
   spmm --rows 0:1000 a.bin b.bin c0.bin          the first 1000 block rows of the result; spmm cat joins such files
   spmm --transpose-a a.bin a.bin gram.bin        A^T * A
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs

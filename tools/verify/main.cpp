@@ -30,14 +30,13 @@ constexpr std::uint64_t kMaxThreads = 4096;
 constexpr const char* kNotes = R"(
 Examples:
   spmm-verify a.bin b.bin c.bin
-  spmm-verify a.bin b.bin folder_of_parts
   spmm-verify --rows 0:1000 a.bin b.bin c0.bin
   spmm-verify a.bin b.bin theirs.bin --any-order --allow-zero-blocks
 
-A and B are matrices, C is what any program says is their product: a file, or a folder of parts that spmm --parts has
-written. Every element row that A stores or C holds is checked, saturated at 4294967295, by equations with random numbers
-modulo 2^61 - 1: a wrong row passes with a probability of at most 1 in 2.3e18, and a right one always does. What differs
-is computed exactly and shown. The key of the random numbers is a new one each time; --verify-seed repeats a run.
+A and B are matrices, C is what any program says is their product. Every element row that A stores or C holds is
+checked, saturated at 4294967295, by equations with random numbers modulo 2^61 - 1: a wrong row passes with a probability
+of at most 1 in 2.3e18, and a right one always does. What differs is computed exactly and shown. The key of the random
+numbers is a new one each time; --verify-seed repeats a run.
 
 Variables where the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
 Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file breaks the format, 66 a file cannot be

@@ -26,7 +26,7 @@ struct VerifiedFiles {
   std::uint64_t num_saturated = 0;  ///< elements of C at the limit
 };
 
-/// Shapes: C is a file, or a folder of parts. Memory: with any_order 8 bytes for each block of C, and the same for A
+/// Memory: with any_order 8 bytes for each block of C, and the same for A
 /// and B one after the other, in addition to what Proof says. Errors: FormatError (an operand or C breaks the format),
 /// ShapeError, InputError, IoError, OutOfMemory, Interrupted.
 VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem::path& b,

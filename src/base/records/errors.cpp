@@ -74,8 +74,4 @@ void check_num_output_blocks(std::uint64_t num_blocks) {
                     "larger blocks");
 }
 
-void check_num_output_blocks(const Sink& sink, std::uint64_t num_blocks) {
-  if (sink.max_blocks() <= std::numeric_limits<std::uint32_t>::max()) check_num_output_blocks(num_blocks);
-}
-
 }  // namespace spmm

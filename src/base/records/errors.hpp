@@ -37,7 +37,4 @@ std::uint64_t max_output_blocks();
 /// Checks how many blocks a product has so far; for every sink and queue. Errors: OutOfMemory.
 void check_num_output_blocks(std::uint64_t num_blocks);
 
-/// The same, unless the sink takes more: one of several files counts for itself. Errors: OutOfMemory.
-void check_num_output_blocks(const Sink& sink, std::uint64_t num_blocks);
-
 }  // namespace spmm

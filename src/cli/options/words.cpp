@@ -1,14 +1,13 @@
 // Names of option fields in messages of the library, as names of options.
 #include "cli/options/words.hpp"
 
-#include <array>
 #include <utility>
 
 namespace spmm::cli {
 namespace {
 
 /// What the library says, and what is typed. A text comes before those that it starts with.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kWords = {{
+constexpr std::pair<std::string_view, std::string_view> kWords[] = {
     {"EngineOptions::devices", "--devices"},
     {"EngineOptions::device", "--device"},
     {"EngineOptions::num_threads", "--threads"},
@@ -19,7 +18,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kWords =
     {"ProductOptions::max_threads", "--threads"},
     {"ProductOptions::force = true", "--force"},
     {"ProductOptions::durable", "--durable"},
-    {"ProductOptions::num_parts", "--parts"},
     {"ProductOptions::rows", "--rows"},
     {"ProductOptions::on_saturation = ", "--on-saturation "},
     {"ProductOptions::on_saturation", "--on-saturation"},
@@ -27,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kWords =
     {"ProductOptions::verify_full", "--verify full"},
     {"ProductOptions::verify_seed", "--verify-seed"},
     {"ProductOptions::proof_key", "--verify-seed"},
-}};
+};
 
 }  // namespace
 

@@ -15,7 +15,6 @@
 #include "base/run/stage_progress.hpp"
 #include "cpu/dense/blas.hpp"
 #include "cpu/output/queue.hpp"
-#include "cpu/output/ranges.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::cpu {
@@ -278,11 +277,7 @@ void work(const DenseProduct& product, DenseUnitMaker& maker, OutputQueue& queue
   DenseWorker worker(product);
   OutputQueue::Job job;
   DenseUnit unit;
-  const auto claim = [&] {
-    if (!maker.next(unit)) return false;
-    job.range = unit.range;
-    return true;
-  };
+  const auto claim = [&] { return maker.next(unit); };
   while (queue.start(job, claim)) {
     {
       auto piece = run.clock.worker_scope(Stage::multiply, {.panel = job.number});
@@ -305,7 +300,7 @@ ProductStats multiply_dense_blas(const Prepared& product, Sink& sink, const plan
   {
     const auto timing = run.clock.scope(Stage::plan);
     AlignedArray<std::uint32_t> rows = rows_with_pairs(product);
-    std::vector<std::uint32_t> borders = cut_ranges(product, sink);
+    std::vector<std::uint32_t> borders = {0, product.a.num_rows()};
     for (std::uint32_t& border : borders) {
       border = static_cast<std::uint32_t>(std::lower_bound(rows.begin(), rows.end(), border) - rows.begin());
     }

@@ -127,11 +127,11 @@ void OutputQueue::append(Lock& lock, const Job& job) {
   num_records_ += job.used_bytes / record_bytes_;
   num_saturated_ += job.num_saturated;
   ++num_appended_;
-  check_num_output_blocks(sink_, num_records_);
+  check_num_output_blocks(num_records_);
   appending_ = true;
   lock.unlock();
   // The sink may keep the buffer longer than this queue lives, so the callback owns a share of it.
-  sink_.append_to(job.range, {job.data, job.used_bytes}, [buffers = buffers_, data = job.data] {
+  sink_.append({job.data, job.used_bytes}, [buffers = buffers_, data = job.data] {
     const std::lock_guard guard(buffers->mutex);
     buffers->free.push_back(data);
     buffers->buffer.notify_one();

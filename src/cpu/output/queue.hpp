@@ -38,7 +38,6 @@ class OutputQueue {
     std::byte* data = nullptr;
     std::uint64_t used_bytes = 0;
     std::uint64_t sent_bytes = 0;     ///< in buffers before this one
-    std::uint32_t range = 0;          ///< of block rows, as in Sink::append_to()
     std::uint64_t num_saturated = 0;  ///< elements in this buffer that are kMaxVal
 
     [[nodiscard]] std::uint64_t total_bytes() const { return sent_bytes + used_bytes; }
@@ -47,9 +46,8 @@ class OutputQueue {
   OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
               const Run& run);
 
-  /// Waits for a buffer, then calls claim() under the lock, which picks the next unit (and may set the job's range) or
-  /// returns false at the end.
-  /// Returns whether there is a job. Errors: Stopped, Interrupted.
+  /// Waits for a buffer, then calls claim() under the lock, which picks the next unit or returns
+  /// false at the end. Returns whether there is a job. Errors: Stopped, Interrupted.
   bool start(Job& job, const std::function<bool()>& claim);
 
   /// Output that the next unit should not pass. Values: for claim() alone, which is called under the lock.

@@ -13,7 +13,6 @@
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/tile_operand.hpp"
 #include "cpu/output/queue.hpp"
-#include "cpu/output/ranges.hpp"
 #include "cpu/rows/diagonal_merger.hpp"
 #include "cpu/rows/merger.hpp"
 #include "cpu/rows/tile_merger.hpp"
@@ -31,7 +30,6 @@ struct RowWork {
   Isa isa;
   Sink& sink;
   const Run& run;
-  std::vector<std::uint32_t> borders;  ///< first row of each range of the result, and the end
 };
 
 template <class Merger>
@@ -64,11 +62,7 @@ void work(const Rows& rows, const RowWork& shared, RowUnitMaker& maker, OutputQu
   OutputQueue::Job job;
   RowUnit unit;
   const std::uint64_t record = output_record_bytes(product.shape.m);
-  const auto claim = [&] {
-    if (!maker.next(unit, queue.useful_bytes() / record)) return false;
-    job.range = unit.range;
-    return true;
-  };
+  const auto claim = [&] { return maker.next(unit, queue.useful_bytes() / record); };
   while (queue.start(job, claim)) {
     const bool ends_rows = unit.col_end == product.blocks_per_side;
     {
@@ -121,8 +115,8 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
   {
     const auto timing = run.clock.scope(Stage::plan);
     buffers = cut_buffers(product, shared.execution, record);
-    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), shared.borders,
-                  product.blocks_per_side, buffers.bytes / record, shared.execution.num_threads,
+    maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), product.blocks_per_side,
+                  buffers.bytes / record, shared.execution.num_threads,
                   std::span(product.b.cols.data(), product.b.cols.size()));
   }
   const auto around = run.clock.frame(Stage::multiply);
@@ -173,11 +167,7 @@ ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
 
 ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
                                 const Run& run) {
-  RowWork shared{.product = product, .execution = execution, .isa = isa, .sink = sink, .run = run, .borders = {}};
-  {
-    const auto timing = run.clock.scope(Stage::plan);
-    shared.borders = cut_ranges(product, sink);
-  }
+  const RowWork shared{.product = product, .execution = execution, .isa = isa, .sink = sink, .run = run};
   const PackedShape& shape = product.shape;
   if (!product.diagonals.a.empty()) return merge_diagonals(product, shared);
   if (plan::sums_in_tiles(shape.m)) return merge_in_tiles(product, shared);

@@ -23,9 +23,8 @@ static_assert(kMaxDiagonals * kMaxDiagonals < kMinUnitPairs, "no row of diagonal
 
 }  // namespace
 
-RowUnitMaker::RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
-                           std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads,
-                           std::span<const std::uint32_t> b_cols)
+RowUnitMaker::RowUnitMaker(std::span<const std::uint64_t> pairs, std::uint32_t blocks_per_side,
+                           std::uint64_t buffer_records, unsigned num_threads, std::span<const std::uint32_t> b_cols)
     : pairs_(pairs), blocks_per_side_(blocks_per_side), buffer_records_(buffer_records) {
   for (const std::uint64_t of_row : pairs) total_pairs_ += of_row;
   const bool has_full_rows =
@@ -34,7 +33,6 @@ RowUnitMaker::RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const
   target_pairs_ = std::clamp(total_pairs_ / units, kMinUnitPairs, kMaxUnitPairs);
   const std::uint64_t longest = pairs.empty() ? 0 : *std::max_element(pairs.begin(), pairs.end());
   if (longest >= 2 * kMinUnitPairs) weigh_columns(b_cols);
-  for (std::size_t x = 1; x < borders.size(); ++x) places_.push_back({.row = borders[x - 1], .end = borders[x]});
 }
 
 std::uint64_t RowUnitMaker::records_of(std::uint32_t row) const {
@@ -81,39 +79,27 @@ std::uint32_t RowUnitMaker::column_at(std::uint64_t part, std::uint64_t parts) c
 }
 
 bool RowUnitMaker::next(RowUnit& unit, std::uint64_t most_records) {
-  for (std::size_t asked = 0; asked < places_.size(); ++asked) {
-    const std::size_t range = turn_;
-    turn_ = range + 1 == places_.size() ? 0 : range + 1;
-    if (!next_of(places_[range], most_records, unit)) continue;
-    unit.range = static_cast<std::uint32_t>(range);
-    return true;
-  }
-  return false;
-}
-
-bool RowUnitMaker::next_of(RangePosition& place, std::uint64_t most_records, RowUnit& unit) const {
-  while (place.row < place.end && pairs_[place.row] == 0) ++place.row;
-  if (place.row == place.end) return false;
-  if (place.part == 0) place.parts = num_parts(place.row, most_records);
-  const std::uint64_t parts = place.parts;
-  while (place.part + 1 < parts && column_at(place.part, parts) == column_at(place.part + 1, parts)) ++place.part;
-  unit = {.row_begin = place.row,
-          .row_end = place.row + 1,
-          .col_begin = column_at(place.part, parts),
-          .col_end = column_at(place.part + 1, parts)};
-  if (++place.part < parts) return true;
-  place.part = 0;
-  ++place.row;
-  if (parts > 1) return true;
+  while (row_ < pairs_.size() && pairs_[row_] == 0) ++row_;
+  if (row_ == pairs_.size()) return false;
+  if (part_ == 0) parts_ = num_parts(row_, most_records);
+  while (part_ + 1 < parts_ && column_at(part_, parts_) == column_at(part_ + 1, parts_)) ++part_;
+  unit = {.row_begin = row_,
+          .row_end = row_ + 1,
+          .col_begin = column_at(part_, parts_),
+          .col_end = column_at(part_ + 1, parts_)};
+  if (++part_ < parts_) return true;
+  part_ = 0;
+  ++row_;
+  if (parts_ > 1) return true;
   std::uint64_t unit_pairs = pairs_[unit.row_begin];
   std::uint64_t unit_records = records_of(unit.row_begin);
-  while (place.row < place.end && unit_pairs + pairs_[place.row] <= target_pairs_ &&
-         unit_records + records_of(place.row) <= most_records) {
-    unit_pairs += pairs_[place.row];
-    unit_records += records_of(place.row);
-    ++place.row;
+  while (row_ < pairs_.size() && unit_pairs + pairs_[row_] <= target_pairs_ &&
+         unit_records + records_of(row_) <= most_records) {
+    unit_pairs += pairs_[row_];
+    unit_records += records_of(row_);
+    ++row_;
   }
-  unit.row_end = place.row;
+  unit.row_end = row_;
   return true;
 }
 

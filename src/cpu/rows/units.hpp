@@ -13,35 +13,23 @@ struct RowUnit {
   std::uint32_t row_end = 0;
   std::uint32_t col_begin = 0;
   std::uint32_t col_end = 0;
-  std::uint32_t range = 0;  ///< number of the range of block rows that it belongs to
 };
 
 /// Hands out units one by one: rows are joined until they reach about `target` pairs or `buffer_records` result
 /// blocks, a row beyond either is cut into column ranges of about equal work, between
-/// tiles (plan/panels/tiles.hpp). Where the result has several ranges of rows, each gives a unit in turn, in order
-/// within the range.
+/// tiles (plan/panels/tiles.hpp).
 class RowUnitMaker {
  public:
   /// Shapes: pairs [num_rows], which must outlive this; b_cols [blocks of B], or empty: ranges of equal width.
-  /// Values: borders = first row of each range, and num_rows; b_cols = block columns; a sample of them counts.
-  RowUnitMaker(std::span<const std::uint64_t> pairs, std::span<const std::uint32_t> borders,
-               std::uint32_t blocks_per_side, std::uint64_t buffer_records, unsigned num_threads,
-               std::span<const std::uint32_t> b_cols = {});
+  /// Values: b_cols = block columns; a sample of them counts.
+  RowUnitMaker(std::span<const std::uint64_t> pairs, std::uint32_t blocks_per_side, std::uint64_t buffer_records,
+               unsigned num_threads, std::span<const std::uint32_t> b_cols = {});
 
   /// Values: most_records = result blocks up to which rows are joined or not cut, buffer_records at most. False at the
   /// end.
   bool next(RowUnit& unit, std::uint64_t most_records);
 
  private:
-  /// Where a range is.
-  struct RangePosition {
-    std::uint32_t row = 0;
-    std::uint32_t end = 0;
-    std::uint64_t part = 0;   // of row
-    std::uint64_t parts = 0;  // in which row is cut, once it has begun
-  };
-
-  bool next_of(RangePosition& place, std::uint64_t most_records, RowUnit& unit) const;
   [[nodiscard]] std::uint64_t records_of(std::uint32_t row) const;
   [[nodiscard]] std::uint64_t num_parts(std::uint32_t row, std::uint64_t most_records) const;
   void weigh_columns(std::span<const std::uint32_t> b_cols);
@@ -53,8 +41,9 @@ class RowUnitMaker {
   std::uint64_t total_pairs_ = 0;
   std::uint64_t target_pairs_ = 0;
   std::vector<double> work_;  // [bins of columns + 1], of all columns before a bin; empty: as much in each column
-  std::vector<RangePosition> places_;
-  std::size_t turn_ = 0;  // the range that gives the next unit
+  std::uint32_t row_ = 0;     // the next one
+  std::uint64_t part_ = 0;    // of that row
+  std::uint64_t parts_ = 0;   // in which it is cut, once it has begun
 };
 
 }  // namespace spmm::cpu

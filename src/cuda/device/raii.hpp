@@ -234,13 +234,6 @@ class Event {
 
   [[nodiscard]] cudaEvent_t get() const { return event_; }
   void record(const Stream& stream) const { check(cudaEventRecord(event_, stream.get()), "event"); }
-  /// Whether the point has been reached.
-  [[nodiscard]] bool is_reached() const {
-    const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) return false;
-    check(status, "event");
-    return true;
-  }
   /// Waits on the host until the point is reached; at once if it was never recorded.
   void synchronize() const { check(cudaEventSynchronize(event_), "event"); }
 

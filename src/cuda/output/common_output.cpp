@@ -14,35 +14,28 @@ namespace {
 
 constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
 
-/// Pieces of several ranges are small enough for kMaxPanelBuffers of them in the memory of two panels.
-plan::ShareRules rules_of(const plan::Execution& execution, std::uint32_t num_devices, std::uint32_t m, bool in_turns) {
+plan::ShareRules rules_of(const plan::Execution& execution, std::uint32_t num_devices, std::uint32_t m) {
   const bool is_dense = plan::row_of(execution.id).is_dense();
   return {.num_devices = num_devices,
           .by_rows = is_dense,
           .row_step = is_dense ? plan::dense_row_step(m) : 1,
           .divides = plan::row_of(execution.id).expansion != plan::Expansion::tiles,
           .min_c_blocks = kernels::kRingSlotBytes / output_record_bytes(m),
-          .max_c_blocks = std::max<std::uint64_t>(
-              1, in_turns ? execution.max_c_blocks * 2 / kMaxPanelBuffers : execution.max_c_blocks)};
+          .max_c_blocks = std::max<std::uint64_t>(1, execution.max_c_blocks)};
 }
 
 }  // namespace
 
-std::vector<std::size_t> CommonOutput::start(std::uint32_t device, const ResultRanges& ranges,
-                                             plan::Execution& execution, const plan::Statistics& statistics) {
+std::vector<std::size_t> CommonOutput::start(std::uint32_t device, plan::Execution& execution,
+                                             const plan::Statistics& statistics) {
   const std::lock_guard lock(mutex_);
   check_locked();
   if (!places_) {
     panels_ = execution.panels;
-    const plan::ShareRules rules = rules_of(execution, num_devices_, statistics.m(), max_sending() > 1);
-    pieces_ = plan::share_panels(panels_, statistics.row_pairs, ranges.rows, rules);
-    if (num_ranges() > 1) sink_.set_ranges(ranges.block_rows);
-    std::vector<std::uint32_t> of_pieces;
-    for (const plan::SharedPanel& piece : pieces_) {
-      of_pieces.push_back(piece.range);
-      num_rows_ += piece.panel.num_rows;
-    }
-    places_.emplace(of_pieces);
+    const plan::ShareRules rules = rules_of(execution, num_devices_, statistics.m());
+    pieces_ = plan::share_panels(panels_, statistics.row_pairs, rules);
+    for (const plan::SharedPanel& piece : pieces_) num_rows_ += piece.panel.num_rows;
+    places_.emplace(pieces_.size());
   } else if (execution.panels != panels_) {
     throw std::logic_error("devices that share a product decided differently");
   }
@@ -60,7 +53,7 @@ std::uint64_t CommonOutput::begin(std::size_t piece, std::uint64_t num_blocks) {
   std::unique_lock lock(mutex_);
   num_blocks_ += num_blocks;
   try {
-    check_num_output_blocks(sink_, num_blocks_);
+    check_num_output_blocks(num_blocks_);
   } catch (...) {  // no device's own failure
     if (!failure_) failure_ = std::current_exception();
   }
@@ -86,14 +79,11 @@ void CommonOutput::with_sink(const Body& body) {
   }
 }
 
-void CommonOutput::append(std::size_t piece, std::uint64_t first_block, std::span<const std::byte> records,
+void CommonOutput::append(std::uint64_t first_block, std::span<const std::byte> records,
                           std::function<void()> release) {
-  const std::uint32_t range = pieces_[piece].range;  // not changed any more
   with_sink([&] {
     if (at_places_) {
-      sink_.append_at(range, first_block, records, std::move(release));
-    } else if (num_ranges() > 1) {
-      sink_.append_to(range, records, std::move(release));
+      sink_.append_at(first_block, records, std::move(release));
     } else {
       sink_.append(records, std::move(release));
     }

@@ -19,29 +19,21 @@
 namespace spmm::cuda {
 
 /// What the devices know of each other. Threads: any.
-/// A piece waits for earlier ones of its range alone: to be counted where the sink takes places, to be handed over
-/// where it does not. Every device goes through its pieces in the common order, so the first unfinished piece of all
-/// never waits.
+/// A piece waits for earlier ones: to be counted where the sink takes places, to be handed over where it does not.
+/// Every device goes through its pieces in the common order, so the first unfinished piece of all never waits.
 class CommonOutput {
  public:
   CommonOutput(Sink& sink, std::uint32_t num_devices, const Run& run)
       : sink_(sink), num_devices_(num_devices), run_(run), at_places_(sink.takes_places()) {}
 
-  [[nodiscard]] std::uint32_t num_ranges() const { return sink_.num_ranges(); }
-  /// How many pieces a device may hand over at the same time: one for each range that grows. More of them would end
-  /// together, and nothing be ready to follow.
-  [[nodiscard]] std::size_t max_sending() const { return at_places_ ? num_ranges() : 1; }
-
   /// The first device that comes here shares out; the others must have come to the same panels.
   /// Returns the numbers of the device's pieces, and leaves their panels in the execution.
-  std::vector<std::size_t> start(std::uint32_t device, const ResultRanges& ranges, plan::Execution& execution,
-                                 const plan::Statistics& statistics);
+  std::vector<std::size_t> start(std::uint32_t device, plan::Execution& execution, const plan::Statistics& statistics);
 
-  /// Counts a piece and waits for its turn, or until its place is known. Returns the blocks in front of it in its
-  /// range, where that is known. Errors: OutOfMemory (too many blocks), Interrupted, DeviceStopped.
+  /// Counts a piece and waits for its turn, or until its place is known. Returns the blocks in front of it,
+  /// where that is known. Errors: OutOfMemory (too many blocks), Interrupted, DeviceStopped.
   std::uint64_t begin(std::size_t piece, std::uint64_t num_blocks);
-  void append(std::size_t piece, std::uint64_t first_block, std::span<const std::byte> records,
-              std::function<void()> release);
+  void append(std::uint64_t first_block, std::span<const std::byte> records, std::function<void()> release);
   void end(std::size_t piece);
 
   /// Stops all devices. The first error stays.
@@ -80,13 +72,11 @@ class DeviceOutput : public PanelOutput {
   DeviceOutput(CommonOutput& shared, std::uint32_t device, std::uint64_t record_bytes)
       : shared_(shared), device_(device), record_bytes_(record_bytes) {}
 
-  [[nodiscard]] std::uint32_t num_ranges() const override { return shared_.num_ranges(); }
-  void start(const ResultRanges& ranges, plan::Execution& execution, const plan::Statistics& statistics) override {
-    pieces_ = shared_.start(device_, ranges, execution, statistics);
+  void start(plan::Execution& execution, const plan::Statistics& statistics) override {
+    pieces_ = shared_.start(device_, execution, statistics);
     next_blocks_.resize(pieces_.size());
   }
   [[nodiscard]] std::uint64_t max_buffers() const override { return kMaxPanelBuffers; }
-  [[nodiscard]] std::size_t max_sending() const override { return shared_.max_sending(); }
   [[nodiscard]] bool reports_progress() const override { return true; }
   void begin(std::size_t panel, std::uint64_t num_blocks) override {
     next_blocks_.at(panel) = shared_.begin(pieces_.at(panel), num_blocks);
@@ -94,7 +84,7 @@ class DeviceOutput : public PanelOutput {
   void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) override {
     const std::uint64_t first_block = next_blocks_[panel];
     next_blocks_[panel] += records.size() / record_bytes_;
-    shared_.append(pieces_[panel], first_block, records, std::move(release));
+    shared_.append(first_block, records, std::move(release));
   }
   void end(std::size_t panel) override { shared_.end(pieces_[panel]); }
   void check() const override { shared_.check(); }

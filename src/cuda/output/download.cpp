@@ -75,8 +75,7 @@ void Downloader::push(PackedPanel& panel) {
   }
   if (thread_.joinable()) return changed_.notify_all();
   try {
-    begin(panel);
-    while (num_begun_ != 0) step();
+    send(panel);
   } catch (...) {
     drop_copies();
     throw;
@@ -91,13 +90,12 @@ std::uint64_t Downloader::finish() {
   return num_blocks_;
 }
 
-/// Waits for a panel where none is on its way, else takes one only if that need not wait for it.
-PackedPanel* Downloader::next_to_begin() {
+/// Waits for a panel; null at the end.
+PackedPanel* Downloader::next_panel() {
   std::unique_lock lock(mutex_);
-  if (num_begun_ == 0) changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
+  changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
   if (stopped_ || queue_.empty()) return nullptr;
   PackedPanel* const panel = queue_.front();
-  if (num_begun_ != 0 && !(num_begun_ < output_.max_sending() && panel->ready.is_reached())) return nullptr;
   queue_.pop_front();
   return panel;
 }
@@ -105,15 +103,7 @@ PackedPanel* Downloader::next_to_begin() {
 void Downloader::work() {
   try {
     const DeviceGuard guard(stream_.context().device());
-    while (true) {
-      PackedPanel* const panel = next_to_begin();
-      if (panel != nullptr) begin(*panel);
-      if (num_begun_ != 0) {
-        step();
-      } else if (panel == nullptr) {
-        return;
-      }
-    }
+    while (PackedPanel* const panel = next_panel()) send(*panel);
   } catch (...) {
     drop_copies();
     const std::lock_guard lock(mutex_);
@@ -122,48 +112,43 @@ void Downloader::work() {
   }
 }
 
-void Downloader::begin(PackedPanel& panel) {
+void Downloader::send(PackedPanel& panel) {
   panel.ready.synchronize();
   const std::uint64_t num_blocks = panel.num_blocks.value();
   output_.begin(panel.number, num_blocks);
   num_blocks_ += num_blocks;
-  ++num_begun_;
-  if (num_blocks == 0) return end(panel);
-  if (num_saturated_ != nullptr && !panel.target.is_counted) {
+  if (num_blocks != 0 && num_saturated_ != nullptr && !panel.target.is_counted) {
     kernels::launch_count_saturated(reinterpret_cast<const std::uint32_t*>(panel.records.data()),
                                     num_blocks * record_bytes_ / sizeof(std::uint32_t), num_saturated_, stream_.get());
   }
-  sending_.push_back({.panel = &panel, .total = num_blocks * record_bytes_});
+  const std::uint64_t total = num_blocks * record_bytes_;
+  for (std::uint64_t at = 0; at < total || !copies_.empty();) {
+    const std::uint64_t bytes = std::min(slot_bytes_, total - at);
+    if (bytes != 0 && start_copy(panel, at, bytes)) {
+      at += bytes;
+    } else {
+      hand_over();
+    }
+  }
+  end(panel);
 }
 
-/// Starts the next copy or, where that has to wait, hands over the oldest one.
-void Downloader::step() {
-  if (!start_copy()) hand_over();
-}
-
-/// False where nothing is left to copy, enough is on its way, or the slots are all out while a copy could be handed
-/// over.
-bool Downloader::start_copy() {
-  if (sending_.empty() || copies_.size() == kMaxCopies) return false;
+/// False if enough is on its way, or the slots are all out while a copy could be handed over.
+bool Downloader::start_copy(PackedPanel& panel, std::uint64_t at, std::uint64_t bytes) {
+  if (copies_.size() == kMaxCopies) return false;
   std::byte* const slot = take_slot(copies_.empty());
   if (slot == nullptr) return false;
-  Sending one = sending_.front();
-  const std::uint64_t bytes = std::min(slot_bytes_, one.total - one.at);
   const Event& done = copied_.at(num_copies_ % kMaxCopies);
   try {
-    copies_.push_back(
-        {.panel = one.panel, .slot = slot, .bytes = bytes, .is_last = one.at + bytes == one.total, .done = &done});
+    copies_.push_back({.panel = &panel, .slot = slot, .bytes = bytes, .done = &done});
   } catch (...) {
     put_back(slot);
     throw;
   }
   ++num_copies_;
-  events_.timed(Stage::d2h, stream_, [&] { copy_async(slot, one.panel->records.data() + one.at, bytes, stream_); },
-                {.bytes = bytes, .panel = one.panel->number});
+  events_.timed(Stage::d2h, stream_, [&] { copy_async(slot, panel.records.data() + at, bytes, stream_); },
+                {.bytes = bytes, .panel = panel.number});
   done.record(stream_);
-  one.at += bytes;
-  sending_.pop_front();
-  if (one.at < one.total) sending_.push_back(one);
   return true;
 }
 
@@ -179,12 +164,10 @@ void Downloader::hand_over() {
     // From here on the sink gives the slot back, whatever happens.
     output_.append(copy.panel->number, {copy.slot, copy.bytes}, std::move(release));
   }
-  if (copy.is_last) end(*copy.panel);
 }
 
 void Downloader::end(PackedPanel& panel) {
   output_.end(panel.number);
-  --num_begun_;
   const std::lock_guard lock(mutex_);
   panel.busy = false;
   --num_busy_;

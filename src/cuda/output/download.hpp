@@ -67,9 +67,9 @@ class PanelTaker {
   virtual std::uint64_t finish() = 0;
 };
 
-/// A thread that copies packed panels to the host in slices and hands them to the output, several panels in turns where
-/// that takes them so; the next slice is copied while one is handed over. Where no thread can be started, push() does
-/// that itself. Threads: push() and finish() from one thread.
+/// A thread that copies packed panels to the host in slices and hands them to the output, one panel after the other;
+/// the next slice is copied while one is handed over. Where no thread can be started, push() does that itself. Threads:
+/// push() and finish() from one thread.
 class Downloader : public PanelTaker {
  public:
   /// Copies through the slots of `ring`, all of which are back when it goes.
@@ -85,18 +85,11 @@ class Downloader : public PanelTaker {
   std::uint64_t finish() override;
 
  private:
-  /// A panel on its way.
-  struct Sending {
-    PackedPanel* panel = nullptr;
-    std::uint64_t at = 0;  // bytes whose copies have been started
-    std::uint64_t total = 0;
-  };
   /// A slice on its way to a slot.
   struct Copy {
     PackedPanel* panel = nullptr;
     std::byte* slot = nullptr;
     std::uint64_t bytes = 0;
-    bool is_last = false;  // of its panel
     const Event* done = nullptr;
   };
   /// Source: S3 to /dev/null on an H200: 145 us for a slice whose copy took 80; the host's part is hidden by the next
@@ -104,10 +97,9 @@ class Downloader : public PanelTaker {
   static constexpr std::size_t kMaxCopies = 2;
 
   void work();
-  [[nodiscard]] PackedPanel* next_to_begin();
-  void begin(PackedPanel& panel);
-  void step();
-  [[nodiscard]] bool start_copy();
+  [[nodiscard]] PackedPanel* next_panel();
+  void send(PackedPanel& panel);
+  [[nodiscard]] bool start_copy(PackedPanel& panel, std::uint64_t at, std::uint64_t bytes);
   void hand_over();
   void end(PackedPanel& panel);
   void drop_copies() noexcept;
@@ -127,11 +119,9 @@ class Downloader : public PanelTaker {
   unsigned long long* num_saturated_;
   std::uint64_t num_blocks_ = 0;
   // Of the thread that sends:
-  std::deque<Sending> sending_;  // the next one in front; its last copy has not been started
-  std::deque<Copy> copies_;      // in the order of the stream
+  std::deque<Copy> copies_;  // in the order of the stream
   std::array<Event, kMaxCopies> copied_;
   std::size_t num_copies_ = 0;  // that have been started so far
-  std::size_t num_begun_ = 0;   // panels that have not ended
 
   std::mutex mutex_;
   std::condition_variable changed_;

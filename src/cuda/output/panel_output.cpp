@@ -8,7 +8,7 @@ namespace spmm::cuda {
 
 void OnlyOutput::begin(std::size_t, std::uint64_t num_blocks) {
   num_blocks_ += num_blocks;
-  check_num_output_blocks(sink_, num_blocks_);
+  check_num_output_blocks(num_blocks_);
 }
 
 void OnlyOutput::append(std::size_t, std::span<const std::byte> records, std::function<void()> release) {

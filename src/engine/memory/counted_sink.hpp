@@ -19,33 +19,25 @@ class CountedSink : public Sink {
  public:
   CountedSink(Sink& inner, MemoryShare& share) : inner_(inner), share_(share) {}
 
-  [[nodiscard]] std::uint32_t num_ranges() const override { return inner_.num_ranges(); }
-  [[nodiscard]] std::uint64_t max_blocks() const override { return inner_.max_blocks(); }
   [[nodiscard]] bool keeps_records() const override { return inner_.keeps_records(); }
   [[nodiscard]] bool takes_places() const override { return inner_.takes_places(); }
-  void set_ranges(std::span<const BlockRows> ranges) override { inner_.set_ranges(ranges); }
 
-  /// Errors of the three: OutOfMemory if the limit has no room for the records, and those of the inner sink.
+  /// Errors of both: OutOfMemory if the limit has no room for the records, and those of the inner sink.
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     ReleaseOnce releaser(std::move(release));
     count(records);
     inner_.append(records, releaser.hand_on());
   }
-  void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override {
-    ReleaseOnce releaser(std::move(release));
-    count(records);
-    inner_.append_to(range, records, releaser.hand_on());
-  }
-  void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
+  void append_at(std::uint64_t first_block, std::span<const std::byte> records,
                  std::function<void()> release) override {
     ReleaseOnce releaser(std::move(release));
     count(records);
-    inner_.append_at(range, first_block, records, releaser.hand_on());
+    inner_.append_at(first_block, records, releaser.hand_on());
   }
 
   bool watch(LookFn look) override { return inner_.watch(std::move(look)); }
-  bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
-    return inner_.read_back(range, first_block, count, dst);
+  bool read_back(std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return inner_.read_back(first_block, count, dst);
   }
 
   void finish(const MatrixHeader& header) override { inner_.finish(header); }

@@ -46,13 +46,9 @@ void ReleasingSink::append(std::span<const std::byte> records, std::function<voi
   inner_.append(records, made_once(std::move(release)));
 }
 
-void ReleasingSink::append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) {
-  inner_.append_to(range, records, made_once(std::move(release)));
-}
-
-void ReleasingSink::append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
+void ReleasingSink::append_at(std::uint64_t first_block, std::span<const std::byte> records,
                               std::function<void()> release) {
-  inner_.append_at(range, first_block, records, made_once(std::move(release)));
+  inner_.append_at(first_block, records, made_once(std::move(release)));
 }
 
 }  // namespace spmm

@@ -12,26 +12,18 @@ class ReleasingSink : public Sink {
  public:
   explicit ReleasingSink(Sink& inner) : inner_(inner) {}
 
-  [[nodiscard]] std::uint32_t num_ranges() const override { return inner_.num_ranges(); }
-  [[nodiscard]] std::uint64_t max_blocks() const override { return inner_.max_blocks(); }
   [[nodiscard]] bool keeps_records() const override { return inner_.keeps_records(); }
-  void set_ranges(std::span<const BlockRows> ranges) override {
-    was_used_ = true;
-    inner_.set_ranges(ranges);
-  }
   void append(std::span<const std::byte> records, std::function<void()> release) override;
-  void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override;
   [[nodiscard]] bool takes_places() const override { return inner_.takes_places(); }
-  void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
-                 std::function<void()> release) override;
+  void append_at(std::uint64_t first_block, std::span<const std::byte> records, std::function<void()> release) override;
   bool watch(LookFn look) override { return inner_.watch(std::move(look)); }
-  bool read_back(std::uint32_t range, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
-    return inner_.read_back(range, first_block, count, dst);
+  bool read_back(std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return inner_.read_back(first_block, count, dst);
   }
   void finish(const MatrixHeader& header) override { inner_.finish(header); }
   void publish() override { inner_.publish(); }
 
-  /// Whether ranges have been set or records appended.
+  /// Whether records have been appended.
   [[nodiscard]] bool was_used() const { return was_used_; }
 
  private:

@@ -38,11 +38,6 @@ struct Slab {
 std::vector<Slab> cut_slabs(const std::vector<std::uint64_t>& counts, std::uint32_t begin, std::uint32_t end,
                             std::uint32_t num_slabs);
 
-/// Cuts the product a * b into ranges of block rows with about as many C blocks each, as far as exact counts of pairs
-/// for each bucket of block rows tell. Reads both matrices once. Memory: 3 MB, and kReadBytes per thread. Errors: as
-/// buckets_of().
-std::vector<BlockRows> expected_ranges(const Inputs& inputs, std::uint32_t num_ranges, const Run& run);
-
 /// Blocks of the slab with the most.
 std::uint64_t largest(const std::vector<Slab>& slabs);
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/records/errors.hpp"
-#include "base/records/splitting_sink.hpp"
 #include "engine/slabs/cut.hpp"
 #include "engine/slabs/needed_rows.hpp"
 #include "engine/slabs/sorted_product.hpp"
@@ -122,7 +121,7 @@ class SlabProduct {
     return multiply_at_once_(slabs, sink, last_);
   }
 
-  void add(const ProductStats& one) { add_slab(one, sink_, total_); }
+  void add(const ProductStats& one) { add_slab(one, total_); }
 
   Inputs inputs_;
   Sink& sink_;
@@ -138,11 +137,11 @@ class SlabProduct {
 
 }  // namespace
 
-void add_slab(const ProductStats& one, const Sink& sink, ProductStats& total) {
+void add_slab(const ProductStats& one, ProductStats& total) {
   const ProductStats before = total;
   total = one;
   total.num_blocks += before.num_blocks;
-  check_num_output_blocks(sink, total.num_blocks);
+  check_num_output_blocks(total.num_blocks);
   total.pairs += before.pairs;
   total.num_panels += before.num_panels;
   total.num_saturated += before.num_saturated;
@@ -183,12 +182,9 @@ ProductStats multiply_out_of_core(const Inputs& inputs, Sink& sink, const plan::
     if (statistics.slab_reads == plan::SlabReads::own_in_order) decided.scratch_bytes = execution.scratch_bytes;
     execution = std::move(decided);
   };
-  std::optional<SplittingSink> splitting;  // slabs come one after the other, and so do the ranges
-  if (sink.num_ranges() > 1) splitting.emplace(sink, expected_ranges(inputs, sink.num_ranges(), run), inputs.m());
-  Sink& to = splitting ? *splitting : sink;
   // Nothing if the operands are to be sorted first, now that it is known what slabs of them have.
   const auto multiply_slabs = [&](const Inputs& from) -> std::optional<ProductStats> {
-    SlabProduct product(from, to, multiply_at_once, run);
+    SlabProduct product(from, sink, multiply_at_once, run);
     product.count_slabs(statistics);
     decide_again();
     if (execution.is_sorted_first() && statistics.slab_reads == plan::SlabReads::others_between) return std::nullopt;
@@ -203,7 +199,7 @@ ProductStats multiply_out_of_core(const Inputs& inputs, Sink& sink, const plan::
     decide_again();
     return multiply_slabs(inputs).value();
   }
-  if (execution.is_sorted_by_rows()) return multiply_sorted(*sorted, to, multiply_at_once, run, execution);
+  if (execution.is_sorted_by_rows()) return multiply_sorted(*sorted, sink, multiply_at_once, run, execution);
   statistics.slab_reads = plan::SlabReads::own_in_order;
   return multiply_slabs({all_records(sorted->a()), all_records(sorted->b())}).value();
 }

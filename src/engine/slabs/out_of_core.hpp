@@ -17,7 +17,7 @@ using MultiplyAtOnce = std::function<ProductStats(const Inputs& inputs, Sink& si
 plan::Statistics expected_statistics(const Inputs& inputs);
 
 /// Adds the product of two slabs to the sums of all. Errors: OutOfMemory (too many blocks).
-void add_slab(const ProductStats& one, const Sink& sink, ProductStats& total);
+void add_slab(const ProductStats& one, ProductStats& total);
 
 /// Sets an execution to what ran last, with the partition and the memory of the whole.
 void adopt_last(plan::Execution last, plan::Execution& whole);

@@ -25,7 +25,6 @@ class SlabSink : public Sink {
  public:
   explicit SlabSink(Sink& next) : next_(next), held_(std::make_shared<Held>()) {}
 
-  [[nodiscard]] std::uint64_t max_blocks() const override { return next_.max_blocks(); }
   void append(std::span<const std::byte> records, std::function<void()> release) override {
     ReleaseOnce releaser(std::move(release));
     const auto shared = std::make_shared<ReleaseOnce>(std::move(releaser));
@@ -246,7 +245,7 @@ class SortedProduct {
     s.a.num_blocks = 0;
     for (const StreamedRow& row : streamed_) s.a.num_blocks += row.records.end - row.records.begin;
     predicted_s_ += plan::streamed_seconds(last_, {s, execution_.slab_limits}, num_windows_);
-    add_slab(stats, sink_, total_);
+    add_slab(stats, total_);
     streamed_.clear();
   }
 
@@ -254,7 +253,7 @@ class SortedProduct {
     last_ = execution_;
     SlabSink sink(sink_);
     ProductStats stats = multiply_at_once_(inputs, sink, last_);
-    add_slab(stats, sink_, total_);
+    add_slab(stats, total_);
     sink.wait(run_);
     return stats;
   }

@@ -35,7 +35,7 @@ class FileSink final : public Sink {
 
   [[nodiscard]] bool takes_places() const override { return true; }
 
-  void append_at(std::uint32_t, std::uint64_t first_block, std::span<const std::byte> records,
+  void append_at(std::uint64_t first_block, std::span<const std::byte> records,
                  std::function<void()> release) override {
     put({.offset = kHeaderBytes + first_block * record_bytes(),
          .bytes = records,
@@ -47,7 +47,7 @@ class FileSink final : public Sink {
     return true;
   }
 
-  bool read_back(std::uint32_t, std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+  bool read_back(std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
     return file_.read_at(kHeaderBytes + first_block * record_bytes(), {dst, count * record_bytes()});
   }
 
@@ -76,7 +76,7 @@ class FileSink final : public Sink {
   }
 
   void write(const SlicePiece& piece) {
-    if (look_) look_(0, (piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
+    if (look_) look_((piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
     file_.write_at(piece.offset, piece.bytes);
   }
 
@@ -93,11 +93,10 @@ class FileSink final : public Sink {
 
 }  // namespace
 
-FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files, std::uint32_t num_parts) {
+FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files) {
   if (num_cores < kMinMappedWriters) return {};
   const unsigned share = std::clamp(num_cores / std::max(1u, num_files), kMinMappedWriters, kMaxMappedWriters);
-  if (num_parts < kMinWrittenParts) return {.mode = WriteMode::mapped, .num_writers = share};
-  return {.mode = WriteMode::pwrite, .num_writers = std::min(num_parts, share)};
+  return {.mode = WriteMode::mapped, .num_writers = share};
 }
 
 std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,

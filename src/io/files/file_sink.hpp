@@ -26,34 +26,19 @@ inline constexpr std::uint64_t kPieceBytes = 1u << 20;
 inline constexpr unsigned kMaxMappedWriters = 16;
 inline constexpr unsigned kMinMappedWriters = 4;
 
-/// So many files that grow at once, or more, are written by pwrite, by a writer each. New files of 4 GiB in all on
-/// ext4, 16 cores, space reserved, GB/s (s of processor time): mapped, 16 threads, 2 files 18 (1.8), 4 files 19 (2.2),
-/// 8 files 18 to 22 (2.2), 16 files 18 to 19 (2.1); pwrite, a thread for each file, 11 (0.8), 20 (0.8), 32 to 35 (1.0),
-/// 43 to 48 (1.2); 16 threads for 8 files 33 to 34 (1.9). S3 with 8 parts as a process, writers 8 / 16: 651 to 715 /
-/// 693 to 762 ms.
-inline constexpr std::uint32_t kMinWrittenParts = 4;
-
-/// What a new folder of parts says to a live run that writes the same one.
-enum class OtherRuns : std::uint8_t {
-  allowed,  ///< the last one that publishes wins
-  refused,
-};
-
 struct FileSinkTuning {
   TempKind temp = TempKind::automatic;
   WriteMode mode = WriteMode::pwrite;
   unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
   std::uint64_t piece_bytes = kPieceBytes;
-  OtherRuns other_runs = OtherRuns::allowed;  ///< of a result in parts
-  StageClock* clock = nullptr;                ///< counts the pieces that are written; outlives the sink
-  std::uint64_t result_bytes = 0;             ///< about so many in all, for messages; 0: not known
+  StageClock* clock = nullptr;     ///< counts the pieces that are written; outlives the sink
+  std::uint64_t result_bytes = 0;  ///< about so many in all, for messages; 0: not known
 };
 
 /// The fastest way of writing on a machine with so many cores, for one of several files that are written at once: a
 /// batch of 50 products with 0.28 GB each, 4 at once, 16 cores, from the start of the GPU to its end: 16 / 4 writers
 /// each 8.6 / 10 GB/s.
-/// Results in parts: one thread at a time can write to a file, but others to other files: kMinWrittenParts.
-FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files = 1, std::uint32_t num_parts = 1);
+FileSinkTuning fastest_tuning(unsigned num_cores, unsigned num_files = 1);
 
 /// open_file_sink() with everything said. Errors: OutputError.
 std::unique_ptr<Sink> open_tuned_file_sink(const std::filesystem::path& path, std::uint32_t m,

@@ -10,13 +10,11 @@
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
-#include <vector>
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "io/formats/foreign_format.hpp"
-#include "io/formats/parts_index.hpp"
 #include "io/system/retried.hpp"
 #include "spmm/error.hpp"
 
@@ -45,30 +43,12 @@ const char* open_remedy(int error) {
                    open_remedy(error));
 }
 
-/// Errors: always InputError.
+/// Errors: always InputError, or FormatError for a result in parts.
 [[noreturn]] void throw_not_a_file(const std::string& name, unsigned mode) {
-  if (std::error_code ignored; S_ISDIR(mode) && std::filesystem::exists(name + "/" + kIndexName, ignored)) {
-    throw InputError(name, "is a folder of parts, expected a regular file", operand_hint(name));
-  }
+  if (S_ISDIR(mode)) reject_parts_folder(name);
   throw InputError(name, text("is ", kind_text(mode), ", expected a regular file"),
                    S_ISDIR(mode) ? "give the path of a matrix file inside the folder"
                                  : "store the data in a file first: records are read by position and more than once");
-}
-
-/// Checks the block rows of the first and the last record of a part against its range in the index: records ascend.
-/// Errors: FormatError, IoError.
-void check_rows(const InputFile& file, const ResultPart& part) {
-  std::vector<std::byte> record(file.record_bytes());
-  for (const std::uint64_t r : {std::uint64_t{0}, file.num_records() - 1}) {
-    if (file.num_records() == 0) return;
-    file.read_records(r, 1, record.data());
-    const std::uint32_t row = read_index(record.data()).i;
-    if (row >= part.row_begin && row < part.row_end) continue;
-    throw FormatError(at_record(file.name(), r, file.record_bytes()),
-                      text("a block of block row ", row, "; the index gives the part the block rows ", part.row_begin,
-                           " to ", part.row_end, " (not included)"),
-                      "write the folder anew (ProductOptions::num_parts): the index or the part was changed");
-  }
 }
 
 /// Times of files advance in steps of up to 10 ms (a tick of the kernel).
@@ -97,21 +77,7 @@ Descriptor open_regular_file(const std::string& name) {
   return fd;
 }
 
-/// The files of a result in parts, and the first record of each.
-struct InputFile::Parts {
-  std::vector<InputFile> files;
-  std::vector<std::uint64_t> first_records;  // [files + 1]
-};
-
-InputFile::~InputFile() = default;
-InputFile::InputFile(InputFile&& other) noexcept = default;
-
 InputFile::InputFile(const std::filesystem::path& path, ElementType type) : name_(path.string()) {
-  std::error_code ignored;  // opening says what is wrong
-  if (type == ElementType::u32 && std::filesystem::is_directory(path, ignored)) {
-    open_parts();
-    return;
-  }
   fd_ = open_regular_file(name_);
   file_bytes_ = current_bytes();
   if (file_bytes_ < kHeaderBytes) throw_no_header(file_bytes_, name_);
@@ -120,40 +86,9 @@ InputFile::InputFile(const std::filesystem::path& path, ElementType type) : name
   header_ = decode_header(bytes);
   check_header(bytes, type, file_bytes_, name_);
   record_bytes_ = record_bytes_of(type, header_.m);
-  num_records_ = header_.num_blocks;
-}
-
-void InputFile::open_parts() {
-  const PartsIndex index = read_parts_index(name_);
-  parts_ = std::make_unique<Parts>();
-  parts_->files.reserve(index.parts.size());
-  for (const ResultPart& part : index.parts) {
-    const InputFile& file = parts_->files.emplace_back(std::filesystem::path(name_) / part.file, ElementType::u32);
-    const MatrixHeader expected{.n = index.n, .m = index.m, .num_blocks = part.num_blocks};
-    if (file.header() != expected) {
-      throw FormatError(file.name(),
-                        text("header (byte offset 0): n = ", file.header().n, ", m = ", file.header().m, ", ",
-                             file.header().num_blocks, " blocks; the index says n = ", expected.n, ", m = ", expected.m,
-                             ", ", expected.num_blocks, " blocks"),
-                        "write the folder anew (ProductOptions::num_parts): parts of several results were mixed");
-    }
-    check_rows(file, part);
-    parts_->first_records.push_back(num_records_);
-    num_records_ += part.num_blocks;
-    file_bytes_ += part.bytes;
-  }
-  parts_->first_records.push_back(num_records_);
-  record_bytes_ = output_record_bytes(index.m);
-  constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
-  header_ = {
-      .n = index.n, .m = index.m, .num_blocks = static_cast<std::uint32_t>(std::min(num_records_, kMostOfHeader))};
 }
 
 void InputFile::expect_sequential_reads() const {
-  if (parts_) {
-    for (const InputFile& file : parts_->files) file.expect_sequential_reads();
-    return;
-  }
   ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // only a hint: a failure changes nothing
 }
 
@@ -205,29 +140,13 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
 }
 
 void InputFile::read_records(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
-  if (first > num_records_ || count > num_records_ - first) {
-    throw std::out_of_range(text(name_, ": records ", first, " + ", count, " of ", num_records_));
-  }
-  if (parts_) {
-    const auto& starts = parts_->first_records;
-    auto part = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), first) - starts.begin()) - 1;
-    for (; count > 0; ++part) {
-      const std::uint64_t here = std::min(count, starts[part + 1] - first);
-      parts_->files[part].read_records(first - starts[part], here, dst);
-      first += here;
-      count -= here;
-      dst += here * record_bytes_;
-    }
-    return;
+  if (first > header_.num_blocks || count > header_.num_blocks - first) {
+    throw std::out_of_range(text(name_, ": records ", first, " + ", count, " of ", header_.num_blocks));
   }
   read_at(kHeaderBytes + first * record_bytes_, {dst, count * record_bytes_});
 }
 
 void InputFile::check_unchanged() const {
-  if (parts_) {
-    for (const InputFile& file : parts_->files) file.check_unchanged();
-    return;
-  }
   const std::uint64_t now = current_bytes();
   if (now != file_bytes_) throw_changed_length(now, file_bytes_, name_);
 }

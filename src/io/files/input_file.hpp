@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,23 +21,18 @@ namespace spmm::io {
 /// Opens a file for reading. Errors: InputError, also for what is not a regular file.
 Descriptor open_regular_file(const std::string& name);
 
-/// An open matrix file whose header fits its length; or a result in parts, read as if it were one file.
+/// An open matrix file whose header fits its length.
 /// Memory: none beyond the object; records go straight to the caller's buffers. A memory map would end the process by
 /// SIGBUS when the file shrinks, and would cost a page fault per page on the way into staging buffers.
 /// Threads: const members may be called from several threads at once.
 class InputFile {
  public:
-  /// Errors: InputError (cannot open, neither a regular file nor, for a result, a folder of parts), FormatError
-  /// (header, length, index), IoError.
+  /// Errors: InputError (cannot open, no regular file), FormatError (header, length, a format of other programs or
+  /// versions), IoError.
   InputFile(const std::filesystem::path& path, ElementType type);
-  ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&&) = delete;
 
-  /// Values: num_blocks is 2^32 - 1 where parts have more in all.
   [[nodiscard]] const MatrixHeader& header() const { return header_; }
-  /// Blocks of the file, or of all parts.
-  [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
+  [[nodiscard]] std::uint64_t num_records() const { return header_.num_blocks; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
@@ -60,9 +54,6 @@ class InputFile {
   [[nodiscard]] std::optional<SourceIdentity> identity() const;
 
  private:
-  struct Parts;
-
-  void open_parts();
   void read_at(std::uint64_t offset, std::span<std::byte> dst) const;
   [[nodiscard]] struct stat current_state() const;
   [[nodiscard]] std::uint64_t current_bytes() const;
@@ -71,9 +62,7 @@ class InputFile {
   Descriptor fd_;
   MatrixHeader header_;
   std::uint64_t record_bytes_ = 0;
-  std::uint64_t file_bytes_ = 0;  ///< of all parts
-  std::uint64_t num_records_ = 0;
-  std::unique_ptr<Parts> parts_;  ///< null: one file
+  std::uint64_t file_bytes_ = 0;
 };
 
 }  // namespace spmm::io

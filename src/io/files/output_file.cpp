@@ -119,7 +119,7 @@ void OutputFile::make_named(mode_t mode) {
     return fd_.is_open();
   });
   if (!name.empty()) return temp_name_.set(section, target_.folder_fd.get(), name);
-  throw_no_temporary(target_, "file");
+  throw_no_temporary(target_);
 }
 
 /// Locks the new file as open_unnamed() does. False if a process that removes such files was quicker.
@@ -152,7 +152,7 @@ bool OutputFile::make_shared(mode_t mode) {
       return true;
     }
   }
-  if (errno != EEXIST) throw_no_temporary(target_, "file");
+  if (errno != EEXIST) throw_no_temporary(target_);
   remove_abandoned(name);
   return false;
 }
@@ -287,12 +287,12 @@ void OutputFile::publish_unnamed(Replace how) {
   };
   if (!target_.exists || options_.no_clobber) {
     if (link_as(target_.file_name.c_str())) return;
-    if (errno != EEXIST || options_.no_clobber) throw_publish_error(target_, "file", errno, options_.no_clobber);
+    if (errno != EEXIST || options_.no_clobber) throw_publish_error(target_, errno, options_.no_clobber);
   }
   // A link cannot replace a file, a rename can: between the two the file has a temporary name.
   const ProtectedSection section;
   const std::string temp_name = with_unused_name(target_.file_name, link_as);
-  if (temp_name.empty()) throw_publish_error(target_, "file", errno, options_.no_clobber);
+  if (temp_name.empty()) throw_publish_error(target_, errno, options_.no_clobber);
   temp_name_.set(section, target_.folder_fd.get(), temp_name);
   replace_target(section, how);
 }
@@ -303,7 +303,7 @@ void OutputFile::publish_named(Replace how) {
   const int error = rename_if_unused(target_.folder_fd.get(), temp_name_.c_str(), target_.file_name.c_str());
   if (error == 0) return temp_name_.forget(section);
   temp_name_.remove(section);
-  throw_publish_error(target_, "file", error, options_.no_clobber);
+  throw_publish_error(target_, error, options_.no_clobber);
 }
 
 void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
@@ -317,7 +317,7 @@ void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
   }
   const int error = errno;
   temp_name_.remove(section);
-  throw_publish_error(target_, "file", error, options_.no_clobber);
+  throw_publish_error(target_, error, options_.no_clobber);
 }
 
 void OutputFile::throw_write_error(int error, std::uint64_t offset) const {

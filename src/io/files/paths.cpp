@@ -1,4 +1,4 @@
-// Paths of inputs and outputs: which file it is, and what new files and folders do alike.
+// Paths of inputs and outputs.
 #include "io/files/paths.hpp"
 
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "base/text.hpp"
-#include "io/formats/parts_index.hpp"
 #include "io/system/retried.hpp"
 #include "spmm/error.hpp"
 
@@ -87,21 +86,10 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return fs::absolute(target_a, ignored).lexically_normal() == fs::absolute(target_b, ignored).lexically_normal();
 }
 
-bool lies_in_parts(const fs::path& out, const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / io::kIndexName, ignored) && same_file(folder_of(io::follow_links(out)), folder);
-}
-
 void check_output_is_no_input(const fs::path& input, const fs::path& out) {
-  if (same_file(input, out)) {
-    throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
-                     "give the output another name");
-  }
-  if (lies_in_parts(out, input)) {
-    throw UsageError(out.string(),
-                     text("the output lies in the folder of parts ", input.string(), ", which is an input"),
-                     "write the output outside that folder");
-  }
+  if (!same_file(input, out)) return;
+  throw UsageError(out.string(), text("the output is the same file as the input ", input.string()),
+                   "give the output another name");
 }
 
 namespace io {
@@ -122,14 +110,14 @@ void throw_exists(const std::string& name) {
                     "remove it, choose another output path, or allow it to be replaced");
 }
 
-void keep_permissions(int fd, const Target& target, const char* what) {
+void keep_permissions(int fd, const Target& target) {
   // Owner and group are kept where the system allows it; only the permission bits are promised.
   if (::fchown(fd, target.owner, target.group) != 0) {
     [[maybe_unused]] const int ignored = ::fchown(fd, static_cast<uid_t>(-1), target.group);
   }
   if (::fchmod(fd, target.permissions) == 0) return;
-  throw OutputError(target.name, text("cannot keep the permission bits of the ", what, " (", error_text(errno), ")"),
-                    text("remove the old ", what, " or choose another output path"));
+  throw OutputError(target.name, text("cannot keep the permission bits of the file (", error_text(errno), ")"),
+                    "remove the old file or choose another output path");
 }
 
 void sync_folder(const Target& target) {
@@ -143,16 +131,15 @@ void sync_folder(const Target& target) {
                 "check the disk and run again, or run without ProductOptions::durable");
 }
 
-void throw_no_temporary(const Target& target, const char* what) {
-  throw OutputError(
-      target.name,
-      text("cannot create a temporary ", what, " in the folder ", target.folder, " (", error_text(errno), ")"),
-      "check permissions and free space of the folder, or choose another output path");
+void throw_no_temporary(const Target& target) {
+  throw OutputError(target.name,
+                    text("cannot create a temporary file in the folder ", target.folder, " (", error_text(errno), ")"),
+                    "check permissions and free space of the folder, or choose another output path");
 }
 
-void throw_publish_error(const Target& target, const char* what, int error, bool no_clobber) {
+void throw_publish_error(const Target& target, int error, bool no_clobber) {
   if (error == EEXIST && no_clobber) throw_exists(target.name);
-  const std::string problem = text("cannot give the finished ", what, " its name (", error_text(error), ")");
+  const std::string problem = text("cannot give the finished file its name (", error_text(error), ")");
   if (error == EIO || error == ENOSPC || error == EDQUOT) {
     throw IoError(target.name, problem, text("check the disk that holds ", target.folder, ", then run again"));
   }
@@ -210,28 +197,6 @@ Target find_target(const fs::path& path, bool no_clobber) {
   const fs::path resolved = follow_links(path);
   open_place(resolved, target);
   if (found) add_existing(resolved, info, no_clobber, target);
-  return target;
-}
-
-Target find_folder_target(const fs::path& path, bool no_clobber) {
-  Target target;
-  // "parts/" means the folder itself.
-  const fs::path given = path.has_filename() ? path : path.parent_path();
-  target.name = given.string();
-  struct stat info {};
-  const bool found = look_up(given, info);
-  if (found && !S_ISDIR(info.st_mode)) {
-    refuse(target.name, text("is ", kind_text(info.st_mode), ", expected a folder of parts or a new name"),
-           "choose another output path, or leave ProductOptions::num_parts out");
-  }
-  const fs::path resolved = follow_links(given);
-  open_place(resolved, target);
-  if (!found) return target;
-  add_existing(resolved, info, no_clobber, target);
-  struct stat folder {};
-  if (::fstat(target.folder_fd.get(), &folder) == 0 && folder.st_dev != info.st_dev) {
-    refuse(target.name, "is a mount point, which cannot be replaced", "name a new folder inside it");
-  }
   return target;
 }
 

@@ -14,11 +14,7 @@ namespace spmm {
 /// Errors: OutputError (a loop of symbolic links).
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
-/// Whether `out` would be a file inside `folder`, and that is a folder of parts (also through links).
-bool lies_in_parts(const std::filesystem::path& out, const std::filesystem::path& folder);
-
-/// Refuses an output that would change an input: both are one file or folder, or the output would be a file in a folder
-/// of parts. Errors: UsageError.
+/// Refuses an output that is the same file as an input. Errors: UsageError.
 void check_output_is_no_input(const std::filesystem::path& input, const std::filesystem::path& out);
 
 namespace io {
@@ -44,23 +40,17 @@ std::filesystem::path follow_links(std::filesystem::path path);
 /// Errors: OutputError (a directory, a pipe, no such folder, not writable, exists and `no_clobber`, ...).
 Target find_target(const std::filesystem::path& path, bool no_clobber);
 
-/// The same for an output folder: nothing is there, or a folder that may be moved and emptied.
-/// Values: is_device stays false; exists = a folder is there. Errors: OutputError (a file, a mount point, ...).
-Target find_folder_target(const std::filesystem::path& path, bool no_clobber);
-
 /// Errors: always OutputError; the file is there already and must not be replaced.
 [[noreturn]] void throw_exists(const std::string& name);
 
-// What output files and output folders do alike; `what` is "file" or "folder".
-
 /// Gives a new output the bits of what it will replace. Errors: OutputError.
-void keep_permissions(int fd, const Target& target, const char* what = "file");
+void keep_permissions(int fd, const Target& target);
 /// After the output has its name. Errors: IoError.
 void sync_folder(const Target& target);
 /// Errors: always OutputError, by errno.
-[[noreturn]] void throw_no_temporary(const Target& target, const char* what);
+[[noreturn]] void throw_no_temporary(const Target& target);
 /// Errors: always OutputError or IoError.
-[[noreturn]] void throw_publish_error(const Target& target, const char* what, int error, bool no_clobber);
+[[noreturn]] void throw_publish_error(const Target& target, int error, bool no_clobber);
 
 }  // namespace io
 }  // namespace spmm

@@ -11,7 +11,6 @@ std::size_t SliceQueue::push(Slice slice) {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   if (shared->bytes.empty()) return 0;
-  if (active_of_.size() <= shared->file) active_of_.resize(shared->file + std::size_t{1});
   slices_.push_back({.slice = shared});
   // One writer for each piece: with 16 of them the lock would be fought for by those who find nothing.
   const std::size_t num_pieces = (shared->bytes.size() - 1) / piece_bytes_ + 1;
@@ -34,35 +33,24 @@ std::optional<SlicePiece> SliceQueue::try_pop() {
   return next_piece();
 }
 
-/// Of the files with the fewest writers the slice that came first.
-std::list<SliceQueue::Waiting>::iterator SliceQueue::next_slice() {
-  auto best = slices_.begin();
-  for (auto at = best; at != slices_.end() && active_of_[best->slice->file] != 0; ++at) {
-    if (active_of_[at->slice->file] < active_of_[best->slice->file]) best = at;
-  }
-  return best;
-}
-
 std::optional<SlicePiece> SliceQueue::next_piece() {
   if (slices_.empty()) return std::nullopt;
-  const auto next = next_slice();
-  const std::shared_ptr<const Slice>& slice = next->slice;
-  const std::size_t size = std::min<std::size_t>(piece_bytes_, slice->bytes.size() - next->handed_out_bytes);
-  SlicePiece piece{.slice = slice,
-                   .offset = slice->offset + next->handed_out_bytes,
-                   .bytes = slice->bytes.subspan(next->handed_out_bytes, size)};
+  Waiting& next = slices_.front();
+  const Slice& slice = *next.slice;
+  const std::size_t size = std::min<std::size_t>(piece_bytes_, slice.bytes.size() - next.handed_out_bytes);
+  SlicePiece piece{.slice = next.slice,
+                   .offset = slice.offset + next.handed_out_bytes,
+                   .bytes = slice.bytes.subspan(next.handed_out_bytes, size)};
   ++active_;
-  ++active_of_[slice->file];
   --num_queued_;
-  next->handed_out_bytes += size;
-  if (next->handed_out_bytes == slice->bytes.size()) slices_.erase(next);
+  next.handed_out_bytes += size;
+  if (next.handed_out_bytes == slice.bytes.size()) slices_.pop_front();
   return piece;
 }
 
-void SliceQueue::done(std::uint32_t file) {
+void SliceQueue::done() {
   const std::lock_guard lock(mutex_);
   --active_;
-  --active_of_[file];
   if (active_ == 0 && slices_.empty()) drained_.notify_all();
 }
 

@@ -12,7 +12,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "base/records/release_once.hpp"
 
@@ -23,7 +22,6 @@ struct Slice {
   std::uint64_t offset = 0;
   std::span<const std::byte> bytes;
   ReleaseOnce release;
-  std::uint32_t file = 0;  ///< which one, if there are several
 };
 
 /// What one writer does next; keeps its slice alive.
@@ -33,8 +31,7 @@ struct SlicePiece {
   std::span<const std::byte> bytes;
 };
 
-/// Hands slices out in pieces, so that several writers share one slice: in order, but first of the files that the
-/// fewest writers are at. Writers of one file wait for each other in the system.
+/// Hands slices out in pieces and in order, so that several writers share one slice.
 /// Threads: all members may be called from several threads. `release` is never called with the lock held.
 class SliceQueue {
  public:
@@ -50,7 +47,7 @@ class SliceQueue {
   std::optional<SlicePiece> try_pop();
 
   /// A piece that pop() or try_pop() gave is written; call it after the piece was dropped.
-  void done(std::uint32_t file);
+  void done();
 
   /// The first failure of a writer: what is queued is dropped, later slices are refused.
   void fail(std::exception_ptr error);
@@ -67,7 +64,6 @@ class SliceQueue {
     std::shared_ptr<const Slice> slice;
     std::size_t handed_out_bytes = 0;
   };
-  std::list<Waiting>::iterator next_slice();
   std::optional<SlicePiece> next_piece();
 
   std::mutex mutex_;
@@ -76,9 +72,8 @@ class SliceQueue {
   std::size_t num_waiting_ = 0;      ///< in pop()
   std::size_t num_queued_ = 0;       ///< pieces not taken yet
   const std::uint64_t piece_bytes_;
-  std::list<Waiting> slices_;           // takes no memory to be made or swapped, as fail() must not
-  std::size_t active_ = 0;              ///< pieces being written
-  std::vector<std::size_t> active_of_;  ///< the same of each file
+  std::list<Waiting> slices_;  // takes no memory to be made or swapped, as fail() must not
+  std::size_t active_ = 0;     ///< pieces being written
   std::exception_ptr failure_;
   bool closed_ = false;
 };

@@ -49,9 +49,8 @@ void SliceWriters::write(std::optional<SlicePiece>& piece) {
   } catch (...) {
     queue_.fail(std::current_exception());
   }
-  const std::uint32_t file = piece->slice->file;
   piece.reset();  // releases the slice with its last piece, before drain() may return
-  queue_.done(file);
+  queue_.done();
 }
 
 }  // namespace spmm::io

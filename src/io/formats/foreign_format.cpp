@@ -1,4 +1,4 @@
-// Files of other programs by their first bytes.
+// Files of other programs by their first bytes, folders of older versions by their names.
 #include "io/formats/foreign_format.hpp"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
@@ -20,11 +21,6 @@ bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
 /// "a.bin" for "a.mtx".
 std::string converted_name(const std::string& name) {
   return std::filesystem::path(name).replace_extension(".bin").string();
-}
-
-/// "c" for "c/", a folder of parts.
-std::filesystem::path without_slash(const std::filesystem::path& path) {
-  return path.has_filename() ? path : path.parent_path();
 }
 
 /// The program that converts files of this format, or with this ending.
@@ -88,24 +84,34 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
                          shell_word(name), " ", shell_word(out)));
 }
 
+void reject_parts_folder(const std::string& name) {
+  const std::filesystem::path folder = name;
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder / "index.json", ignored)) return;
+  if (!std::filesystem::exists(folder / "part-000.bin", ignored)) return;
+  const std::string joined = (folder.has_filename() ? folder : folder.parent_path()).string() + ".bin";
+  throw FormatError(name, "is a result in parts, which version 0.2 wrote and reads, expected a matrix file",
+                    text("join the parts with spmm-cat of version 0.2: spmm-cat ", dashes_before(name),
+                         shell_word(name), " ", shell_word(joined)));
+}
+
 std::string operand_hint(const std::string& result_name) {
-  const std::filesystem::path path = without_slash(result_name);
-  const std::string name = path.string();
+  const std::filesystem::path path = result_name;
+  const std::string& name = result_name;
   const std::string out = (path.parent_path() / (path.stem().string() + "16.bin")).string();
   return text("make an operand of the result: spmm-convert ", dashes_before(name), shell_word(name), " ",
               shell_word(out), " (elements above 65535 do not fit)");
 }
 
 void reject_foreign_ending(const std::string& out) {
-  const std::filesystem::path path = without_slash(out);
+  const std::filesystem::path path = out;
   const std::string ending = path.extension().string();
   if (ending != ".mtx" && ending != ".npy" && ending != ".npz") return;
   const std::string name = path.string();
   const std::string binary = converted_name(name);
-  throw UsageError(
-      name, text("ends in ", ending, ", but the output is a block-sparse matrix file (or a folder of such files)"),
-      text("write ", shell_word(binary), ", then convert it: ", converter(ending != ".mtx"), dashes_before(binary),
-           shell_word(binary), " ", shell_word(name)));
+  throw UsageError(name, text("ends in ", ending, ", but the output is a block-sparse matrix file"),
+                   text("write ", shell_word(binary), ", then convert it: ", converter(ending != ".mtx"),
+                        dashes_before(binary), shell_word(binary), " ", shell_word(name)));
 }
 
 }  // namespace spmm::io

@@ -1,4 +1,4 @@
-// Names of temporary files and folders.
+// Names of temporary files.
 #include "io/system/unused_name.hpp"
 
 #include <stdio.h>
@@ -16,14 +16,15 @@ constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcde
 constexpr std::string_view kEnd = ".tmp";
 constexpr std::size_t kNumLetters = 6;
 
-}  // namespace
-
+/// ".NAME.spmm-".
 std::string temp_name_begin(const std::string& file_name) {
   constexpr std::size_t kAddedBytes = sizeof("..spmm-XXXXXX.tmp") - 1;
   std::size_t length = std::min(file_name.size(), NAME_MAX - kAddedBytes);
   while (length < file_name.size() && length > 0 && (file_name[length] & 0xC0) == 0x80) --length;
   return "." + file_name.substr(0, length) + ".spmm-";
 }
+
+}  // namespace
 
 std::string temp_name_for(const std::string& file_name) {
   std::random_device random;
@@ -34,12 +35,6 @@ std::string temp_name_for(const std::string& file_name) {
 
 std::string shared_temp_name(const std::string& file_name) {
   return temp_name_begin(file_name) + "mpi.tmp";
-}
-
-bool is_temp_name_of(const std::string& file_name, const std::string& name) {
-  const std::string begin = temp_name_begin(file_name);
-  return name.size() == begin.size() + kNumLetters + kEnd.size() && name.starts_with(begin) && name.ends_with(kEnd) &&
-         name.find_first_not_of(kLetters, begin.size()) == begin.size() + kNumLetters;
 }
 
 int rename_if_unused(int folder_fd, const char* temp_name, const char* name) {

@@ -1,4 +1,4 @@
-// Names of temporary files and folders next to the target they will replace.
+// Names of temporary files next to the target they will replace.
 #pragma once
 
 #include <cerrno>
@@ -6,18 +6,12 @@
 
 namespace spmm::io {
 
-/// ".NAME.spmm-": how the temporary names of a target begin; a long NAME is cut (between UTF-8 characters) so that they
-/// stay legal names.
-std::string temp_name_begin(const std::string& file_name);
-
-/// ".NAME.spmm-XXXXXX.tmp", six random letters.
+/// ".NAME.spmm-XXXXXX.tmp", six random letters; a long NAME is cut (between UTF-8 characters) so that the name stays
+/// legal.
 std::string temp_name_for(const std::string& file_name);
 
 /// ".NAME.spmm-mpi.tmp": of all runs with several processes to the same output.
 std::string shared_temp_name(const std::string& file_name);
-
-/// Whether a name is one of those that temp_name_for(file_name) gives.
-bool is_temp_name_of(const std::string& file_name, const std::string& name);
 
 /// Renames a temporary file unless the other name is taken, on file systems without RENAME_NOREPLACE (NFS) as well.
 /// Returns 0 or the error; after an error the temporary name is still there.

@@ -93,21 +93,21 @@ std::vector<RowWork> count_rows(const Group& group, std::span<const BlockIndex> 
   return gathered(group, own_work(indices, b_rows, blocks_per_side), split_rows(group, samples));
 }
 
-Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t num_columns, const RangeOrder& order,
+Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t num_columns,
                 std::uint64_t wanted_c_blocks, std::uint32_t min_rounds) {
   const Standing standing = standing_of(group, rows);
   const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
   std::uint64_t c_blocks_here = 0;
   for (const RowWork& row : rows) c_blocks_here += row.max_c_blocks(num_columns);
-  const std::uint64_t per_round = std::max<std::uint64_t>(1, wanted_c_blocks) * order.num_owners;
+  const std::uint64_t per_round = std::max<std::uint64_t>(1, wanted_c_blocks) * num_ranks;
   const std::uint64_t at_least = group.ranks.sum(c_blocks_here) / per_round;  // rounds, however even the ranges are
   Division division;
-  division.order = order;
+  division.num_ranks = num_ranks;
   division.num_rounds = min_rounds;
   while (division.num_rounds < std::min<std::uint64_t>(at_least, kMaxRounds)) division.num_rounds *= 2;
   std::vector<std::uint64_t> c_blocks;
   for (std::uint64_t earlier_most = 0;; division.num_rounds *= 2) {
-    const std::uint32_t num_ranges = division.num_rounds * order.num_owners;
+    const std::uint32_t num_ranges = division.num_rounds * num_ranks;
     division.borders = borders_in(rows, standing.weight_before, standing.weight, num_ranges);
     group.ranks.max(division.borders);
     c_blocks.assign(num_ranges, 0);
@@ -121,10 +121,9 @@ Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t
   }
   division.pairs_of_ranks.assign(num_ranks, 0);
   division.c_blocks_of_ranks.assign(num_ranks, 0);
-  const auto rank_of = [&](std::uint32_t range) { return order.rank_of(range, division.num_rounds); };
   for_ranges(division, rows,
-             [&](std::uint32_t range, const RowWork& row) { division.pairs_of_ranks[rank_of(range)] += row.pairs; });
-  for (std::uint32_t x = 0; x < c_blocks.size(); ++x) division.c_blocks_of_ranks[rank_of(x)] += c_blocks[x];
+             [&](std::uint32_t range, const RowWork& row) { division.pairs_of_ranks[range % num_ranks] += row.pairs; });
+  for (std::uint32_t x = 0; x < c_blocks.size(); ++x) division.c_blocks_of_ranks[x % num_ranks] += c_blocks[x];
   group.ranks.sum(division.pairs_of_ranks);
   division.pairs = std::accumulate(division.pairs_of_ranks.begin(), division.pairs_of_ranks.end(), std::uint64_t{0});
   return division;

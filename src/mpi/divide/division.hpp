@@ -5,16 +5,16 @@
 #include <span>
 #include <vector>
 
-#include "mpi/divide/range_order.hpp"
 #include "mpi/exchange/b_rows.hpp"
 #include "mpi/exchange/row_ranges.hpp"
 #include "mpi/exchange/transfers.hpp"
 
 namespace spmm::mpi {
 
-/// C cut into num_rounds ranges for each rank that has any, in the order of the rows. Equal on all ranks.
+/// C cut into num_rounds ranges for each rank, numbered in the order of the rows. Ranks have ranges in turns: range x
+/// is that of rank x % num_ranks. Equal on all ranks.
 struct Division {
-  RangeOrder order;
+  std::uint32_t num_ranks = 1;
   std::vector<std::uint32_t> borders;  ///< first rows of the ranges 1 ..
   std::uint32_t num_rounds = 1;
   std::uint64_t pairs = 0;                       ///< of the whole product
@@ -23,8 +23,8 @@ struct Division {
   std::vector<std::uint64_t> c_blocks_of_ranks;  ///< [ranks], at most
 
   [[nodiscard]] std::uint32_t range_of(std::uint32_t row) const { return part_of(borders, row); }
-  [[nodiscard]] std::uint32_t rank_of(std::uint32_t row) const { return order.rank_of(range_of(row), num_rounds); }
-  [[nodiscard]] std::uint32_t round_of(std::uint32_t row) const { return order.round_of(range_of(row), num_rounds); }
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t row) const { return range_of(row) % num_ranks; }
+  [[nodiscard]] std::uint32_t round_of(std::uint32_t row) const { return range_of(row) / num_ranks; }
 };
 
 /// Weight of all rows, and of those of earlier ranks.
@@ -47,7 +47,7 @@ std::vector<RowWork> count_rows(const Group& group, std::span<const BlockIndex> 
 
 /// Cuts C by exact pairs, into as few rounds as keep every range at wanted_c_blocks, where rows allow it, and at least
 /// min_rounds. Collective. Values: rows = count_rows(), num_columns = block columns that C may fill.
-Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t num_columns, const RangeOrder& order,
+Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t num_columns,
                 std::uint64_t wanted_c_blocks, std::uint32_t min_rounds);
 
 }  // namespace spmm::mpi

@@ -155,8 +155,7 @@ std::optional<InnerDivision> choose_inner(const Group& group, const SplitQuestio
   if (wanted == Policy::Division::faster && !splits_inner(counts)) return std::nullopt;
   divide_inner(group, question, division);
   const std::uint64_t range_blocks = question.range_bytes / output_record_bytes(counts.m) / counts.num_ranks;
-  division.sums = divide(group, question.rows, question.num_columns, question.by_rows.order, range_blocks,
-                         question.min_rounds_of_sums);
+  division.sums = divide(group, question.rows, question.num_columns, range_blocks, 1);
   const std::vector<std::uint64_t>& sums = division.sums.c_blocks_of_ranks;
   counts.partial_c_blocks = std::min(all_c_blocks(question.by_rows), counts.pairs_by_inner);
   counts.merged_c_blocks =

@@ -33,7 +33,6 @@ struct SplitQuestion {
   std::uint64_t stored_bytes = 0;
   std::uint64_t limit_bytes = 0;
   std::uint64_t range_bytes = 0;  ///< of C that arrive at a rank in one round
-  std::uint32_t min_rounds_of_sums = 1;
   unsigned num_threads = 1;
 };
 

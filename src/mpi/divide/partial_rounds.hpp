@@ -33,25 +33,15 @@ class PartialRounds {
   [[nodiscard]] std::vector<std::byte> sum();
 
  private:
-  /// Records that go one after the other, by their numbers in the partial product.
-  struct UnsentRecords {
-    std::uint64_t next = 0;
-    std::uint64_t end = 0;
-  };
-
-  void find_unsent();
-  [[nodiscard]] const std::byte* record(std::uint64_t number) const;
   [[nodiscard]] std::vector<Bytes> take(std::uint32_t round);
-  void take_unsent(UnsentRecords& records, std::uint32_t round, std::vector<Bytes>& to);
 
   const Group& group_;
   const Division& division_;
   std::uint32_t m_;
   std::uint64_t left_bytes_;
   slabs::KeepingSink partial_;
-  std::uint64_t records_per_chunk_ = 1;
-  std::vector<std::uint64_t> left_;    ///< records of each chunk that have not been sent
-  std::vector<UnsentRecords> unsent_;  ///< of all owners, where each has ranges that follow each other; else one
+  std::size_t chunk_ = 0;        ///< that holds the first record not sent yet
+  std::uint64_t next_byte_ = 0;  ///< of that record in its chunk
   std::vector<Bytes> received_;
 };
 

@@ -19,7 +19,6 @@ constexpr std::uint64_t kRankFailed = std::uint64_t{1} << 63;  // together with 
 constexpr std::uint64_t kMore = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMostMessage = 256u << 20;
 constexpr int kTag = 1;
-constexpr int kFailureTag = 2;
 constexpr int kLooksBeforeSleep = 200;
 constexpr unsigned kSleepMicroseconds = 20;
 
@@ -76,41 +75,6 @@ std::span<const std::uint64_t> Gathering::finish() noexcept {
     if (looks > kLooksBeforeSleep) ::usleep(kSleepMicroseconds);
   }
   return state_->values;
-}
-
-struct FailureMessage::State {
-  MPI_Request from_any = MPI_REQUEST_NULL;
-  bool has_arrived = false;
-};
-
-FailureMessage::FailureMessage() : state_(std::make_unique<State>()) {
-  MPI_Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, kFailureTag, MPI_COMM_WORLD, &state_->from_any);
-}
-
-FailureMessage::~FailureMessage() {
-  if (has_arrived()) return;
-  MPI_Cancel(&state_->from_any);
-  MPI_Wait(&state_->from_any, MPI_STATUS_IGNORE);
-}
-
-void FailureMessage::send() {
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (int other = 0; other < size; ++other) {
-    if (other == rank) continue;
-    MPI_Request sent = MPI_REQUEST_NULL;
-    MPI_Isend(nullptr, 0, MPI_BYTE, other, kFailureTag, MPI_COMM_WORLD, &sent);
-    MPI_Request_free(&sent);
-  }
-}
-
-bool FailureMessage::has_arrived() {
-  if (state_->has_arrived) return true;
-  int done = 0;
-  MPI_Test(&state_->from_any, &done, MPI_STATUS_IGNORE);
-  return state_->has_arrived = done != 0;
 }
 
 Communicator::Communicator(const Policy& policy) {

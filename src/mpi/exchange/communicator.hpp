@@ -39,25 +39,6 @@ class Gathering {
   std::unique_ptr<State> state_;
 };
 
-/// Word of a failure from any rank to all others while they work without collective calls. Made on all ranks before
-/// they do; it goes after they have met again, or when the run ends.
-class FailureMessage {
- public:
-  FailureMessage();
-  ~FailureMessage();
-  FailureMessage(const FailureMessage&) = delete;
-  FailureMessage& operator=(const FailureMessage&) = delete;
-
-  /// To all other ranks. Returns at once.
-  void send();
-  /// From any other rank.
-  [[nodiscard]] bool has_arrived();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
 /// What ranks choose themselves, unless the program fixes it. The same on all ranks.
 struct Policy {
   enum class Division : std::uint8_t { faster, rows, inner };

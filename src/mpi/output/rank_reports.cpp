@@ -1,4 +1,4 @@
-// Reports of ranks and files of parts as bytes for other ranks.
+// Reports of ranks as bytes for other ranks.
 #include "mpi/output/rank_reports.hpp"
 
 #include <cstring>
@@ -41,30 +41,6 @@ RankReport decode(const Bytes& bytes) {
   in.ignore();
   for (std::string* const word : {&rank.host, &rank.backend, &rank.kernel, &rank.device}) std::getline(in, *word);
   return rank;
-}
-
-Bytes encode(const std::vector<ResultPart>& parts) {
-  std::string words;
-  for (const ResultPart& part : parts) {
-    words += part.file;
-    for (const std::uint64_t number : {std::uint64_t{part.row_begin}, std::uint64_t{part.row_end},
-                                       std::uint64_t{part.num_blocks}, part.bytes, std::uint64_t{part.crc32}}) {
-      words += ' ';
-      words += std::to_string(number);
-    }
-    words += '\n';
-  }
-  return as_bytes(words);
-}
-
-std::vector<ResultPart> decode_parts(const Bytes& bytes) {
-  std::istringstream in = as_words(bytes);
-  std::vector<ResultPart> parts;
-  for (ResultPart part;
-       in >> part.file >> part.row_begin >> part.row_end >> part.num_blocks >> part.bytes >> part.crc32;) {
-    parts.push_back(part);
-  }
-  return parts;
 }
 
 }  // namespace spmm::mpi

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "mpi/exchange/communicator.hpp"
 #include "spmm/report.hpp"
@@ -30,9 +29,5 @@ struct RankReport {
 
 Bytes encode(const RankReport& rank);
 RankReport decode(const Bytes& bytes);
-
-/// Files of a result in parts. Values: names without spaces.
-Bytes encode(const std::vector<ResultPart>& parts);
-std::vector<ResultPart> decode_parts(const Bytes& bytes);
 
 }  // namespace spmm::mpi

@@ -128,7 +128,6 @@ struct Limits {
   std::optional<DeviceLimits> device{};      ///< nothing: no device is usable
   std::vector<DeviceLimits> more_devices{};  ///< that may share the product with it
   bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
-  std::uint32_t num_parts = 0;               ///< files of the result; 0 = it is one file
   bool has_scratch = false;                  ///< slabs may be read from a scratch file
   bool discards_result = false;              ///< the output is a character device, such as /dev/null
   std::string why_no_device{};

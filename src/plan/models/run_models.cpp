@@ -18,9 +18,6 @@ constexpr double kMappedBytesPerS =
     10e9;                                // a new file through mappings, 16 writers, which share cores with the product
 constexpr double kWriteBytesPerS = 3e9;  // by pwrite
 constexpr unsigned kMinMappedCores = 4;  // as io/files/file_sink.hpp
-// An H200, 16 cores, S2, S3, S4 and S6 as processes with --parts 8, from the first slice to the last one.
-constexpr double kPartsBytesPerS = 22e9;
-constexpr std::uint32_t kMinWrittenParts = 4;  // as io/files/file_sink.hpp
 constexpr double kSharingS =
     1e-3;  // an allowance for each device in addition to the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
@@ -74,8 +71,7 @@ double output_bytes(const Statistics& s) {
 
 /// Bytes of output a second that get into new files.
 double output_rate(const Limits& limits) {
-  if (limits.num_cores < kMinMappedCores) return kWriteBytesPerS;
-  return limits.num_parts < kMinWrittenParts ? kMappedBytesPerS : kPartsBytesPerS;
+  return limits.num_cores < kMinMappedCores ? kWriteBytesPerS : kMappedBytesPerS;
 }
 
 /// Seconds until the CPU has built both operands from their records.

@@ -11,7 +11,6 @@ namespace {
 struct CutPanel {
   SharedPanel shared{};
   double work = 0;
-  double place = 0;  // share of its range's work in front of it
 };
 
 std::size_t run_of_row(const RowPairs& pairs, std::uint32_t row) {
@@ -37,25 +36,6 @@ Panel rows_of(const Panel& whole, const RowPairs& pairs, std::uint32_t begin, st
   return part;
 }
 
-/// Panels cut at the borders of ranges; pieces without pairs are left out. A row in column chunks lies in one range.
-std::vector<CutPanel> cut_at_ranges(const std::vector<Panel>& panels, const RowPairs& pairs,
-                                    std::span<const std::uint32_t> range_rows) {
-  std::vector<CutPanel> pieces;
-  for (const Panel& panel : panels) {
-    const std::uint32_t end = panel.row_begin + panel.num_rows;
-    for (std::uint32_t begin = panel.row_begin; begin < end;) {
-      const auto behind = std::upper_bound(range_rows.begin() + 1, range_rows.end() - 1, begin);
-      const auto range = static_cast<std::uint32_t>(behind - range_rows.begin() - 1);
-      const std::uint32_t stop = behind == range_rows.end() - 1 ? end : std::min(end, *behind);
-      const Panel part = rows_of(panel, pairs, begin, stop);
-      const bool is_whole = begin == panel.row_begin && stop == end;  // also a later column chunk, without pairs
-      if (is_whole || part.num_pairs != 0) pieces.push_back({.shared = {.panel = part, .range = range}});
-      begin = stop;
-    }
-  }
-  return pieces;
-}
-
 /// Sets the work of each piece. The pairs of a row in column chunks are named with the first of them.
 void count_work(std::vector<CutPanel>& pieces, bool by_rows) {
   for (std::size_t x = 0; x < pieces.size();) {
@@ -71,18 +51,6 @@ void count_work(std::vector<CutPanel>& pieces, bool by_rows) {
       pieces[x].work = work * share;
     }
   }
-}
-
-/// All ranges grow at once.
-void take_ranges_in_turns(std::vector<CutPanel>& pieces, std::size_t num_ranges) {
-  std::vector<double> of_range(num_ranges, 0);
-  for (CutPanel& piece : pieces) {
-    piece.place = of_range[piece.shared.range];
-    of_range[piece.shared.range] += piece.work;
-  }
-  for (CutPanel& piece : pieces) piece.place /= of_range[piece.shared.range];
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const CutPanel& x, const CutPanel& y) { return x.place < y.place; });
 }
 
 /// The row at which the next of `left` equal pieces of rows [begin, end) ends.
@@ -119,8 +87,7 @@ void divide(const CutPanel& piece, const RowPairs& pairs, std::uint32_t count, c
 }
 
 /// The less is still to come, the smaller the pieces: none delays the end much.
-std::vector<CutPanel> divided(const std::vector<CutPanel>& pieces, const RowPairs& pairs, std::size_t num_ranges,
-                              const ShareRules& rules) {
+std::vector<CutPanel> divided(const std::vector<CutPanel>& pieces, const RowPairs& pairs, const ShareRules& rules) {
   const auto add = [](double sum, const CutPanel& piece) { return sum + piece.work; };
   double to_come = std::accumulate(pieces.begin(), pieces.end(), 0.0, add);
   std::vector<CutPanel> out;
@@ -131,7 +98,7 @@ std::vector<CutPanel> divided(const std::vector<CutPanel>& pieces, const RowPair
         std::max<std::uint64_t>(1, panel.max_c_blocks() / std::max<std::uint64_t>(1, rules.min_c_blocks));
     auto count = static_cast<std::uint64_t>(std::max(1.0, std::ceil(piece.work / largest - 1e-9)));
     count = std::max(count, (panel.max_c_blocks() - 1) / rules.max_c_blocks + 1);
-    if (num_ranges < rules.num_devices) count = (count - 1) / rules.num_devices * rules.num_devices + rules.num_devices;
+    count = (count - 1) / rules.num_devices * rules.num_devices + rules.num_devices;
     count = std::min(count, most);
     // A row is not divided; in column chunks it is one.
     divide(piece, pairs, panel.num_rows > 1 && rules.divides ? static_cast<std::uint32_t>(count) : 1, rules, out);
@@ -148,12 +115,11 @@ std::uint32_t dense_row_step(std::uint32_t m) {
 }
 
 std::vector<SharedPanel> share_panels(const std::vector<Panel>& panels, const RowPairs& pairs,
-                                      std::span<const std::uint32_t> range_rows, const ShareRules& rules) {
-  std::vector<CutPanel> pieces = cut_at_ranges(panels, pairs, range_rows);
+                                      const ShareRules& rules) {
+  std::vector<CutPanel> pieces;
+  for (const Panel& panel : panels) pieces.push_back({.shared = {.panel = panel}});
   count_work(pieces, rules.by_rows);
-  take_ranges_in_turns(pieces, range_rows.size() - 1);
-  pieces = divided(pieces, pairs, range_rows.size() - 1, rules);
-  take_ranges_in_turns(pieces, range_rows.size() - 1);
+  pieces = divided(pieces, pairs, rules);
   std::vector<double> load(rules.num_devices, 0);
   std::vector<SharedPanel> shared;
   for (CutPanel& piece : pieces) {

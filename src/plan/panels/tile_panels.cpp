@@ -56,8 +56,8 @@ std::uint64_t max_b_tiles(const kernels::TileGrid& grid, std::uint64_t blocks) {
   return std::min(blocks * per_block, std::uint64_t{grid.num_k_tiles()} * grid.num_column_tiles());
 }
 
-std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts, std::uint64_t max_c_blocks,
-                                   std::span<const std::uint32_t> range_rows) {
+std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts,
+                                   std::uint64_t max_c_blocks) {
   std::vector<Panel> panels;
   TileExtent last;  // of the panel that is still growing
   for (std::uint32_t row = 0; row < counts.rows.size(); ++row) {
@@ -66,8 +66,7 @@ std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCoun
       last = {};
       continue;
     }
-    const bool is_border = std::binary_search(range_rows.begin(), range_rows.end(), row * grid.row_blocks());
-    const bool joins = !is_border && last.c_blocks != 0 && last.c_blocks + extent.c_blocks <= max_c_blocks &&
+    const bool joins = last.c_blocks != 0 && last.c_blocks + extent.c_blocks <= max_c_blocks &&
                        last.stages + extent.stages <= kMostStages;
     if (!joins) {
       panels.push_back({.row_begin = row * grid.row_blocks(), .num_columns = grid.nb});

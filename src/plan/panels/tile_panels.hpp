@@ -47,8 +47,6 @@ TileExtent max_tile_row(const kernels::TileGrid& grid);
 std::uint64_t max_b_tiles(const kernels::TileGrid& grid, std::uint64_t blocks);
 
 /// Panels of rows of tiles that have C tiles: at most max_c_blocks C blocks each, or one row of tiles.
-/// Values: range_rows = rows of A at which no panel may go on, ascending, each the first of a row of tiles.
-std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts, std::uint64_t max_c_blocks,
-                                   std::span<const std::uint32_t> range_rows = {});
+std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts, std::uint64_t max_c_blocks);
 
 }  // namespace spmm::plan

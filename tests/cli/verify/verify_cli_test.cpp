@@ -54,7 +54,7 @@ BlockIndex absent_block(const ProductMatrix& c) {
 
 }  // namespace
 
-TEST_CASE("spmm-verify: products with and without saturated elements, of spmm, as a file and in parts") {
+TEST_CASE("spmm-verify: products with and without saturated elements, of spmm") {
   const Workplace workplace;
   for (const std::uint32_t most : {1000u, 40000u, 65535u}) {
     const ProductMatrix product = write_operands(most);
@@ -67,9 +67,8 @@ TEST_CASE("spmm-verify: products with and without saturated elements, of spmm, a
     CHECK(has(right.out, most == 1000 ? "1 random column," : "4 random columns,"));
     CHECK((saturated > 0) == (most > 1000));
     CHECK(has(right.out, ", " + cli::saturation_text(static_cast<std::uint64_t>(saturated))) == (saturated > 0));
-    CHECK(spmm_command({"-q", "--backend", "cpu", "--parts", "3", "x.bin", "y.bin", "c"}).exit_code == kOk);
-    CHECK(verify({"x.bin", "y.bin", "c", "-q", "--threads", "3"}).exit_code == kOk);
-    CHECK(verify({"x.bin", "y.bin", "c", "-q", "--any-order", "--memory-limit", "1M"}).exit_code == kOk);
+    CHECK(verify({"x.bin", "y.bin", "c.bin", "-q", "--threads", "3"}).exit_code == kOk);
+    CHECK(verify({"x.bin", "y.bin", "c.bin", "-q", "--any-order", "--memory-limit", "1M"}).exit_code == kOk);
     CHECK(verify({"y.bin", "x.bin", "c.bin"}).exit_code == kNegative);
   }
   const ProcessResult seeded = verify({"x.bin", "y.bin", "c.bin", "--verify-seed", "12345"});

@@ -177,28 +177,6 @@ Scenario memory_scenario(const ProductOptions& product, const EngineOptions& eng
           .is_untouched = [=] { return c->index.empty(); }};
 }
 
-Scenario parts_scenario(ProductOptions product, const EngineOptions& engine_options) {
-  const auto a = random_matrix(256, 4, 150, 65535, 1);
-  const auto b = random_matrix(256, 4, 140, 65535, 2);
-  write_matrix("a.bin", a);
-  write_matrix("b.bin", b);
-  const auto expected = std::make_shared<ProductMatrix>(oracle_multiply(a, b));
-  product.num_parts = 3;
-  const auto is_clean = [] { return other_names({"a.bin", "b.bin", "c"}).empty(); };
-  const auto is_right = [=] {
-    try {
-      return same(read_product("c"), *expected);
-    } catch (const Error& error) {
-      std::fprintf(stderr, "%s\n", error.what());
-      return false;
-    }
-  };
-  return {.prepare = [] { fs::remove_all("c"); },
-          .multiply = [=] { Engine(engine_options).multiply("a.bin", "b.bin", "c", product); },
-          .is_complete = [=] { return is_clean() && fs::exists("c") && is_right(); },
-          .is_untouched = [=] { return is_clean() && !fs::exists("c"); }};
-}
-
 /// Writers that reserve space and write through mappings, which this machine may have too few cores for.
 Scenario mapped_scenario() {
   constexpr std::uint32_t kM = 64;
@@ -239,7 +217,6 @@ Scenario scenario_of(const std::string& name) {
   if (name == "files") return files_scenario(product, engine, false);
   if (name == "engine") return files_scenario(product, engine, true);
   if (name == "memory") return memory_scenario(product, engine);
-  if (name == "parts") return parts_scenario(product, engine);
   if (name == "mapped") return mapped_scenario();
   engine.memory_limit_bytes = 60'000;
   product.kernel = "reference";  // row-merge needs 2 MB for each thread

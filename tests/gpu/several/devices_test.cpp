@@ -157,7 +157,7 @@ void check_shares(const Report& report, std::size_t num_devices_used) {
   CHECK(report.device.find(" x ") != std::string::npos);
 }
 
-TEST_CASE("devices: files and folders of parts hold the bytes of one device, whatever the panels") {
+TEST_CASE("devices: files hold the bytes of one device, whatever the panels") {
   constexpr std::uint64_t kLimits[] = {std::uint64_t{1} << 30, std::uint64_t{300} << 20};
   const Folder folder;
   const auto path = [&](const std::string& name) { return folder.path / name; };
@@ -168,8 +168,6 @@ TEST_CASE("devices: files and folders of parts hold the bytes of one device, wha
       Options alone = on_devices({0}, kernel);
       alone.memory_limit_bytes = kLimits[0];
       multiply(path("a.bin"), path("b.bin"), path("one.bin"), alone);
-      alone.num_parts = 3;
-      const Report parts_alone = multiply(path("a.bin"), path("b.bin"), path("one"), alone);
       for (const std::vector<int>& devices : device_lists()) {
         for (const std::uint64_t limit : kLimits) {
           if (kernel != "auto" && limit != kLimits[0]) continue;
@@ -179,9 +177,6 @@ TEST_CASE("devices: files and folders of parts hold the bytes of one device, wha
           several.verify_blocks = limit == kLimits[0] ? 0 : 20;  // verification takes records in order
           const Report report = multiply(path("a.bin"), path("b.bin"), path("several.bin"), several);
           REQUIRE((bytes_of(path("several.bin")) == bytes_of(path("one.bin"))));
-          several.num_parts = 3;
-          const Report parts = multiply(path("a.bin"), path("b.bin"), path("several"), several);
-          REQUIRE(parts.parts == parts_alone.parts);
           if (report.plan.num_a_slabs > 1) continue;
           check_shares(report,
                        devices.front() == kAllDevices ? static_cast<std::size_t>(num_devices()) : devices.size());

@@ -46,8 +46,7 @@ TEST_CASE("cpu: units cover every row and column once, in order") {
   for (const auto& pairs : cases) {
     for (const std::uint32_t nb : {1u, 64u, 1000u, 0xFFFF'FFFFu}) {
       for (const std::uint64_t buffer_records : {1u, 100u, 1'000'000u}) {
-        const std::vector<std::uint32_t> borders = {0, static_cast<std::uint32_t>(pairs.size())};
-        cpu::RowUnitMaker maker(pairs, borders, nb, buffer_records, 2);
+        cpu::RowUnitMaker maker(pairs, nb, buffer_records, 2);
         cpu::RowUnit unit;
         std::uint32_t row = 0;
         std::uint32_t col = 0;
@@ -73,8 +72,7 @@ TEST_CASE("cpu: a row is cut into parts of about equal work where columns of B d
   std::vector<std::uint32_t> b_cols;  // 9 of 10 blocks in the first 80 columns
   for (std::uint32_t x = 0; x < 100'000; ++x) b_cols.push_back(x % 10 == 0 ? x % kBlocksPerSide : x % 80);
   const std::vector<std::uint64_t> pairs = {1'000'000};
-  const std::vector<std::uint32_t> borders = {0, 1};
-  cpu::RowUnitMaker maker(pairs, borders, kBlocksPerSide, 1'000'000, 2, b_cols);
+  cpu::RowUnitMaker maker(pairs, kBlocksPerSide, 1'000'000, 2, b_cols);
   cpu::RowUnit unit;
   std::uint32_t col = 0;
   std::size_t largest = 0;
@@ -93,7 +91,7 @@ TEST_CASE("cpu: a row is cut into parts of about equal work where columns of B d
 
   // Large blocks, of which a buffer holds few: parts as large as what stays in the cache.
   const std::vector<std::uint64_t> short_row = {30'000};
-  cpu::RowUnitMaker of_large(short_row, borders, kBlocksPerSide, 4000, 2);
+  cpu::RowUnitMaker of_large(short_row, kBlocksPerSide, 4000, 2);
   for (num_parts = 0; of_large.next(unit, 1000);) ++num_parts;
   CHECK(num_parts == 8);
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <random>
 #include <string>
 #include <thread>
@@ -42,65 +41,48 @@ std::string records_of_rows(std::uint32_t begin, std::uint32_t end) {
   return all;
 }
 
-/// Keeps every range as a string; may want records in order, and may fail.
-class RangesSink : public Sink {
+/// Keeps the records as a string; may want records in order, and may fail.
+class StringSink : public Sink {
  public:
-  RangesSink(std::uint32_t num_ranges, bool takes_places) : ranges_(num_ranges), takes_places_(takes_places) {}
+  explicit StringSink(bool takes_places) : takes_places_(takes_places) {}
 
-  [[nodiscard]] std::uint32_t num_ranges() const override { return static_cast<std::uint32_t>(ranges_.size()); }
   [[nodiscard]] bool takes_places() const override { return takes_places_; }
-  void set_ranges(std::span<const BlockRows>) override { ++times_set_; }
-  void append_at(std::uint32_t range, std::uint64_t first_block, std::span<const std::byte> records,
+  void append_at(std::uint64_t first_block, std::span<const std::byte> records,
                  std::function<void()> release) override {
     const Entered entered(*this);
-    order_.push_back(range);
-    std::string& bytes = ranges_.at(range);
-    bytes.resize(std::max<std::size_t>(bytes.size(), first_block * kRecord + records.size()));
-    std::memcpy(bytes.data() + first_block * kRecord, records.data(), records.size());
-    release();
-    count_append();
-  }
-  void append_to(std::uint32_t range, std::span<const std::byte> records, std::function<void()> release) override {
-    const Entered entered(*this);
-    order_.push_back(range);
-    ranges_.at(range).append(reinterpret_cast<const char*>(records.data()), records.size());
+    bytes_.resize(std::max<std::size_t>(bytes_.size(), first_block * kRecord + records.size()));
+    std::memcpy(bytes_.data() + first_block * kRecord, records.data(), records.size());
     release();
     count_append();
   }
   void append(std::span<const std::byte> records, std::function<void()> release) override {
-    append_to(0, records, std::move(release));
+    const Entered entered(*this);
+    bytes_.append(reinterpret_cast<const char*>(records.data()), records.size());
+    release();
+    count_append();
   }
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 
-  [[nodiscard]] std::string all() const {
-    std::string bytes;
-    for (const std::string& range : ranges_) bytes += range;
-    return bytes;
-  }
-  /// The range of each append, in their order.
-  [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
-  [[nodiscard]] int times_set() const { return times_set_; }
+  [[nodiscard]] const std::string& all() const { return bytes_; }
   [[nodiscard]] bool was_entered_twice() const { return was_entered_twice_; }
 
   int fails_after = -1;  ///< calls of append
 
  private:
   struct Entered {
-    explicit Entered(RangesSink& sink) : of(sink) {
+    explicit Entered(StringSink& sink) : of(sink) {
       if (of.inside_.exchange(true)) of.was_entered_twice_ = true;
     }
     ~Entered() { of.inside_ = false; }
-    RangesSink& of;
+    StringSink& of;
   };
   void count_append() {
     if (fails_after >= 0 && num_appends_++ >= fails_after) throw IoError("sink", "is full", "-");
   }
 
-  std::vector<std::string> ranges_;
-  std::vector<std::uint32_t> order_;
+  std::string bytes_;
   bool takes_places_;
-  int times_set_ = 0;
   int num_appends_ = 0;
   std::atomic<bool> inside_{false};
   std::atomic<bool> was_entered_twice_{false};
@@ -108,7 +90,7 @@ class RangesSink : public Sink {
 
 /// What a product is made of.
 struct Product {
-  explicit Product(std::uint32_t num_ranges) {
+  Product() {
     statistics.a = statistics.b = {.n = kRows * kM, .m = kM, .num_blocks = kRows};
     statistics.row_pairs = {.rows_per_run = 1, .num_rows = kRows};
     for (std::uint32_t row = 0; row < kRows; ++row) {
@@ -117,54 +99,23 @@ struct Product {
     execution.id = plan::KernelId::two_pointer;
     execution.max_c_blocks = 10 * kRows;
     execution.panels = plan::cut_panels(statistics.row_pairs, kRows, execution.max_c_blocks, plan::Listing::never);
-    for (std::uint32_t x = 0; x <= num_ranges; ++x) ranges.rows.push_back(kRows * x / num_ranges);
-    for (std::uint32_t x = 0; x < num_ranges; ++x) {
-      ranges.block_rows.push_back({.begin = ranges.rows[x], .end = ranges.rows[x + 1]});
-    }
   }
   plan::Statistics statistics;
   plan::Execution execution;
-  ResultRanges ranges;
 };
 
 struct Setting {
   std::uint32_t num_devices = 2;
-  std::uint32_t num_ranges = 1;
   int failing_device = -1;
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// A panel on its way.
-struct Sending {
-  std::size_t panel = 0;
-  std::string records;
-  std::size_t at = 0;
-};
-
-/// Hands over a slice of two records; false behind the last one.
-bool send_slice(DeviceOutput& output, Sending& one) {
-  const std::size_t bytes = std::min(2 * kRecord, one.records.size() - one.at);
-  if (bytes != 0) output.append(one.panel, std::as_bytes(std::span(one.records)).subspan(one.at, bytes), [] {});
-  one.at += bytes;
-  if (one.at < one.records.size()) return true;
-  output.end(one.panel);
-  return false;
-}
-
-/// What a device does, at a pace of its own: panels one after the other, or as many at a time as there are ranges.
+/// What a device does, at a pace of its own: panels one after the other.
 void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, const Setting& setting, unsigned seed) {
   std::mt19937 random(seed + d);
   plan::Execution execution = product.execution;
   DeviceOutput output(shared, d, kRecord);
-  output.start(product.ranges, execution, product.statistics);
-  std::deque<Sending> sending;
-  const auto send_until = [&](std::size_t num_left) {
-    while (sending.size() > num_left) {
-      Sending one = std::move(sending.front());
-      sending.pop_front();
-      if (send_slice(output, one)) sending.push_back(std::move(one));
-    }
-  };
+  output.start(execution, product.statistics);
   for (std::size_t x = 0; x < execution.panels.size(); ++x) {
     if (static_cast<int>(d) == setting.failing_device && x == execution.panels.size() / 2) {
       throw DeviceError("GPU", "has gone", "-");
@@ -174,17 +125,19 @@ void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, 
     const std::string records = records_of_rows(panel.row_begin, panel.row_begin + panel.num_rows);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
     output.begin(x, records.size() / kRecord);
-    sending.push_back({.panel = x, .records = records});
-    send_until(output.max_sending() - 1);
+    for (std::size_t at = 0; at < records.size(); at += 2 * kRecord) {
+      const std::size_t bytes = std::min(2 * kRecord, records.size() - at);
+      output.append(x, std::as_bytes(std::span(records)).subspan(at, bytes), [] {});
+    }
+    output.end(x);
   }
-  send_until(0);
 }
 
 /// Runs all devices. Errors: the first failure.
-void play(RangesSink& sink, const Setting& setting, unsigned seed, const ProgressFn& on_progress = {}) {
+void play(StringSink& sink, const Setting& setting, unsigned seed, const ProgressFn& on_progress = {}) {
   StageClock clock;
   const Run run{.clock = clock, .on_progress = on_progress, .cancel = setting.cancel};
-  const Product product(setting.num_ranges);
+  const Product product;
   CommonOutput shared(sink, setting.num_devices, run);
   {
     std::vector<std::jthread> devices;
@@ -203,43 +156,22 @@ void play(RangesSink& sink, const Setting& setting, unsigned seed, const Progres
 
 }  // namespace
 
-TEST_CASE("common output: any number of devices and ranges, in order or at places, give the same bytes") {
+TEST_CASE("common output: any number of devices, in order or at places, give the same bytes") {
   const std::string expected = records_of_rows(0, kRows);
   for (const bool places : {false, true}) {
-    for (const std::uint32_t num_ranges : {1u, 3u}) {
-      for (const std::uint32_t num_devices : {1u, 2u, 3u, 5u}) {
-        for (unsigned seed = 0; seed < 3; ++seed) {
-          INFO(num_devices << " devices, " << num_ranges << " ranges, " << (places ? "at places" : "in order"));
-          RangesSink sink(num_ranges, places);
-          std::uint64_t rows = 0;
-          std::uint64_t total = 0;
-          play(sink, {.num_devices = num_devices, .num_ranges = num_ranges}, seed,
-               [&](Stage, std::uint64_t done, std::uint64_t all) { rows = done, total = all; });
-          CHECK((sink.all() == expected));
-          CHECK(sink.times_set() == (num_ranges > 1 ? 1 : 0));
-          CHECK_FALSE(sink.was_entered_twice());
-          CHECK(rows == kRows);
-          CHECK(total == kRows);
-        }
+    for (const std::uint32_t num_devices : {1u, 2u, 3u, 5u}) {
+      for (unsigned seed = 0; seed < 3; ++seed) {
+        INFO(num_devices << " devices, " << (places ? "at places" : "in order"));
+        StringSink sink(places);
+        std::uint64_t rows = 0;
+        std::uint64_t total = 0;
+        play(sink, {.num_devices = num_devices}, seed,
+             [&](Stage, std::uint64_t done, std::uint64_t all) { rows = done, total = all; });
+        CHECK((sink.all() == expected));
+        CHECK_FALSE(sink.was_entered_twice());
+        CHECK(rows == kRows);
+        CHECK(total == kRows);
       }
-    }
-  }
-}
-
-TEST_CASE("common output: all ranges of one device grow at once") {
-  for (const bool places : {false, true}) {
-    RangesSink sink(4, places);
-    play(sink, {.num_devices = 1, .num_ranges = 4}, 1);
-    CHECK((sink.all() == records_of_rows(0, kRows)));
-    const std::vector<std::uint32_t>& order = sink.order();
-    for (std::uint32_t range = 0; range < 4; ++range) {
-      const auto first = std::find(order.begin(), order.end(), range);
-      const auto last = std::find(order.rbegin(), order.rend(), range);
-      CHECK(first < order.begin() + std::ssize(order) / 3);  // panels take turns
-      CHECK(last < order.rbegin() + std::ssize(order) / 3);
-      if (!places) continue;
-      CHECK(first < order.begin() + 8);  // slices do
-      CHECK(last < order.rbegin() + 40);
     }
   }
 }
@@ -247,16 +179,16 @@ TEST_CASE("common output: all ranges of one device grow at once") {
 TEST_CASE("common output: the first failure ends all devices, whoever waits for whom") {
   for (const bool places : {false, true}) {
     for (int device = 0; device < 3; ++device) {
-      RangesSink sink(1, places);
+      StringSink sink(places);
       CHECK_THROWS_AS(play(sink, {.num_devices = 3, .failing_device = device}, 1), DeviceError);
     }
     for (const int appends : {0, 5, 100}) {
-      RangesSink sink(2, places);
+      StringSink sink(places);
       sink.fails_after = appends;
-      CHECK_THROWS_AS(play(sink, {.num_devices = 3, .num_ranges = 2}, 1), IoError);
+      CHECK_THROWS_AS(play(sink, {.num_devices = 3}, 1), IoError);
     }
     const std::atomic<bool> cancel{true};
-    RangesSink sink(1, places);
+    StringSink sink(places);
     CHECK_THROWS_AS(play(sink, {.cancel = &cancel}, 1), Interrupted);
     test::most_output_blocks = records_of_rows(0, kRows).size() / kRecord - 1;
     CHECK_THROWS_AS(play(sink, {}, 1), OutOfMemory);
@@ -268,11 +200,11 @@ TEST_CASE("common output: devices that decide differently are an error of the pr
   StageClock clock;
   const ProgressFn none;
   const Run run{.clock = clock, .on_progress = none};
-  RangesSink sink(1, true);
+  StringSink sink(true);
   CommonOutput shared(sink, 2, run);
-  Product product(1);
+  Product product;
   plan::Execution first = product.execution;
-  shared.start(0, product.ranges, first, product.statistics);
+  shared.start(0, first, product.statistics);
   product.execution.panels.pop_back();
-  CHECK_THROWS_AS(shared.start(1, product.ranges, product.execution, product.statistics), std::logic_error);
+  CHECK_THROWS_AS(shared.start(1, product.execution, product.statistics), std::logic_error);
 }

@@ -39,7 +39,7 @@ BlockMatrix full_matrix(std::uint32_t side, std::uint32_t m, std::uint16_t value
 
 }  // namespace
 
-TEST_CASE("saturation: parts, transposed operands, checks and arrays give the number of the result") {
+TEST_CASE("saturation: transposed operands, checks and arrays give the number of the result") {
   const test::TemporaryFolder folder;
   const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
   const std::uint64_t expected = test::num_saturated(one.expected);
@@ -52,10 +52,6 @@ TEST_CASE("saturation: parts, transposed operands, checks and arrays give the nu
   const auto count = [&](const char* b) {
     return engine.multiply(folder.file("a"), folder.file(b), folder.file("c"), options).saturated_elements;
   };
-  options.num_parts = 3;
-  CHECK(count("b") == expected);
-  fs::remove_all(folder.file("c"));
-  options.num_parts = 0;
   options.transpose_b = true;
   CHECK(count("b-transposed") == expected);
   options.transpose_b = false;
@@ -102,10 +98,6 @@ TEST_CASE("saturation: where it is an error, the old output stays and the messag
                                             "column 0; nothing was written"));
   CHECK(file.find("ProductOptions::on_saturation") != std::string::npos);
   CHECK(read_product(folder.file("c")) == old);
-  options.num_parts = 2;
-  CHECK(message("parts").find("12 elements are at the limit") != std::string::npos);
-  CHECK_FALSE(fs::exists(folder.file("parts")));
-  options.num_parts = 0;
   CHECK_THROWS_AS(engine.multiply(a, b, options), SaturationError);
   CHECK(engine.multiply(a, a, options) == old);  // nothing at the limit
 }

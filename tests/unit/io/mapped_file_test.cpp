@@ -114,10 +114,6 @@ TEST_CASE("machines with few cores write by pwrite") {
   CHECK(io::fastest_tuning(16, 0).num_writers == 16);
   CHECK(io::fastest_tuning(16, 2).num_writers == 8);
   CHECK(io::fastest_tuning(16, 8).num_writers == io::kMinMappedWriters);  // of each file
-  CHECK(io::fastest_tuning(16, 1, io::kMinWrittenParts - 1).mode == io::WriteMode::mapped);
-  CHECK(io::fastest_tuning(16, 1, io::kMinWrittenParts).mode == io::WriteMode::pwrite);
-  CHECK(io::fastest_tuning(16, 1, 7).num_writers == 7);
-  CHECK(io::fastest_tuning(16, 2, 100).num_writers == 8);
   CHECK(io::fastest_tuning(200, 4).num_writers == io::kMaxMappedWriters);
 }
 

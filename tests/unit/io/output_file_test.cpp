@@ -320,15 +320,6 @@ TEST_CASE("same file or not") {
   CHECK_FALSE(same_file(folder / "new", folder / "other"));
   CHECK(same_file(folder / "no/x", folder / "no/./x"));
   CHECK_FALSE(same_file(folder / "no/x", folder / "no/y"));
-  CHECK_FALSE(lies_in_parts(folder / "sub/new", folder / "sub"));  // no index there
-  write_bytes(folder / "sub/index.json", "");
-  write_bytes(folder / "index.json", "");
-  CHECK(lies_in_parts(folder / "sub/new", folder / "sub"));
-  CHECK(lies_in_parts(folder / "sub/new", folder / "sub_link"));
-  CHECK(lies_in_parts(folder / "dangling", folder.path()));
-  CHECK_FALSE(lies_in_parts(folder / "new", folder / "sub"));
-  CHECK_FALSE(lies_in_parts(folder / "no/x", folder / "no"));
-  CHECK_FALSE(lies_in_parts(folder / "a/x", folder / "a"));
   const fs::path before = fs::current_path();
   fs::current_path(folder.path());
   CHECK(same_file("a", folder / "a"));

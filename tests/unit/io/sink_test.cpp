@@ -74,8 +74,8 @@ TEST_CASE("slices at their places, in any order, give the same file; a gap or an
           const std::size_t place = x * 37 % 100 * slice;  // 37 and 100 have no common factor
           if (std::string(fault) == "gap" && place == 500) continue;
           const auto bytes = std::as_bytes(std::span(records)).subspan(place * kRecord, slice * kRecord);
-          sink->append_at(0, place, bytes, [&] { ++released; });
-          if (std::string(fault) == "overlap" && x == 0) sink->append_at(0, place, bytes, [&] { ++released; });
+          sink->append_at(place, bytes, [&] { ++released; });
+          if (std::string(fault) == "overlap" && x == 0) sink->append_at(place, bytes, [&] { ++released; });
         }
         if (std::string(fault).empty()) {
           sink->finish(header_of(1000));
@@ -236,8 +236,8 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   const LowLimit limit(100);
   const std::string records = result_records(kSinkSide, 101);
   const std::string expected =
-      "output: the product has more than 100 non-zero blocks, the most a result holds; write it to files in parts "
-      "(ProductOptions::num_parts), multiply parts of the matrices, or use larger blocks";
+      "output: the product has more than 100 non-zero blocks, the most a result holds; multiply some block rows "
+      "at a time (ProductOptions::rows), each into a file of its own, or use larger blocks";
   Appender appender(records);
   {
     const auto file = open_file_sink(folder / "c.bin", kSinkSide, {});

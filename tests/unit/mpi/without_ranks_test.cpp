@@ -34,19 +34,6 @@ Bytes sent_record(std::uint32_t number, std::uint32_t i, std::uint32_t j, std::u
 
 }  // namespace
 
-TEST_CASE("files of a result in parts travel unchanged") {
-  CHECK(decode_parts(encode(std::vector<spmm::ResultPart>{})).empty());
-  const std::vector<spmm::ResultPart> parts = {
-      {.file = "part-000.bin", .row_begin = 0, .row_end = 7, .num_blocks = 0, .bytes = 12, .crc32 = 5},
-      {.file = "part-1000.bin",
-       .row_begin = 7,
-       .row_end = 0xFFFF'FFFFu,
-       .num_blocks = 0xFFFF'FFFFu,
-       .bytes = 0xFFFF'FFFF'FFFFu,
-       .crc32 = 0xFFFF'FFFFu}};
-  CHECK(decode_parts(encode(parts)) == parts);
-}
-
 TEST_CASE("pages that a range does not fill go to rank 0") {
   constexpr std::uint64_t kSmall = 4096;  // pages of x86-64; those of 64-bit ARM may be as large as the others
   constexpr std::uint64_t kLarge = 65536;

@@ -2,7 +2,6 @@
 #include "plan/panels/panel_shares.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <random>
 
@@ -30,34 +29,22 @@ RowPairs pairs_of(const std::vector<std::uint64_t>& per_row, std::uint32_t rows_
   return pairs;
 }
 
-/// Borders of `num` ranges of runs, some of them empty.
-std::vector<std::uint32_t> random_ranges(const RowPairs& pairs, std::uint32_t num, std::mt19937& random) {
-  std::vector<std::uint32_t> rows{0};
-  for (std::uint32_t x = 1; x < num; ++x) rows.push_back(pairs.first_row(random() % (pairs.num_runs() + 1)));
-  rows.push_back(pairs.num_rows);
-  std::sort(rows.begin(), rows.end());
-  return rows;
-}
-
 double work_of(const Panel& panel, const ShareRules& rules) {
   return rules.by_rows ? panel.num_rows : static_cast<double>(panel.num_pairs);
 }
 
-/// Every pair once; within a range in the order of rows and columns; in its range; at borders of runs.
+/// Every pair once; in the order of rows and columns; at borders of runs.
 void check_shared(const std::vector<SharedPanel>& shared, const std::vector<Panel>& panels, const RowPairs& pairs,
-                  const std::vector<std::uint32_t>& range_rows, const ShareRules& rules) {
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> reached;  // by range: row and column behind the last
+                  const ShareRules& rules) {
+  std::pair<std::uint32_t, std::uint32_t> reached;  // row and column behind the last
   std::uint64_t num_pairs = 0;
   for (const SharedPanel& one : shared) {
     const Panel& panel = one.panel;
     REQUIRE(one.device < rules.num_devices);
-    REQUIRE(one.range + 1 < range_rows.size());
-    CHECK(panel.row_begin >= range_rows[one.range]);
-    CHECK(panel.row_begin + panel.num_rows <= range_rows[one.range + 1]);
     const std::pair begin{panel.row_begin, panel.column_begin};
-    CHECK(begin >= reached[one.range]);
-    reached[one.range] = {panel.row_begin + (panel.num_rows > 1 ? panel.num_rows : 0),
-                          panel.num_rows > 1 ? 0 : panel.column_begin + panel.num_columns};
+    CHECK(begin >= reached);
+    reached = {panel.row_begin + (panel.num_rows > 1 ? panel.num_rows : 0),
+               panel.num_rows > 1 ? 0 : panel.column_begin + panel.num_columns};
     num_pairs += panel.num_pairs;
     if (panel.num_pairs == 0) continue;
     CHECK(panel.row_begin % pairs.rows_per_run == 0);
@@ -80,7 +67,7 @@ std::vector<double> loads(const std::vector<SharedPanel>& shared, const ShareRul
 
 }  // namespace
 
-TEST_CASE("shares: whatever the rows, panels and ranges, every pair is computed once and in order") {
+TEST_CASE("shares: whatever the rows and panels, every pair is computed once and in order") {
   std::mt19937 random(11);
   for (int round = 0; round < 400; ++round) {
     std::vector<std::uint64_t> per_row(random() % 300 + 1);
@@ -98,65 +85,51 @@ TEST_CASE("shares: whatever the rows, panels and ranges, every pair is computed 
                            .by_rows = listing == Listing::never,
                            .row_step = listing == Listing::never ? 1u + static_cast<std::uint32_t>(random() % 9) : 1,
                            .min_c_blocks = 1 + random() % 50};
-    const std::vector<std::uint32_t> ranges =
-        random_ranges(pairs, static_cast<std::uint32_t>(random() % 5 + 1), random);
     INFO("round " << round);
-    check_shared(share_panels(panels, pairs, ranges, rules), panels, pairs, ranges, rules);
+    check_shared(share_panels(panels, pairs, rules), panels, pairs, rules);
   }
 }
 
-TEST_CASE("shares: even rows give even shares, by pairs and by rows, in one file and in parts") {
+TEST_CASE("shares: even rows give even shares, by pairs and by rows") {
   const RowPairs pairs = pairs_of(std::vector<std::uint64_t>(8192, 1000));
   for (const std::uint32_t num_devices : {2u, 3u, 4u, 8u}) {
     for (const std::uint64_t panel_rows : {8192u, 5000u, 1819u, 700u}) {
       for (const bool by_rows : {false, true}) {
-        for (const std::uint32_t num_ranges : {1u, 8u}) {
-          std::vector<std::uint32_t> ranges;
-          for (std::uint32_t x = 0; x <= num_ranges; ++x) ranges.push_back(8192 / num_ranges * x);
-          const ShareRules rules{.num_devices = num_devices, .by_rows = by_rows, .row_step = by_rows ? 32u : 1u};
-          const std::vector<Panel> panels = cut_panels(pairs, 8192, panel_rows * 8192, Listing::never);
-          const std::vector<SharedPanel> shared = share_panels(panels, pairs, ranges, rules);
-          const std::vector<double> all = loads(shared, rules);
-          const double sum = std::accumulate(all.begin(), all.end(), 0.0);
-          INFO(num_devices << " devices, panels of " << panel_rows << " rows, " << num_ranges << " ranges");
-          const double margin = num_devices == 2 ? 1.02 : 1.1;
-          CHECK(*std::max_element(all.begin(), all.end()) <= margin * sum / num_devices);
-          CHECK(shared.size() <= 16 * num_devices + 4 * panels.size() + 4 * num_ranges);
-        }
+        const ShareRules rules{.num_devices = num_devices, .by_rows = by_rows, .row_step = by_rows ? 32u : 1u};
+        const std::vector<Panel> panels = cut_panels(pairs, 8192, panel_rows * 8192, Listing::never);
+        const std::vector<SharedPanel> shared = share_panels(panels, pairs, rules);
+        const std::vector<double> all = loads(shared, rules);
+        const double sum = std::accumulate(all.begin(), all.end(), 0.0);
+        INFO(num_devices << " devices, panels of " << panel_rows << " rows");
+        const double margin = num_devices == 2 ? 1.02 : 1.1;
+        CHECK(*std::max_element(all.begin(), all.end()) <= margin * sum / num_devices);
+        CHECK(shared.size() <= 16 * num_devices + 4 * panels.size() + 4);
       }
     }
   }
 }
 
-TEST_CASE("shares: dense panels are divided at tiles; ranges take turns from the first piece on") {
+TEST_CASE("shares: dense panels are divided at tiles") {
   const RowPairs pairs = pairs_of(std::vector<std::uint64_t>(1024, 10));
   const std::vector<Panel> panels = cut_panels(pairs, 1024, 1024 * 1024, Listing::never);
   REQUIRE(panels.size() == 1);
-  const std::vector<std::uint32_t> whole{0, 1024};
-  for (const SharedPanel& one :
-       share_panels(panels, pairs, whole, {.num_devices = 2, .by_rows = true, .row_step = 32})) {
+  for (const SharedPanel& one : share_panels(panels, pairs, {.num_devices = 2, .by_rows = true, .row_step = 32})) {
     CHECK(one.panel.row_begin % 32 == 0);
   }
-  const std::vector<std::uint32_t> quarters{0, 256, 512, 768, 1024};
-  const auto shared = share_panels(panels, pairs, quarters, {.num_devices = 2});
-  for (std::uint32_t x = 0; x < 4; ++x) CHECK(shared[x].range == x);
-  CHECK(shared[0].device != shared[1].device);
 }
 
 TEST_CASE("shares: one row, one heavy row, and nothing at all") {
   const ShareRules two{.num_devices = 2};
-  const std::vector<std::uint32_t> one_row{0, 1};
   const RowPairs single = pairs_of({7});
-  const auto shared = share_panels(cut_panels(single, 10, 100), single, one_row, two);
+  const auto shared = share_panels(cut_panels(single, 10, 100), single, two);
   REQUIRE(shared.size() == 1);
   CHECK(shared[0].device == 0);
-  CHECK(share_panels({}, RowPairs{}, std::vector<std::uint32_t>{0, 0}, two).empty());
+  CHECK(share_panels({}, RowPairs{}, two).empty());
 
   std::vector<std::uint64_t> rows(100, 1);
   rows[50] = 10'000;
   const RowPairs heavy = pairs_of(rows);
-  const std::vector<std::uint32_t> all{0, 100};
-  const auto by_pairs = share_panels(cut_panels(heavy, 20'000, 20'000, Listing::wherever_it_fits), heavy, all, two);
+  const auto by_pairs = share_panels(cut_panels(heavy, 20'000, 20'000, Listing::wherever_it_fits), heavy, two);
   const std::vector<double> load = loads(by_pairs, two);
   CHECK(std::max(load[0], load[1]) <= 10'099);
   CHECK(std::min(load[0], load[1]) >= 40);  // the other device has its own rows
@@ -166,8 +139,7 @@ TEST_CASE("shares: no column chunk of a row is lost, though only the first one n
   const RowPairs pairs = pairs_of({700});
   const std::vector<Panel> panels = cut_panels(pairs, 1000, 300, Listing::never);
   REQUIRE(panels.size() == 4);
-  const std::vector<std::uint32_t> all{0, 1};
-  const std::vector<SharedPanel> shared = share_panels(panels, pairs, all, {.num_devices = 2});
+  const std::vector<SharedPanel> shared = share_panels(panels, pairs, {.num_devices = 2});
   REQUIRE(shared.size() == 4);
   for (std::uint32_t x = 0; x < 4; ++x) CHECK(shared[x].panel.column_begin == 300 * x);
 }
@@ -175,34 +147,28 @@ TEST_CASE("shares: no column chunk of a row is lost, though only the first one n
 TEST_CASE("shares: pieces are not smaller than they may be") {
   const RowPairs pairs = pairs_of(std::vector<std::uint64_t>(1000, 4));
   const std::vector<Panel> panels = cut_panels(pairs, 1000, 1'000'000, Listing::wherever_it_fits);
-  const std::vector<std::uint32_t> all{0, 1000};
-  CHECK(share_panels(panels, pairs, all, {.num_devices = 2, .min_c_blocks = 5000}).size() == 1);
-  CHECK(share_panels(panels, pairs, all, {.num_devices = 2, .min_c_blocks = 1500}).size() == 2);
-  CHECK(share_panels(panels, pairs, all, {.num_devices = 2}).size() == 4);
+  CHECK(share_panels(panels, pairs, {.num_devices = 2, .min_c_blocks = 5000}).size() == 1);
+  CHECK(share_panels(panels, pairs, {.num_devices = 2, .min_c_blocks = 1500}).size() == 2);
+  CHECK(share_panels(panels, pairs, {.num_devices = 2}).size() == 4);
 }
 
-TEST_CASE("places: a piece has one once all before it in its range are counted") {
-  OutputPlaces places({0, 1, 0, 1, 0});
+TEST_CASE("places: a piece has one once all before it are counted") {
+  OutputPlaces places(3);
   CHECK(places.place(0) == 0);
-  CHECK(places.place(1) == 0);
+  CHECK_FALSE(places.place(1));
+  places.set_count(1, 5);
   CHECK_FALSE(places.place(2));
-  places.set_count(2, 5);
-  CHECK_FALSE(places.place(4));
   places.set_count(0, 3);
-  CHECK(places.place(2) == 3);
-  CHECK(places.place(4) == 8);
-  places.set_count(1, 0);
-  CHECK(places.place(3) == 0);
+  CHECK(places.place(1) == 3);
+  CHECK(places.place(2) == 8);
 
   CHECK(places.is_next(0));
-  CHECK(places.is_next(1));
+  CHECK_FALSE(places.is_next(1));
+  places.set_end(1);
   CHECK_FALSE(places.is_next(2));
-  places.set_end(2);
-  CHECK_FALSE(places.is_next(4));
   places.set_end(0);
+  CHECK(places.is_next(1));
   CHECK(places.is_next(2));
-  CHECK(places.is_next(4));
-  CHECK_FALSE(places.is_next(3));
 }
 
 TEST_CASE("decision: several devices are used where they are asked for, or gain; their least memory counts") {
@@ -227,13 +193,11 @@ TEST_CASE("decision: several devices are used where they are asked for, or gain;
   CHECK(two.device_limit_bytes == limits.more_devices[0].bytes);
   CHECK(two.host_need_bytes == 2 * one.host_need_bytes);
 
-  // Writing is the bottleneck, in parts too; a second context costs more than it saves. A slow kernel changes that.
+  // Writing is the bottleneck; a second context costs more than it saves. A slow kernel changes that.
   limits.shares_always = false;
   limits.more_devices[0].start_s = 0.1;
   CHECK(decide(s3, limits).devices.size() == 1);
   limits.more_devices[0].start_s = 0;
-  CHECK(decide(s3, limits).devices.size() == 1);
-  limits.num_parts = 8;
   CHECK(decide(s3, limits).devices.size() == 1);
   Limits slow = limits;
   slow.kernel = plan::KernelId::dense_tiled;

@@ -206,25 +206,6 @@ TEST_CASE("panels are runs of rows of tiles with C blocks, as large as they may 
   }
 }
 
-TEST_CASE("panels of tiles end where a range begins") {
-  const TileGrid grid{.m = 8, .num_rows = 100, .nb = 500, .num_planes = 2};
-  plan::TileCounts counts{.counted = true};
-  for (std::uint32_t row = 0; row < grid.num_row_tiles(); ++row) counts.rows.push_back({.c_tiles = 1, .c_columns = 10});
-  const std::vector<std::uint32_t> range_rows = {0, 24, 24, 80, 100};
-  for (const std::uint64_t most : {1u, 200u, 100'000u}) {
-    std::uint32_t end = 0;
-    std::size_t num_begin = 0;
-    for (const plan::Panel& panel : plan::cut_tile_panels(grid, counts, most, range_rows)) {
-      CHECK(panel.row_begin == end);
-      end = panel.row_begin + panel.num_rows;
-      for (const std::uint32_t row : range_rows) CHECK((row <= panel.row_begin || row >= end));
-      num_begin += std::binary_search(range_rows.begin(), range_rows.end(), panel.row_begin) ? 1 : 0;
-    }
-    CHECK(end == grid.num_rows);
-    CHECK(num_begin == 3);
-  }
-}
-
 TEST_CASE("tile-tensor is picked for dense groups once their tiles are counted, and only then") {
   const plan::Limits limits = large_machine();
   for (const std::uint32_t m : {8u, 6u, 48u}) {

@@ -281,8 +281,3 @@ TEST_CASE("compare: files of many reads", "[tools][compare]") {
   CHECK(run_tool("compare", {folder.file("shuffled"), folder.file("changed"), "--any-order"})
             .out.find("elements that differ: 1; ") != std::string::npos);
 }
-
-TEST_CASE("compare: --any-order counts as many records as a folder of parts may have", "[tools][compare]") {
-  using Record = decltype(tools::BlockCursor::Entry::record);
-  STATIC_REQUIRE(std::numeric_limits<Record>::max() == std::numeric_limits<std::uint64_t>::max());
-}

@@ -23,14 +23,14 @@ using namespace spmm;
 using namespace spmm::test;
 namespace fs = std::filesystem;
 
-enum class Way { append, append_to, append_at };
+enum class Way { append, append_at };
 
 struct Sent {
   ProofResult result{};
   std::string error{};  ///< of a VerifyError
 };
 
-/// Sends c through a proof of a b into `next`, in two ranges where it has two, and publishes what is right.
+/// Sends c through a proof of a b into `next` and publishes what is right.
 Sent send(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& c, Sink& next, Way way) {
   const MemorySource source_a(a, "A");
   const MemorySource source_b(b, "B");
@@ -41,31 +41,15 @@ Sent send(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& c, Si
   Proof proof(source_a, source_b, {.key = 5}, run);
   const std::uint64_t record = output_record_bytes(c.m);
   ProofSink sink(next, proof, a.header(), run);
-  const std::uint32_t half = c.n / c.m / 2;
-  std::vector<BlockRows> ranges = {{.begin = 0, .end = c.n / c.m}};
-  if (next.num_ranges() == 2) ranges = {{.begin = 0, .end = half}, {.begin = half, .end = c.n / c.m}};
-  if (next.num_ranges() == 2) sink.set_ranges(ranges);
   try {
-    struct Piece {
-      std::uint32_t range;
-      std::uint64_t first, at, count;
-    };
-    std::vector<Piece> pieces;
-    std::uint64_t first = 0;
-    for (std::uint32_t r = 0; r < ranges.size(); ++r) {
-      std::uint64_t end = first;
-      while (end < c.index.size() && (r + 1 == ranges.size() || c.index[end].i < ranges[r].end)) ++end;
-      for (std::uint64_t x = first; x < end; x += 10) {
-        pieces.push_back({.range = r, .first = x, .at = x - first, .count = std::min<std::uint64_t>(10, end - x)});
-      }
-      first = end;
-    }
-    if (way == Way::append_at) std::reverse(pieces.begin(), pieces.end());
-    for (const Piece& piece : pieces) {
-      const auto records = std::span(*bytes).subspan(piece.first * record, piece.count * record);
+    std::vector<std::uint64_t> firsts;  // of pieces of ten blocks
+    for (std::uint64_t x = 0; x < c.index.size(); x += 10) firsts.push_back(x);
+    if (way == Way::append_at) std::reverse(firsts.begin(), firsts.end());
+    for (const std::uint64_t first : firsts) {
+      const std::uint64_t count = std::min<std::uint64_t>(10, c.index.size() - first);
+      const auto records = std::span(*bytes).subspan(first * record, count * record);
       if (way == Way::append) sink.append(records, [bytes] {});
-      if (way == Way::append_to) sink.append_to(piece.range, records, [bytes] {});
-      if (way == Way::append_at) sink.append_at(piece.range, piece.at, records, [bytes] {});
+      if (way == Way::append_at) sink.append_at(first, records, [bytes] {});
     }
     sink.finish(c.header());
     Sent sent{.result = sink.check(c.index.size(), run)};
@@ -100,7 +84,7 @@ std::vector<ProductMatrix> wrong_results(const ProductMatrix& c) {
 TEST_CASE("proof sink: files are looked at as they are written, in any way that records come") {
   const Operands2 o;
   const TemporaryFolder folder;
-  for (const Way way : {Way::append, Way::append_to, Way::append_at}) {
+  for (const Way way : {Way::append, Way::append_at}) {
     const auto sink = open_file_sink(folder.file("c.bin"), 4, {});
     const Sent sent = send(o.a, o.b, o.c, *sink, way);
     CHECK(sent.error.empty());
@@ -111,22 +95,6 @@ TEST_CASE("proof sink: files are looked at as they are written, in any way that 
       const auto other = open_file_sink(folder.file("c.bin"), 4, {});
       CHECK_FALSE(send(o.a, o.b, wrong, *other, way).error.empty());
       CHECK_FALSE(fs::exists(folder.file("c.bin")));
-    }
-  }
-}
-
-TEST_CASE("proof sink: parts, each by its order and its rows") {
-  const Operands2 o;
-  const TemporaryFolder folder;
-  for (const Way way : {Way::append_to, Way::append_at}) {
-    const auto sink = open_parts_sink(folder.file("c"), 4, 2, {});
-    CHECK(send(o.a, o.b, o.c, *sink, way).error.empty());
-    CHECK(read_product(folder.file("c")) == o.c);
-    fs::remove_all(folder.file("c"));
-    for (const ProductMatrix& wrong : wrong_results(o.c)) {
-      const auto other = open_parts_sink(folder.file("c"), 4, 2, {});
-      CHECK_FALSE(send(o.a, o.b, wrong, *other, way).error.empty());
-      CHECK_FALSE(fs::exists(folder.file("c")));
     }
   }
 }
@@ -159,7 +127,7 @@ TEST_CASE("proof sink: the message has what was found in the file") {
         std::string::npos);
 }
 
-TEST_CASE("engine: --verify full with any kernel, limit and number of parts gives the same result and a report") {
+TEST_CASE("engine: --verify full with any kernel and limit gives the same result and a report") {
   const BlockMatrix a = random_matrix(8 * 60, 8, 700, 65535, 1);
   const BlockMatrix b = random_matrix(8 * 60, 8, 700, 65535, 2);
   const ProductMatrix c = oracle_multiply(a, b);
@@ -167,26 +135,23 @@ TEST_CASE("engine: --verify full with any kernel, limit and number of parts give
   write_matrix(folder.file("a.bin"), a);
   write_matrix(folder.file("b.bin"), b);
   for (const std::string kernel : {"auto", "reference"}) {
-    for (const std::uint32_t parts : {0u, 3u}) {
-      for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{3'000'000}}) {
-        if (kernel == "reference" && limit != 0) continue;
-        Engine engine({.num_threads = 2, .memory_limit_bytes = limit});
-        ProductOptions options;
-        options.backend = Backend::cpu;
-        options.kernel = kernel;
-        options.num_parts = parts;
-        options.verify_full = true;
-        const std::string out = folder.file("c" + std::to_string(parts));
-        const Report report = engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options);
-        INFO(kernel << " " << parts << " " << limit);
-        CHECK(read_product(out) == c);
-        CHECK(report.proof.num_columns == 4);
-        CHECK(report.proof.key != 0);
-        CHECK(report.proof.num_rows == 480);
-        CHECK(report.verified_blocks == 0);
-        options.proof_key = report.proof.key;
-        CHECK(engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options).proof.key == options.proof_key);
-      }
+    for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{3'000'000}}) {
+      if (kernel == "reference" && limit != 0) continue;
+      Engine engine({.num_threads = 2, .memory_limit_bytes = limit});
+      ProductOptions options;
+      options.backend = Backend::cpu;
+      options.kernel = kernel;
+      options.verify_full = true;
+      const std::string out = folder.file("c");
+      const Report report = engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options);
+      INFO(kernel << " " << limit);
+      CHECK(read_product(out) == c);
+      CHECK(report.proof.num_columns == 4);
+      CHECK(report.proof.key != 0);
+      CHECK(report.proof.num_rows == 480);
+      CHECK(report.verified_blocks == 0);
+      options.proof_key = report.proof.key;
+      CHECK(engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options).proof.key == options.proof_key);
     }
   }
   Options options;

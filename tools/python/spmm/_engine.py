@@ -231,14 +231,13 @@ class Engine:
             call.close(handle)
 
     def multiply_files(self, a: Path, b: Path, out: Path, *, backend: Optional[str] = None,
-                       kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, parts: int = 0,
+                       kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0,
                        durable: bool = False, no_clobber: bool = False, transpose_a: bool = False,
                        transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
                        progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
         call = _Call(progress, {"backend": backend, "kernel": kernel},
                      {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
-                      "num_parts": _library.whole_number("parts", parts, 0, _library.MAX_32),
                       "durable": bool(durable), "no_clobber": bool(no_clobber),
                       "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b),
                       "on_saturation": _on_saturation(on_saturation), **_rows_fields(rows), **_verify_fields(verify)})
@@ -425,19 +424,19 @@ def trim() -> None:
 
 
 def multiply_files(a: Path, b: Path, out: Path, *, backend: Optional[str] = None, kernel: Optional[str] = None,
-                   threads: int = 0, verify: Verify = 0, parts: int = 0, durable: bool = False, no_clobber: bool = False,
+                   threads: int = 0, verify: Verify = 0, durable: bool = False, no_clobber: bool = False,
                    transpose_a: bool = False, transpose_b: bool = False, rows: Optional[Rows] = None,
                    on_saturation: str = "report", progress: Optional[Progress] = None) -> Dict[str, Any]:
     """Multiplies two files into a third on an engine of its own; see :meth:`Engine.multiply_files`."""
     with Engine() as engine:
-        return engine.multiply_files(a, b, out, backend=backend, kernel=kernel, threads=threads, verify=verify, parts=parts,
+        return engine.multiply_files(a, b, out, backend=backend, kernel=kernel, threads=threads, verify=verify,
                                      durable=durable, no_clobber=no_clobber, transpose_a=transpose_a,
                                      transpose_b=transpose_b, rows=rows, on_saturation=on_saturation,
                                      progress=progress)
 
 
 def read(path: Path, dtype: Any = None) -> Any:
-    """A matrix from a file of blocks, or a folder of parts: a bsr_array, without SciPy a Bsr.
+    """A matrix from a file of blocks: a bsr_array, without SciPy a Bsr.
 
     dtype: uint16 for operands, uint32 for results; without it what the length of the file says.
     Errors: InputError, FormatError, IoError, OutOfMemory.

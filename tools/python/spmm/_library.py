@@ -55,10 +55,9 @@ class EngineOptions(_Sized):
 class ProductOptions(_Sized):
     _fields_ = [("struct_size", c_uint64), ("backend", c_char_p), ("kernel", c_char_p), ("progress", ProgressFn),
                 ("progress_context", c_void_p), ("cancel", c_void_p), ("verify_blocks", c_uint64),
-                ("verify_seed", c_uint64), ("max_threads", c_uint32), ("num_parts", c_uint32), ("durable", c_int32),
-                ("no_clobber", c_int32), ("transpose_a", c_int32), ("transpose_b", c_int32), ("verify_full", c_int32),
-                ("reserved", c_int32), ("proof_key", c_uint64), ("on_saturation", c_int32), ("has_rows", c_int32),
-                ("first_row", c_uint32), ("end_row", c_uint32)]
+                ("verify_seed", c_uint64), ("max_threads", c_uint32), ("durable", c_int32), ("no_clobber", c_int32),
+                ("transpose_a", c_int32), ("transpose_b", c_int32), ("verify_full", c_int32), ("proof_key", c_uint64),
+                ("on_saturation", c_int32), ("has_rows", c_int32), ("first_row", c_uint32), ("end_row", c_uint32)]
 
 
 class BsrStruct(_Sized):

@@ -41,7 +41,7 @@ TEST_CASE("a value that breaks a schema is named with its place", "[tools][schem
   CHECK(problems(R"({"a": 1, "b": [], "f": {"any": 1}})") == Lines{"/f/any: is no boolean: 1"});
   const PlainJson unknown = PlainJson::parse(R"({"type": "string", "pattern": "x"})");
   CHECK(schema_problems(unknown, "x").size() == 1);
-  CHECK_THROWS(parse_report("parts-index", R"({"schema": 1})"));
+  CHECK_THROWS(parse_report("plan", R"({"schema": 1})"));
 }
 
 TEST_CASE("every schema of data/schemas is one, and refuses an empty object", "[tools][schema]") {
