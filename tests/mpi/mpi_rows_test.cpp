@@ -1,7 +1,6 @@
 // --rows on several ranks: the bytes of one process with the same rows.
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "mpi/mpi_place.hpp"
@@ -22,25 +21,21 @@ TEST_CASE("ranks share the block rows of a range") {
   const MpiPlace place;
   spmm::write_matrix("a.bin", random_matrix(60 * 8, 8, 900, 65535, 1));
   spmm::write_matrix("b.bin", random_matrix(60 * 8, 8, 700, 65535, 2));
-  spmm::Options options;
-  options.backend = spmm::Backend::cpu;
   for (const bool transposes : {false, true}) {
-    for (const auto& [rows, text] : {std::pair{spmm::RowRange{10, 45}, "10:45"}, {spmm::RowRange{7, 7}, "7:7"}}) {
-      options.rows = rows;
-      options.transpose_a = transposes;
-      spmm::multiply("a.bin", "b.bin", "expected.bin", options);
-      for (const int num_ranks : {1, 3}) {
-        INFO(num_ranks << " ranks, rows " << text << (transposes ? " of the transpose" : ""));
-        Words words = {"-q", "--backend", "cpu", "--rows", text, "--report", "r.json", "a.bin", "b.bin", "z.bin"};
-        if (transposes) words.insert(words.begin(), "--transpose-a");
-        const ProcessResult result = run_ranks(num_ranks, words);
-        INFO(result.err);
-        REQUIRE(result.exit_code == 0);
-        CHECK(content_of("z.bin") == content_of("expected.bin"));
-        const auto report = parse_report("report", content_of("r.json"));
-        CHECK(report["plan"]["rows"]["end"] == rows.end);
-        CHECK(report["a"]["blocks"] == 900);
-      }
+    spmm::Options options;
+    options.backend = spmm::Backend::cpu;
+    options.rows = {.first = 10, .end = 45};
+    options.transpose_a = transposes;
+    spmm::multiply("a.bin", "b.bin", "expected.bin", options);
+    for (const int num_ranks : {1, 3}) {
+      INFO(num_ranks << " ranks" << (transposes ? ", A^T" : ""));
+      Words words = {"-q", "--backend", "cpu", "--rows", "10:45", "--report", "r.json", "a.bin", "b.bin", "z.bin"};
+      if (transposes) words.insert(words.begin(), "--transpose-a");
+      const ProcessResult result = run_ranks(num_ranks, words);
+      INFO(result.err);
+      REQUIRE(result.exit_code == 0);
+      CHECK(content_of("z.bin") == content_of("expected.bin"));
+      CHECK(parse_report("report", content_of("r.json"))["plan"]["rows"]["end"] == 45);
     }
   }
   const ProcessResult refused = run_ranks(2, {"--rows", "10:61", "a.bin", "b.bin", "z.bin"});

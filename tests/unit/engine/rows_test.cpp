@@ -27,28 +27,26 @@ ProductOptions on_cpu(RowRange rows, bool transpose_a = false, bool transpose_b 
   return options;
 }
 
-/// The blocks of a product that lie in these rows.
-ProductMatrix rows_of(const ProductMatrix& whole, RowRange rows) {
-  ProductMatrix some{.n = whole.n, .m = whole.m, .index = {}, .values = {}};
+/// Appends the blocks of a matrix that lie in these rows.
+template <class Matrix>
+void append_rows(const Matrix& whole, RowRange rows, Matrix& to) {
   const std::size_t elements = std::size_t{whole.m} * whole.m;
   for (std::size_t x = 0; x < whole.index.size(); ++x) {
     if (whole.index[x].i < rows.first || whole.index[x].i >= rows.end) continue;
-    some.index.push_back(whole.index[x]);
-    some.values.insert(some.values.end(), whole.block(x), whole.block(x) + elements);
+    to.index.push_back(whole.index[x]);
+    to.values.insert(to.values.end(), whole.block(x), whole.block(x) + elements);
   }
+}
+
+ProductMatrix rows_of(const ProductMatrix& whole, RowRange rows) {
+  ProductMatrix some{.n = whole.n, .m = whole.m, .index = {}, .values = {}};
+  append_rows(whole, rows, some);
   return some;
 }
 
 BlockMatrix sorted_by_rows(const BlockMatrix& matrix) {
-  std::vector<std::size_t> order(matrix.index.size());
-  for (std::size_t x = 0; x < order.size(); ++x) order[x] = x;
-  std::sort(order.begin(), order.end(), [&](auto x, auto y) { return matrix.index[x] < matrix.index[y]; });
   BlockMatrix sorted{.n = matrix.n, .m = matrix.m, .index = {}, .values = {}};
-  const std::size_t elements = std::size_t{matrix.m} * matrix.m;
-  for (const std::size_t x : order) {
-    sorted.index.push_back(matrix.index[x]);
-    sorted.values.insert(sorted.values.end(), matrix.block(x), matrix.block(x) + elements);
-  }
+  for (std::uint32_t row = 0; row < matrix.n / matrix.m; ++row) append_rows(matrix, {row, row + 1}, sorted);
   return sorted;
 }
 
