@@ -49,13 +49,16 @@ struct StressOptions {
 
 std::array<char, 500> current_case{};
 
-/// A case that does not end, or that ends the process.
+std::array<struct sigaction, NSIG> usual_actions{};
+
+/// A case that does not end, or that ends the process, in which case the usual action, perhaps a sanitizer's, follows.
 void on_signal(int number) {
   const std::string_view words = number == SIGALRM ? "spmm-stress: error: hangs: " : "spmm-stress: error: crashes: ";
   [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
   put = ::write(STDERR_FILENO, current_case.data(), current_case.size());
-  ::signal(SIGABRT, SIG_DFL);
-  ::abort();
+  for (const int usual : {SIGABRT, number})
+    ::sigaction(usual, &usual_actions[static_cast<std::size_t>(usual)], nullptr);
+  if (number == SIGALRM) ::abort();
 }
 
 void force_isa(const std::string& name) {
@@ -300,7 +303,11 @@ int run(const cli::ParsedOptions& parsed) {
     constexpr int kSkipped = 77;
     return required != nullptr && std::string(required) == "1" ? 1 : kSkipped;
   }
-  for (const int number : {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(number, on_signal);
+  for (const int number : {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    ::sigaction(number, &action, &usual_actions[static_cast<std::size_t>(number)]);
+  }
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);  // in a container
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   Stress stress(options);
