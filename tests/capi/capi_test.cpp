@@ -1,9 +1,7 @@
 // The C interface from C++: random products against the oracle, versions of structs, engines under a limit, threads.
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -522,21 +520,4 @@ TEST_CASE("files through the C interface: errors have their kinds") {
   CHECK(spmm_read(a.c_str(), 8, &matrix) == SPMM_ERROR_USAGE);
   CHECK(spmm_read(folder.file("none").c_str(), 0, &matrix) == SPMM_ERROR_INPUT);
   CHECK(matrix == nullptr);
-}
-
-// tests/python/measure_call.py runs it for comparison.
-TEST_CASE("time of the C++ call on case S1", "[.measure]") {
-  const BlockMatrix a = test::random_matrix(8192, 8, 100'000, 2047, 1);
-  const BlockMatrix b = test::random_matrix(8192, 8, 100'000, 2047, 2);
-  Engine engine;
-  ProductOptions options;
-  options.backend = Backend::cpu;
-  double best_s = 1e9;
-  for (int run = 0; run < 5; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    const ProductMatrix c = engine.multiply(a, b, options);
-    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    CHECK(c.index.size() > 1'000'000);
-  }
-  std::printf("C++ call: %.4f s\n", best_s);
 }
