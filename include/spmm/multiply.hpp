@@ -20,8 +20,7 @@ struct KernelInfo {
   std::string summary;  ///< one clause
 };
 
-/// Every kernel name: those of the CUDA backend, built or not, and the CPU's ("dense-blas" only if built with
-/// OpenBLAS).
+/// Every kernel name: those of the CUDA backend, built or not, and the CPU's.
 const std::vector<KernelInfo>& kernel_names();
 
 /// What multiply() would do with these files, from their headers and the machine's limits alone. Runs nothing.
@@ -44,7 +43,7 @@ bool has_cuda_device();
 /// Whether this library was built with that backend.
 bool has_backend(Backend backend);
 
-/// How this library was built: "spmm 0.3.0 (git ...), CUDA 13.0 for sm_90, OpenBLAS 0.3.21, backends: cuda cpu".
+/// How this library was built: "spmm 0.3.0 (git ...), CUDA 13.0 for sm_90, backends: cuda cpu".
 std::string version_string();
 
 }  // namespace spmm

@@ -5,8 +5,6 @@
 #include <stdexcept>
 
 #include "base/records/sorted_source.hpp"
-#include "cpu/dense/blas.hpp"
-#include "cpu/dense/product.hpp"
 #include "cpu/operands/prepared.hpp"
 #include "cpu/reference.hpp"
 #include "cpu/rows/merge.hpp"
@@ -49,31 +47,12 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
   return s;
 }
 
-ProductStats run_kernel(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution, const Run& run) {
-  switch (execution.id) {
-    case plan::KernelId::row_merge:
-      return multiply_row_merge(product, isa, sink, execution, run);
-    case plan::KernelId::dense_blas:
-      return multiply_dense_blas(product, sink, execution, run);
-    default:  // reference does not start from prepared operands
-      break;
-  }
-  throw std::logic_error("no CPU kernel: " + execution.kernel);
-}
-
 }  // namespace
-
-bool has_dense_blas() {
-  return has_blas();
-}
-
-std::string build_info() {
-  return blas_name();
-}
 
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run) {
   if (execution.id == plan::KernelId::reference) return multiply_reference(a, b, sink, execution, run);
+  if (execution.id != plan::KernelId::row_merge) throw std::logic_error("no CPU kernel: " + execution.kernel);
   const Isa isa = choose_isa();
   Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
   {
@@ -83,7 +62,7 @@ ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execut
   }
   Run decided = run;
   decided.num_threads = execution.num_threads;
-  return run_kernel(product, isa, sink, execution, decided);
+  return multiply_row_merge(product, isa, sink, execution, decided);
 }
 
 }  // namespace spmm::cpu

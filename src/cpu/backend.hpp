@@ -1,19 +1,11 @@
-// The CPU backend: the reference kernel and the fast threaded ones.
+// The CPU backend: the reference kernel and row-merge, the fast threaded one.
 #pragma once
-
-#include <string>
 
 #include "base/run/run.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
-
-/// Whether the build has the dense-blas kernel.
-bool has_dense_blas();
-
-/// Library of the dense-blas kernel ("OpenBLAS 0.3.21"), which is loaded for its name; empty in a build without one.
-std::string build_info();
 
 /// C = A * B, records to `sink` in order. Does not call sink.finish().
 /// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it

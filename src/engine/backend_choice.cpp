@@ -27,8 +27,7 @@ plan::Machine this_machine(const Options& options) {
   const std::uint64_t given = options.memory_limit_bytes;
   return {.num_cores = usable_cores(),
           .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
-          .isa = cpu::choose_isa(),
-          .has_blas = cpu::has_dense_blas()};
+          .isa = cpu::choose_isa()};
 }
 
 plan::Statistics with_c_blocks(plan::Statistics s, double c_blocks) {

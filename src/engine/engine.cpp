@@ -323,7 +323,6 @@ Target Engine::Impl::choose_target(const ProductOperands& operands, const Produc
       .num_cores = usable_cores(),
       .host_limit_bytes = share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(output)); }),
       .isa = cpu::choose_isa(),
-      .has_blas = cpu::has_dense_blas(),
       .why_no_gpu = why_not_cuda};
   Target target;
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();

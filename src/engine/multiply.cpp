@@ -2,7 +2,6 @@
 #include "spmm/multiply.hpp"
 
 #include "base/text.hpp"
-#include "cpu/backend.hpp"
 #include "cuda/backend.hpp"
 #include "plan/registry.hpp"
 #include "spmm/arrays.hpp"
@@ -15,11 +14,8 @@ namespace fs = std::filesystem;
 const std::vector<KernelInfo>& kernel_names() {
   static const std::vector<KernelInfo> kNames = [] {
     std::vector<KernelInfo> names;
-    const std::string blas = cpu::build_info();
     for (const plan::KernelRow& row : plan::registry()) {
-      if (row.needs_blas && blas.empty()) continue;
       names.push_back({std::string(row.name), row.backend, std::string(row.summary)});
-      if (row.needs_blas) names.back().summary += ", " + blas;
     }
     return names;
   }();
@@ -28,10 +24,8 @@ const std::vector<KernelInfo>& kernel_names() {
 
 std::string version_string() {
   const std::string cuda = cuda::build_info();
-  const std::string blas = cpu::build_info();
   return text("spmm ", SPMM_VERSION, " (git ", SPMM_GIT_REVISION, "), ",
               cuda.empty() ? "built without CUDA, " : "CUDA " + cuda + ", ",
-              blas.empty() ? "built without OpenBLAS, " : blas + ", ",
               cuda.empty() ? "backends: cpu" : "backends: cuda cpu");
 }
 

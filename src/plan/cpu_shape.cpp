@@ -26,10 +26,9 @@ std::uint64_t whole_records(std::uint64_t bytes, std::uint64_t record) {
 /// The largest buffers that are useful. Pages that a small product uses a part of are cleared by the system all the
 /// same: 600 products of n = 1,024, m = 8, k = 1,000, four at a time on two cores, 190 to 270 a second with 8 MB, 640
 /// to 870 with an eighth of the result.
-std::uint64_t useful_buffer_bytes(const KernelRow& kernel, const Statistics& s, std::uint64_t record) {
+std::uint64_t useful_buffer_bytes(const Statistics& s, std::uint64_t record) {
   constexpr double kBuffersOfResult = 8;
   const double bytes = s.num_c_blocks * static_cast<double>(record) / kBuffersOfResult;
-  if (kernel.buffer_bytes != 0) return std::max(record, kernel.buffer_bytes);
   if (bytes >= static_cast<double>(kNearBufferBytes)) return std::max(record, kNearBufferBytes);
   return std::max({record, kMinBufferBytes, static_cast<std::uint64_t>(bytes)});
 }
@@ -77,16 +76,9 @@ Execution cpu_shape(const KernelRow& kernel, const Problem& p) {
   e.id = kernel.id;
   e.kernel = kernel.name;
   e.host_limit_bytes = limits.host_bytes;
-  if (kernel.needs_blas && !limits.has_blas) {
-    e.refusal = {.kind = Refusal::Kind::usage,
-                 .what = "ProductOptions::kernel",
-                 .problem = "dense-blas needs OpenBLAS, and this program was built without it",
-                 .hint = "use row-merge, or install OpenBLAS and build again"};
-    return e;
-  }
   const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));
   const HostBytes need = needed_bytes(kernel, p);
-  const std::uint64_t useful_bytes = useful_buffer_bytes(kernel, s, record);
+  const std::uint64_t useful_bytes = useful_buffer_bytes(s, record);
   const unsigned most_threads =
       std::max(1u, std::min(limits.num_threads, kernel.max_threads == 0 ? limits.num_threads : kernel.max_threads));
   HostShape best;
@@ -111,10 +103,6 @@ Execution cpu_shape(const KernelRow& kernel, const Problem& p) {
   e.host_need_bytes = need.total(best.num_threads, best.num_buffers, best.buffer_bytes);
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  if (kernel.has_host_panels) {
-    e.dense_panels =
-        share_dense_panels(dense_extent(s), kDenseBytesPerBufferByte * best.buffer_bytes, best.num_threads);
-  }
   return e;
 }
 

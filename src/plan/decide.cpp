@@ -47,7 +47,7 @@ std::vector<Execution> considered(const Problem& p, Backend backend) {
     const bool named = limits.kernel && row.backend == row_of(*limits.kernel).backend;
     if (named ? row.id != *limits.kernel : !row.is_automatic) continue;
     const bool usable = (row.max_automatic_side == 0 || s.m() <= row.max_automatic_side) &&
-                        (!row.needs_blas || limits.has_blas) && (!row.needs_hopper || limits.has_dense_tensor());
+                        (!row.needs_hopper || limits.has_dense_tensor());
     const bool uncounted = row.expansion == Expansion::tiles && !s.tiles.counted;
     if (!named && (!usable || uncounted)) continue;
     Execution one = backend == Backend::cuda ? cuda_shape(row, p) : cpu_shape(row, p);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "plan/inputs/statistics.hpp"
-#include "plan/panels/dense_panels.hpp"
 #include "plan/panels/panels.hpp"
 #include "spmm/plan.hpp"
 
@@ -57,12 +56,11 @@ struct Execution : Plan {
   std::uint64_t max_c_blocks = 0;     ///< CUDA: C blocks of a panel at most; listed panels: pairs
   std::vector<Panel> panels{};        ///< CUDA, exact
   std::uint32_t num_planes = 0;       ///< byte planes of the dense operands
-  DensePanels dense_panels{};         ///< dense-blas
   std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
   Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
   SlabCaps slab_caps{};  ///< with operands sorted by rows: as many rows of A as fit, and the rows of B that they need
   std::vector<SlabCaps> longer_caps{};  ///< the same for rows of A that need less of B than is expected
-  std::uint32_t num_row_groups = 0;  ///< with it: of block rows of B, which are read together
+  std::uint32_t num_row_groups = 0;     ///< with it: of block rows of B, which are read together
   Refusal refusal{};
 
   friend bool operator==(const Execution&, const Execution&) = default;

@@ -23,7 +23,7 @@ std::string small_blocks_refusal(const Statistics& s) {
   return fits || !long_rows ? "" : "rows with many pairs, and too many block columns";
 }
 
-constexpr std::array<KernelRow, 14> kRegistry = {{
+constexpr std::array<KernelRow, 13> kRegistry = {{
     {.id = KernelId::rows,
      .name = "rows",
      .backend = Backend::cuda,
@@ -124,16 +124,6 @@ constexpr std::array<KernelRow, 14> kRegistry = {{
      .is_automatic = true,
      .host_ms = row_merge_ms,
      .host_bytes = row_merge_bytes},
-    {.id = KernelId::dense_blas,
-     .name = "dense-blas",
-     .backend = Backend::cpu,
-     .summary = "dense panels of doubles",
-     .is_automatic = true,
-     .needs_blas = true,
-     .buffer_bytes = 8u << 20,  // DGEMM wants large panels, which follow the buffers
-     .has_host_panels = true,
-     .host_ms = dense_blas_ms,
-     .host_bytes = dense_blas_bytes},
     {.id = KernelId::reference,
      .name = "reference",
      .backend = Backend::cpu,

@@ -36,7 +36,6 @@ struct KernelRow {
   bool b_by_columns = false;         ///< wants B by block columns
   bool writes_all_c_blocks = false;  ///< zero blocks too: compacted afterwards
   bool needs_hopper = false;
-  bool needs_blas = false;
   std::uint32_t max_side = 0;            ///< largest m that it takes; 0 = any
   std::uint32_t max_columns = 0;         ///< most block columns of C that it takes; 0 = any
   std::uint32_t max_automatic_side = 0;  ///< largest m for which "auto" may take it; 0 = any
@@ -49,9 +48,7 @@ struct KernelRow {
   bool launches_each_c_block = false;  ///< from the host
   bool may_outgrow = false;            ///< exact: may want more memory than was expected of headers
   std::uint64_t panel_bytes = kernels::kPanelBytes;  ///< CUDA: records of a panel that are useful
-  std::uint64_t buffer_bytes = 0;  ///< CPU: output buffers that are useful; 0 = as the result asks for
-  unsigned max_threads = 0;        ///< CPU; 0 = any number
-  bool has_host_panels = false;    ///< CPU: works on dense panels
+  unsigned max_threads = 0;                          ///< CPU; 0 = any number
   DeviceRefusal refusal = nullptr;
   DeviceModel device_ms = nullptr;  ///< null: not predicted, only run when named
   HostModel host_ms = nullptr;

@@ -246,7 +246,7 @@ def clean(text, names, place):
 def alike(text):
     """The text by which differences are taken as one: without numbers, names of files and the kernel that was chosen."""
     text = re.sub(r"(?:DIR/)?[\w/.-]+\.(?:bin|mtx|tsv|npy|npz)\b", "FILE", text)
-    return re.sub(" +", " ", re.sub(r"row-merge|dense-blas|avx\w*-?\w*|OpenBLAS", "K", NUMBER.sub("#", text)))
+    return re.sub(" +", " ", re.sub(r"row-merge|avx\w*-?\w*", "K", NUMBER.sub("#", text)))
 
 
 def json_of(text):

@@ -2,7 +2,7 @@
 # Configures the library where cxxopts and nlohmann-json are not to be found: as a subproject, and alone.
 set(work ${BUILD}/subproject-test)
 file(REMOVE_RECURSE ${work})
-set(options -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${COMPILER} -D SPMM_CUDA=OFF -D SPMM_OPENBLAS=OFF
+set(options -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${COMPILER} -D SPMM_CUDA=OFF
             -D CMAKE_DISABLE_FIND_PACKAGE_cxxopts=ON -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
 
 # configure NAME RESULT ARGUMENTS...: RESULT is 0 where it works.

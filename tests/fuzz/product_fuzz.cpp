@@ -51,7 +51,6 @@ void fuzz_product(Bytes bytes) {
   const std::uint32_t side = 1 + in.below((mode & 2) != 0 ? 1000 : 12);
   test::Settings settings;
   settings.kernel = kKernels[in.below(static_cast<std::uint32_t>(kKernels.size()))];
-  if (settings.kernel == "dense-blas" && side * m > 64) settings.kernel = "row-merge";
   settings.num_threads = 1 + in.below(2);
   settings.panel_bytes = std::uint64_t{1} << (in.below(12) + 5);
   settings.num_buffers = 2 + in.below(4);

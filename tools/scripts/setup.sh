@@ -100,20 +100,13 @@ missing_packages() {
 
 # Packages without which something is left out, one a line with what that is.
 optional_packages() {
-  has_header cblas.h {,x86_64-linux-gnu/,aarch64-linux-gnu/}openblas-pthread/cblas.h || echo "libopenblas-dev: fast products of nearly dense matrices on the CPU"
   has_program mpicc || echo "libopenmpi-dev openmpi-bin: spmm-mpi, one product by many processes"
 }
 
-# install_packages PACKAGE...: with "$as_root" before each command; optional ones come along where they can be had, except
-# MPI, which is large.
+# install_packages PACKAGE...: with "$as_root" before each command. Optional ones are left to the user: MPI is large.
 install_packages() {
-  local -a optional=()
-  mapfile -t optional < <(optional_packages | grep -v mpi | sed 's/:.*//')
   "${as_root[@]}" apt-get update || true
   "${as_root[@]}" apt-get install -y --no-install-recommends "$@"
-  if ((${#optional[@]} != 0)); then
-    "${as_root[@]}" apt-get install -y --no-install-recommends "${optional[@]}" || true
-  fi
 }
 
 ensure_packages() {

@@ -20,7 +20,7 @@ struct Gpu {
   std::uint64_t limit_bytes = 0;  ///< what the products of this engine may take together
   bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
   int capability = kUnseenCapability;
-  double start_s = 0;                    ///< until it can be used; 0: its context exists
+  double start_s = 0;                  ///< until it can be used; 0: its context exists
   double transfer_bytes_per_ms = 5e7;  ///< between pinned host memory and the device, one way
 };
 
@@ -28,7 +28,6 @@ struct Machine {
   unsigned num_cores = 1;              ///< that this process may use
   std::uint64_t host_limit_bytes = 0;  ///< what the products of this engine may take together; read once
   Isa isa = Isa::portable;
-  bool has_blas = false;     ///< the build has the dense-blas kernel
   std::vector<Gpu> gpus{};   ///< that may share a product, the chosen one first; empty: none is usable, or wanted
   std::string why_no_gpu{};  ///< one clause, where gpus is empty
 };

@@ -43,8 +43,7 @@ Limits limits_of(const Machine& machine, unsigned num_threads) {
                 .num_cores = std::max(1u, machine.num_cores),
                 .host_bytes = machine.host_limit_bytes,
                 .why_no_device = machine.why_no_gpu,
-                .isa = machine.isa,
-                .has_blas = machine.has_blas};
+                .isa = machine.isa};
   for (const Gpu& gpu : machine.gpus) {
     const DeviceLimits device{.number = gpu.number,
                               .bytes = gpu.limit_bytes,

@@ -29,7 +29,6 @@ enum class KernelId : std::uint8_t {
   binary_search,
   host_driven,
   row_merge,
-  dense_blas,
   reference,
 };
 
@@ -132,7 +131,6 @@ struct Limits {
   bool discards_result = false;              ///< the output is a character device, such as /dev/null
   std::string why_no_device{};
   Isa isa = Isa::portable;
-  bool has_blas = false;
 
   friend bool operator==(const Limits&, const Limits&) = default;
 

@@ -1,6 +1,5 @@
 #include "plan/memory/host_bytes.hpp"
 
-#include "plan/panels/dense_panels.hpp"
 #include "plan/panels/tiles.hpp"
 
 namespace spmm::plan {
@@ -75,8 +74,7 @@ HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const P
 }  // namespace
 
 std::uint64_t HostBytes::total(unsigned num_threads, std::uint64_t num_buffers, std::uint64_t buffer_bytes) const {
-  const std::uint64_t panels = std::min(dense_panels, kDenseBytesPerBufferByte * buffer_bytes);
-  return std::max(preparing, resident + num_buffers * buffer_bytes + num_threads * (per_thread + panels));
+  return std::max(preparing, resident + num_buffers * buffer_bytes + num_threads * per_thread);
 }
 
 std::uint64_t operand_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
@@ -119,19 +117,6 @@ HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa)
   return {.preparing = preparing_bytes(a, b, shape),
           .resident = prepared_bytes(a, b, shape) + bounds + row_sums,
           .per_thread = row_merger_bytes(a, b)};
-}
-
-HostBytes dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
-  const PackedShape shape = packed_shape(isa, a.m);
-  const std::uint64_t nb = a.blocks_per_side();
-  const DenseExtent most{.m = a.m, .rows = stored_rows(a), .inner = stored_rows(b), .cols = stored_rows(b)};
-  const std::uint64_t marks = marks_columns(nb, b.num_blocks) ? mark_words(nb) * sizeof(std::uint64_t) : 0;
-  const std::uint64_t lists = (most.rows + most.cols) * sizeof(std::uint32_t) + marks;
-  return {.preparing = preparing_bytes(a, b, shape),
-          .resident = prepared_bytes(a, b, shape) + lists,
-          .per_thread = 0,
-          // Smaller extents have smaller panels, unless those for the largest had to be cut.
-          .dense_panels = choose_dense_panels(most, ~std::uint64_t{0}).bytes(a.m)};
 }
 
 HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa) {

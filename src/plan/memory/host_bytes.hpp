@@ -20,16 +20,10 @@ struct HostBytes {
   std::uint64_t preparing_sorted = 0;  ///< the same of operands that were sorted before, if that is less
   std::uint64_t resident = 0;          ///< operands and lists while it multiplies
   std::uint64_t per_thread = 0;        ///< lists of one worker
-  std::uint64_t dense_panels = 0;      ///< dense-blas: panels of one worker, if nothing bounds them
 
   [[nodiscard]] std::uint64_t total(unsigned num_threads, std::uint64_t num_buffers, std::uint64_t buffer_bytes) const;
 };
 
-/// dense-blas: bytes of panels that a worker may hold, for an output buffer of this size.
-inline constexpr std::uint64_t kDenseBytesPerBufferByte = 8;  // 64 MB for 8
-
-/// Without the BLAS library's own work space (some MB per thread).
-HostBytes dense_blas_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 
@@ -52,12 +46,6 @@ constexpr bool has_row_table(std::uint64_t blocks_per_side, std::uint64_t num_bl
   constexpr std::uint64_t kFactor = 4;  // the table costs at most this times 4 bytes a block
   constexpr std::uint64_t kMin = 1u << 16;
   return blocks_per_side <= std::max(kMin, kFactor * num_blocks);
-}
-
-/// Whether the block columns of B are marked in a bit map of all of them; else they are sorted.
-constexpr bool marks_columns(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
-  constexpr std::uint64_t kMaxBitsPerBlock = 32;  // a list takes as much
-  return blocks_per_side <= kMaxBitsPerBlock * num_blocks;
 }
 
 /// Sorting the records of an operand: records are parted by the upper bits of their block row, and the rest of their

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "plan/memory/host_bytes.hpp"
-#include "plan/panels/dense_panels.hpp"
 #include "plan/panels/tiles.hpp"
 #include "spmm/saturate.hpp"
 
@@ -14,20 +13,17 @@ namespace spmm::plan {
 namespace {
 
 /// Rates of one thread.
-/// Source: dense-blas: products of matrices of density 0.6 to 1 (n = 1,000 to 2,048, m = 1 to 64), two threads of a
-/// Zen 4, OpenBLAS 0.3.21 with the kernels that it takes on such a machine (Cooperlake, Haswell, Nehalem). All others:
-/// the multiply stage on one thread of a Zen 5 (1 MB second-level cache, busy neighbours), each instruction set forced.
-/// Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Diagonals: stencils and
-/// bands on a Zen 3; not measured with AVX-512. Pairs: evenly spread blocks of side 4 to 64, 1 and 4 pairs a C block,
-/// elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2 stands in, with about as many instructions for a
-/// multiply-add (tests/README.md). kPortable's multiply-adds: 1.9 a ns on the Zen 5, 0.75 on a Xeon.
+/// Source: the multiply stage on one thread of a Zen 5 (1 MB second-level cache, busy neighbours), each instruction set
+/// forced. Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Diagonals: stencils
+/// and bands on a Zen 3; not measured with AVX-512. Pairs: evenly spread blocks of side 4 to 64, 1 and 4 pairs a C
+/// block, elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2 stands in, with about as many instructions
+/// for a multiply-add (tests/README.md). kPortable's multiply-adds: 1.9 a ns on the Zen 5, 0.75 on a Xeon.
 struct Rates {
   double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
   double ordered_ns;       ///< the same of a pair that is ordered first
   double narrow_per_ns;    ///< row-merge: multiply-adds of packed blocks, narrow arithmetic
   double wide_per_ns;      ///< the same, wide
   double wide_pair_ns;     ///< and for each pair in addition, wide
-  double dense_per_ns;     ///< DGEMM: multiply-adds
   double tile_ns[3];       ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
   double wide_tile_ns[3];  ///< the same if sums may leave 32 bits
   double c_block_ns[3];    ///< the same: a block of the result, found and written
@@ -39,7 +35,6 @@ constexpr Rates kVnni{.pair_ns = 1.5,
                       .narrow_per_ns = 85,
                       .wide_per_ns = 42,
                       .wide_pair_ns = 6,
-                      .dense_per_ns = 25,
                       .tile_ns = {0.7, 1, 2},
                       .wide_tile_ns = {0.8, 2, 5},
                       .c_block_ns = {2.5, 2.75, 3},
@@ -49,7 +44,6 @@ constexpr Rates kAvx2{.pair_ns = 1.5,
                       .narrow_per_ns = 42,
                       .wide_per_ns = 25,
                       .wide_pair_ns = 6,
-                      .dense_per_ns = 24,
                       .tile_ns = {1.2, 1.4, 2.6},
                       .wide_tile_ns = {1.3, 2.9, 8.5},
                       .c_block_ns = {3, 4, 9},
@@ -59,13 +53,10 @@ constexpr Rates kPortable{.pair_ns = 20,
                           .narrow_per_ns = 1.3,
                           .wide_per_ns = 1.3,
                           .wide_pair_ns = 0,
-                          .dense_per_ns = 8.5,
                           .tile_ns = {2.2, 5, 8.5},
                           .wide_tile_ns = {9, 33, 83},
                           .c_block_ns = {4.8, 8, 21},
                           .term_ns = 1.6};
-constexpr double kExpandNs = 1;  // an element of B, for each panel of rows
-constexpr double kStoreNs = 1;   // an element of the result: saturated, copied into a record
 // Row-merge, of one thread. Source: pairs, as above; records go to buffers that stay in the second-level cache.
 // Fitted again to whole products of one thread of a Xeon with 300 MB of shared cache, and of a Zen 5.
 constexpr double kSide4SummedNs = 0.6;     // instead of pair_ns
@@ -283,14 +274,6 @@ double parallel_speed(unsigned num_threads, const Limits& limits) {
   return std::pow(std::max(1.0, static_cast<double>(std::min(num_threads, limits.num_cores))), kExponent);
 }
 
-DenseExtent dense_extent(const Statistics& s) {
-  const std::uint64_t columns = std::min(s.b.num_blocks, s.nb());
-  return {.m = s.m(),
-          .rows = s.a_rows,
-          .inner = s.b_rows,
-          .cols = s.b_columns != 0 ? std::min<std::uint64_t>(s.b_columns, columns) : columns};
-}
-
 double row_merge_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes) {
   constexpr double kSmallestPartPairs = 1 << 13;  // a row is cut into parts of at least so many pairs
   constexpr double kFarByteNs = 0.08;             // of a record in a buffer that leaves the cache
@@ -301,20 +284,6 @@ double row_merge_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer
   const double row_bytes = output_bytes / rows;
   const double parts = std::max(1.0, p.s.num_pairs / rows / kSmallestPartPairs);
   return shared_ms(p, num_threads, buffer_bytes, ns / kNsPerMs, row_bytes / parts);
-}
-
-double dense_blas_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes) {
-  const auto& [s, limits] = p;
-  const DenseExtent extent = dense_extent(s);
-  const double m = extent.m;
-  const double rows = static_cast<double>(extent.rows) * m;
-  const double inner = static_cast<double>(extent.inner) * m;
-  const double cols = static_cast<double>(extent.cols) * m;
-  const DensePanels panels = share_dense_panels(extent, kDenseBytesPerBufferByte * buffer_bytes, num_threads);
-  const double num_row_panels = rows / (panels.rows * m);
-  const double serial_ns = rows * inner * cols / rates_of(limits.isa).dense_per_ns +
-                           num_row_panels * inner * cols * kExpandNs + rows * cols * kStoreNs;
-  return shared_ms(p, num_threads, buffer_bytes, serial_ns / kNsPerMs, 0);  // whole panels, then buffers
 }
 
 double reference_ms(const Problem& p, unsigned, std::uint64_t buffer_bytes) {

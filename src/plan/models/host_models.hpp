@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "plan/inputs/statistics.hpp"
-#include "plan/panels/dense_panels.hpp"
 
 namespace spmm::plan {
 
@@ -31,7 +30,6 @@ inline constexpr std::uint64_t kPairsOfFullRows = 16;
 using HostModel = double (*)(const Problem&, unsigned num_threads, std::uint64_t buffer_bytes);
 
 double row_merge_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
-double dense_blas_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
 double reference_ms(const Problem& p, unsigned num_threads, std::uint64_t buffer_bytes);
 
 /// C blocks, as well as they are known.
@@ -39,8 +37,5 @@ double likely_c_blocks(const Statistics& s);
 
 /// How many times as fast as one thread this many are.
 double parallel_speed(unsigned num_threads, const Limits& limits);
-
-/// The product as the dense kernel sees it: rows and columns without blocks left out.
-DenseExtent dense_extent(const Statistics& s);
 
 }  // namespace spmm::plan

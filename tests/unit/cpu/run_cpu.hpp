@@ -39,9 +39,7 @@ inline std::vector<std::string> available_isas() {
 
 /// The kernels that this build has.
 inline std::vector<std::string> available_kernels() {
-  std::vector<std::string> names = {"row-merge", "reference"};
-  if (cpu::has_dense_blas()) names.emplace_back("dense-blas");
-  return names;
+  return {"row-merge", "reference"};
 }
 
 struct Settings {
@@ -62,8 +60,6 @@ inline plan::Execution make_execution(const Settings& settings, const plan::Stat
   e.num_threads = settings.num_threads;
   e.panel_bytes = std::max<std::uint64_t>(1, settings.panel_bytes / record) * record;
   e.num_buffers = settings.num_buffers;
-  e.dense_panels = plan::share_dense_panels(plan::dense_extent(statistics),
-                                            plan::kDenseBytesPerBufferByte * e.panel_bytes, e.num_threads);
   return e;
 }
 

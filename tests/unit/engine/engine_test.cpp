@@ -37,9 +37,6 @@ std::vector<test::ProductCase> make_cases() {
   cases.push_back(test::make_product_case(64, 4, 7, "row-merge"));
   cases.push_back(test::make_product_case(5, 30, 0, "auto"));
   cases.push_back(test::make_product_case(8, 10, 100, "auto"));
-  for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.name == "dense-blas") cases.push_back(test::make_product_case(4, 20, 380, "dense-blas"));
-  }
   return cases;
 }
 

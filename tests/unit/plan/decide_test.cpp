@@ -35,7 +35,7 @@ TEST_CASE("every kernel has one registry row with what its backend needs to deci
     CHECK((row.host_ms != nullptr) == (row.backend == Backend::cpu));
     if (row.is_automatic && row.backend == Backend::cuda) CHECK(row.device_ms != nullptr);
   }
-  CHECK(ids.size() == 14);
+  CHECK(ids.size() == 13);
   CHECK_FALSE(plan::kernel_named("two_pointer"));
   CHECK_FALSE(plan::kernel_named(""));
   for (const KernelInfo& kernel : kernel_names()) CHECK(plan::kernel_named(kernel.name));
@@ -77,11 +77,8 @@ TEST_CASE("what a kernel needs is asked of the machine") {
   const plan::Statistics s = evenly_spread(8192, 8, 100'000);
   plan::Limits limits = large_machine();
   limits.device->has_dense_tensor = false;
-  limits.has_blas = false;
   limits.kernel = KernelId::dense_tensor;
   CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
-  limits.kernel = KernelId::dense_blas;
-  CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), UsageError);
   limits.kernel = std::nullopt;
   limits.backend = Backend::cuda;
   limits.device = std::nullopt;

@@ -63,17 +63,14 @@ TEST_CASE("threads are given up before buffers become tiny") {
   CHECK(last == 16);
 }
 
-TEST_CASE("small results get small buffers, but for DGEMM") {
-  const auto buffer_bytes = [](std::uint32_t num_blocks, KernelId kernel) {
+TEST_CASE("small results get small buffers") {
+  const auto buffer_bytes = [](std::uint32_t num_blocks) {
     const MatrixHeader header{.n = 1024, .m = 8, .num_blocks = num_blocks};
-    plan::Limits limits = cpu_limits(1, 4'000'000'000, kernel);
-    limits.has_blas = true;
-    return plan::decide(plan::expected_statistics(header, header), limits).panel_bytes;
+    return plan::decide(plan::expected_statistics(header, header), cpu_limits(1, 4'000'000'000)).panel_bytes;
   };
   constexpr std::uint64_t kRecord = 264;
-  CHECK(buffer_bytes(1000, KernelId::row_merge) == (256u << 10) / kRecord * kRecord);
-  CHECK(buffer_bytes(16'384, KernelId::row_merge) == 128 * 128 * kRecord / 8);
-  CHECK(buffer_bytes(1000, KernelId::dense_blas) == (8u << 20) / kRecord * kRecord);
+  CHECK(buffer_bytes(1000) == (256u << 10) / kRecord * kRecord);
+  CHECK(buffer_bytes(16'384) == 128 * 128 * kRecord / 8);
 }
 
 TEST_CASE("a tight limit with many threads runs about as fast as with few") {
@@ -85,7 +82,7 @@ TEST_CASE("a tight limit with many threads runs about as fast as with few") {
 
 TEST_CASE("what exactly fits is taken, one byte less is not") {
   const plan::Statistics s = evenly_spread(8192, 8, 100'000);
-  for (const KernelId kernel : {KernelId::row_merge, KernelId::dense_blas, KernelId::reference}) {
+  for (const KernelId kernel : {KernelId::row_merge, KernelId::reference}) {
     INFO(plan::row_of(kernel).name);
     const plan::Execution roomy = plan::decide(s, cpu_limits(4, std::uint64_t{8} << 30, kernel));
     plan::Execution exact_fit = plan::decide(s, cpu_limits(4, roomy.host_need_bytes, kernel));
@@ -188,50 +185,4 @@ TEST_CASE("predicted memory covers operands, buffers and workers and has no part
   }
   const MatrixHeader huge{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 0xFFFF'FFFFu};
   CHECK(plan::row_merge_bytes(huge, huge, plan::Isa::portable).total(2, 4, 1u << 16) > 0xFFFF'FFFFull * 2 * 8);
-}
-
-TEST_CASE("the choice between row-merge and dense-blas follows density, block side and instruction set") {
-  using plan::Isa;
-  const auto prefers_dense = [](Isa isa, std::uint32_t n, std::uint32_t m, double density) {
-    const double nb = n / m;
-    plan::Limits limits = cpu_limits(2, std::uint64_t{64} << 30);
-    limits.kernel = std::nullopt;
-    limits.isa = isa;
-    const plan::Execution e = plan::decide(evenly_spread(n, m, density * nb * nb, 2047), limits);
-    CHECK(e.candidates.size() == 2);
-    CHECK(expected_kernels_text(e).rfind(e.kernel + " ", 0) == 0);  // the fastest comes first
-    return e.id == KernelId::dense_blas;
-  };
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512_vnni}) {
-    CHECK(prefers_dense(isa, 2048, 1, 1));
-    CHECK(prefers_dense(isa, 2048, 4, 1) == (isa == Isa::portable));
-    CHECK_FALSE(prefers_dense(isa, 2048, 4, 0.3));
-    if (isa != Isa::avx512_vnni) CHECK(prefers_dense(isa, 2048, 2, 0.9));  // there both take about as long
-    CHECK_FALSE(prefers_dense(isa, 2048, 8, 0.01));
-    CHECK_FALSE(prefers_dense(isa, 1u << 20, 4, 1e-5));
-  }
-  CHECK_FALSE(prefers_dense(Isa::avx512_vnni, 2048, 4, 0.8));
-  CHECK_FALSE(prefers_dense(Isa::avx512_vnni, 2048, 8, 1));
-  CHECK_FALSE(prefers_dense(Isa::avx2, 2048, 8, 1));
-  CHECK(prefers_dense(Isa::portable, 2048, 8, 1));
-  const plan::Statistics narrow = evenly_spread(2048, 16, 16'384, 2047);
-  const plan::Statistics wide = evenly_spread(2048, 16, 16'384, 65'535);
-  plan::Limits avx2 = cpu_limits(2, std::uint64_t{64} << 30);
-  avx2.isa = Isa::avx2;
-  CHECK(plan::decide(wide, avx2).predicted_ms > plan::decide(narrow, avx2).predicted_ms);
-}
-
-TEST_CASE("a dense product that does not fit leaves the choice to row-merge, and the reason says so") {
-  plan::Statistics s = evenly_spread(2048, 1, 4e6, 2047);
-  s.exact = true;
-  plan::Limits limits = cpu_limits(2, std::uint64_t{64} << 30);
-  limits.kernel = std::nullopt;
-  const plan::Execution dense = plan::decide(s, limits);
-  CHECK(dense.id == KernelId::dense_blas);
-  CHECK(reason_text(dense).find("predicted dense-blas") != std::string::npos);
-  CHECK(dense.dense_panels.bytes(1) <= plan::kDenseBytesPerBufferByte * dense.panel_bytes);
-  limits.has_blas = false;
-  const plan::Execution sparse = plan::decide(s, limits);
-  CHECK(sparse.id == KernelId::row_merge);
-  CHECK(sparse.candidates.size() == 1);
 }

@@ -40,7 +40,6 @@ inline plan::Limits large_machine() {
   limits.host_bytes = std::uint64_t{64} << 30;
   limits.device = plan::DeviceLimits{.bytes = std::uint64_t{100} << 30, .name = "large", .has_dense_tensor = true};
   limits.isa = plan::Isa::avx512_vnni;
-  limits.has_blas = true;
   return limits;
 }
 

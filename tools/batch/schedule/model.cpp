@@ -31,7 +31,6 @@ plan::Machine batch_machine(unsigned num_cores, std::uint64_t memory_bytes, bool
   plan::Machine machine{.num_cores = num_cores,
                         .host_limit_bytes = memory_bytes,
                         .isa = cpu::choose_isa(),
-                        .has_blas = cpu::has_dense_blas(),
                         .why_no_gpu = "no GPU was found"};
   if (has_gpu) machine.gpus.push_back(unseen_gpu());
   return machine;
