@@ -31,8 +31,6 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
                      .num_pairs = static_cast<double>(product.num_pairs),
                      .b_rows = product.b.num_rows(),
                      .tile_pairs = static_cast<double>(product.tile_pairs),
-                     .diagonal_terms = static_cast<double>(product.diagonals.a.size() * product.diagonals.b.size()) *
-                                       product.blocks_per_side,
                      .likely_c_blocks = product.likely.c_blocks,
                      .rows = product.likely.rows,
                      .max_element = std::max(product.a.seen_bits, product.b.seen_bits),

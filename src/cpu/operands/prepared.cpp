@@ -24,7 +24,6 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   PairCounts pairs = link_rows(out.a, out.b, out.b_tiles, out.blocks_per_side, run);
   out.row_pairs = std::move(pairs.of_rows);
   out.tile_pairs = pairs.num_tiles;
-  if (shape.m == 1) out.diagonals = find_diagonals(out, run);
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });

@@ -7,7 +7,6 @@
 #include "base/records/saturated_count.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/c_block_estimate.hpp"
-#include "cpu/operands/diagonals.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/simd/isa.hpp"
 #include "spmm/stream.hpp"
@@ -23,7 +22,6 @@ struct Prepared {
   std::uint64_t num_pairs = 0;
   std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
   CBlockEstimate likely{};
-  DiagonalOffsets diagonals{};  ///< m = 1, if row-merge goes by them
   std::uint32_t blocks_per_side = 0;
 
   /// The most pairs of a C block of which no sum can reach kMaxVal.

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "base/run/stage_progress.hpp"
-#include "cpu/operands/diagonals.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/tile_operand.hpp"
 #include "cpu/output/queue.hpp"
-#include "cpu/rows/diagonal_merger.hpp"
 #include "cpu/rows/merger.hpp"
 #include "cpu/rows/tile_merger.hpp"
 #include "cpu/rows/units.hpp"
@@ -130,16 +128,6 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
           .device = std::string(isa_name(shared.isa))};
 }
 
-ProductStats merge_diagonals(Prepared& product, const RowWork& shared) {
-  DiagonalProduct diagonals;
-  {
-    const auto timing = shared.run.clock.scope(Stage::build);
-    diagonals = make_diagonal_product(product, shared.run);
-  }
-  const DiagonalRowsProduct rows{.a = product.a, .product = diagonals, .kernel = choose_diagonal_kernel(shared.isa)};
-  return merge_rows<DiagonalMerger>(rows, shared);
-}
-
 ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
   const PackedOperand& b = product.b;
   const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.seen_bits, b.seen_bits),
@@ -169,7 +157,6 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
                                 const Run& run) {
   const RowWork shared{.product = product, .execution = execution, .isa = isa, .sink = sink, .run = run};
   const PackedShape& shape = product.shape;
-  if (!product.diagonals.a.empty()) return merge_diagonals(product, shared);
   if (plan::sums_in_tiles(shape.m)) return merge_in_tiles(product, shared);
   RowArithmetic arithmetic;
   {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cpu/operands/diagonals.hpp"
 #include "plan/models/host_models.hpp"
 #include "plan/panels/tiles.hpp"
 
@@ -18,8 +17,6 @@ constexpr std::uint64_t kColumnGrain = plan::tile_blocks(1);  // no tile is cut
 constexpr std::uint64_t kMaxParts = 1u << 12;                 // of one row
 constexpr std::uint64_t kMaxBins = 1u << 12;                  // of columns
 constexpr std::uint64_t kWeighedBlocks = 1u << 17;            // of B, at most
-
-static_assert(kMaxDiagonals * kMaxDiagonals < kMinUnitPairs, "no row of diagonals is cut");
 
 }  // namespace
 

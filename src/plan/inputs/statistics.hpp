@@ -67,7 +67,6 @@ struct Statistics {
       0;                       ///< CUDA: block columns of B up to the last such; expected: from a sample; 0 = not known
   double c_rows = 0;           ///< block rows of C, from a sample; 0 = not known
   double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/panels/tiles.hpp); 0 = there are none
-  double diagonal_terms = 0;   ///< exact, CPU: products of elements if row-merge goes by diagonals; 0 = it does not
   double likely_c_blocks = 0;  ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
   std::vector<RowShape> rows{};        ///< exact, CPU: some rows, each stands for as many pairs; empty: all alike
   std::uint32_t max_element = 65'535;  ///< of both operands, at most

@@ -14,10 +14,10 @@ namespace {
 
 /// Rates of one thread.
 /// Source: the multiply stage on one thread of a Zen 5 (1 MB second-level cache, busy neighbours), each instruction set
-/// forced. Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Diagonals: stencils
-/// and bands on a Zen 3; not measured with AVX-512. Pairs: evenly spread blocks of side 4 to 64, 1 and 4 pairs a C
-/// block, elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2 stands in, with about as many instructions
-/// for a multiply-add (tests/README.md). kPortable's multiply-adds: 1.9 a ns on the Zen 5, 0.75 on a Xeon.
+/// forced. Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Pairs: evenly spread
+/// blocks of side 4 to 64, 1 and 4 pairs a C block, elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2
+/// stands in, with about as many instructions for a multiply-add (tests/README.md). kPortable's multiply-adds: 1.9 a ns
+/// on the Zen 5, 0.75 on a Xeon.
 struct Rates {
   double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
   double ordered_ns;       ///< the same of a pair that is ordered first
@@ -27,7 +27,6 @@ struct Rates {
   double tile_ns[3];       ///< row-merge of small blocks, m = 1, 2, 3: a block of A times a tile of B
   double wide_tile_ns[3];  ///< the same if sums may leave 32 bits
   double c_block_ns[3];    ///< the same: a block of the result, found and written
-  double term_ns;          ///< row-merge by diagonals: a product of two elements
 };
 
 constexpr Rates kVnni{.pair_ns = 1.5,
@@ -37,8 +36,7 @@ constexpr Rates kVnni{.pair_ns = 1.5,
                       .wide_pair_ns = 6,
                       .tile_ns = {0.7, 1, 2},
                       .wide_tile_ns = {0.8, 2, 5},
-                      .c_block_ns = {2.5, 2.75, 3},
-                      .term_ns = 0.1};
+                      .c_block_ns = {2.5, 2.75, 3}};
 constexpr Rates kAvx2{.pair_ns = 1.5,
                       .ordered_ns = 5,
                       .narrow_per_ns = 42,
@@ -46,8 +44,7 @@ constexpr Rates kAvx2{.pair_ns = 1.5,
                       .wide_pair_ns = 6,
                       .tile_ns = {1.2, 1.4, 2.6},
                       .wide_tile_ns = {1.3, 2.9, 8.5},
-                      .c_block_ns = {3, 4, 9},
-                      .term_ns = 0.16};
+                      .c_block_ns = {3, 4, 9}};
 constexpr Rates kPortable{.pair_ns = 20,
                           .ordered_ns = 20,
                           .narrow_per_ns = 1.3,
@@ -55,8 +52,7 @@ constexpr Rates kPortable{.pair_ns = 20,
                           .wide_pair_ns = 0,
                           .tile_ns = {2.2, 5, 8.5},
                           .wide_tile_ns = {9, 33, 83},
-                          .c_block_ns = {4.8, 8, 21},
-                          .term_ns = 1.6};
+                          .c_block_ns = {4.8, 8, 21}};
 // Row-merge, of one thread. Source: pairs, as above; records go to buffers that stay in the second-level cache.
 // Fitted again to whole products of one thread of a Xeon with 300 MB of shared cache, and of a Zen 5.
 constexpr double kSide4SummedNs = 0.6;     // instead of pair_ns
@@ -79,8 +75,6 @@ constexpr double kUncachedByteNs = 0.09;
 constexpr double kNearRowBytes = 1 << 20;  // of the blocks of B that a row meets
 constexpr double kTileByteNs = 0.045;      // of a tile of B, if B has more than so many bytes
 constexpr double kNearTilesBytes = 64 << 20;
-constexpr double kDiagonalSumNs = 0.7;  // a C block of operands on diagonals, and a row of them
-constexpr double kDiagonalRowNs = 8;
 constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
 
@@ -234,9 +228,6 @@ double tiles_ns(const Problem& p) {
   constexpr double kTileLookupNs = 60;  // a block of A: the row of B lies elsewhere
   const Rates& rates = rates_of(limits.isa);
   const double c_blocks = likely_c_blocks(s);
-  if (s.diagonal_terms > 0) {
-    return s.diagonal_terms * rates.term_ns + c_blocks * kDiagonalSumNs + stored_rows(s) * kDiagonalRowNs;
-  }
   const double largest_sum = s.num_pairs / std::max(1.0, c_blocks) * s.m() * s.max_element * s.max_element;
   const double tile_ns = largest_sum >= kMaxVal ? rates.wide_tile_ns[s.m() - 1] : rates.tile_ns[s.m() - 1];
   const double new_to_both = new_share(s) * new_share(s);  // neither in the row of C before nor in the rows around it

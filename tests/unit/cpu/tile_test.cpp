@@ -249,6 +249,18 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
   }
 }
 
+TEST_CASE("cpu: single elements of a huge matrix, at equal distances of 2^21") {
+  constexpr std::uint32_t kSide = 1u << 31;
+  constexpr std::uint32_t kDistance = 1u << 21;
+  BlockMatrix a{.n = kSide, .m = 1, .index = {{.i = 0, .j = 0}, {.i = 5, .j = 0}}, .values = {3, 7}};
+  BlockMatrix b{.n = kSide, .m = 1, .index = {}, .values = {}};
+  for (std::uint32_t s = 0; s < 42; ++s) {
+    b.index.push_back({.i = 0, .j = s * kDistance});
+    b.values.push_back(static_cast<std::uint16_t>(s + 1));
+  }
+  check_product(a, b);
+}
+
 TEST_CASE("cpu: long rows of small blocks are cut between tiles") {
   for (const std::uint32_t m : {1u, 2u, 3u}) {
     for (const std::uint32_t largest : kLargest) {
