@@ -64,21 +64,6 @@ std::uint32_t pack_a(const PackedShape& shape, const std::byte* raw, std::uint16
   return pack_rows<0, 0>(shape.m, shape.rows, shape.inner, raw, out);
 }
 
-/// [cols, inner], padded. Values: as above.
-template <std::uint32_t kSide, std::uint32_t kPadded>
-std::uint32_t pack_columns(const PackedShape& shape, const std::byte* raw, std::uint16_t* out) {
-  const std::size_t m = kSide != 0 ? kSide : shape.m;
-  const std::size_t inner = kSide != 0 ? kPadded : shape.inner;
-  constexpr std::size_t kMaxSide = kSide != 0 ? kSide : kMaxBlockDim;
-  std::array<std::uint16_t, kMaxSide * kMaxSide> block;
-  std::memcpy(block.data(), raw, m * m * sizeof(std::uint16_t));
-  if (m != inner) std::fill_n(out, shape.b_elements(), std::uint16_t{0});
-  for (std::size_t c = 0; c < m; ++c) {
-    for (std::size_t t = 0; t < m; ++t) out[c * inner + t] = block[t * m + c];
-  }
-  return bits_of(block.data(), m * m);
-}
-
 std::uint32_t pack_b_plain(const PackedShape& shape, const std::byte* raw, std::uint16_t* out) {
   return pack_rows<0, 0>(shape.m, shape.inner, shape.cols, raw, out);
 }
@@ -105,9 +90,6 @@ PackBlock choose_pack_a(const PackedShape& shape) {
 
 PackBlock choose_pack_b(const PackedShape& shape) {
   if (shape.packing == plan::Packing::rows) return pack_b_plain;
-  if (shape.packing == plan::Packing::columns) {
-    return shape.m == 4 ? pack_columns<4, 4> : shape.m == 8 ? pack_columns<8, 8> : pack_columns<0, 0>;
-  }
   switch (shape.m) {
     case 4:
       return pack_interleaved<4, 4>;

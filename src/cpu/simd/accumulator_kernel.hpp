@@ -74,8 +74,6 @@ inline constexpr std::uint32_t kSide4SumsBytes = 128u << 10;
 /// Empty where the instruction set has none for this side.
 AccumulatorKernel avx2_accumulator(const PackedShape& shape);
 AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape);
-AccumulatorKernel neon_accumulator(const PackedShape& shape);
-AccumulatorKernel i8mm_accumulator(const PackedShape& shape);
 AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape);
 
 }  // namespace spmm::cpu

@@ -11,7 +11,7 @@
 namespace spmm::cpu {
 namespace {
 
-constexpr std::array<Isa, 5> kAll = {Isa::avx512_vnni, Isa::avx2, Isa::neon_i8mm, Isa::neon_dotprod, Isa::portable};
+constexpr std::array<Isa, 3> kAll = {Isa::avx512_vnni, Isa::avx2, Isa::portable};
 
 bool is_available(Isa isa) {
   switch (isa) {
@@ -19,10 +19,6 @@ bool is_available(Isa isa) {
       return avx512_vnni_available();
     case Isa::avx2:
       return avx2_available();
-    case Isa::neon_i8mm:
-      return i8mm_available();
-    case Isa::neon_dotprod:
-      return neon_available();
     case Isa::portable:
       return true;
   }
@@ -37,10 +33,6 @@ std::string_view isa_name(Isa isa) {
       return "avx512-vnni";
     case Isa::avx2:
       return "avx2";
-    case Isa::neon_i8mm:
-      return "neon-i8mm";
-    case Isa::neon_dotprod:
-      return "neon-dotprod";
     case Isa::portable:
       break;
   }

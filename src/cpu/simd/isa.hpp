@@ -12,8 +12,8 @@ using plan::Isa;
 std::string_view isa_name(Isa isa);
 
 /// The widest one of this machine, or a lower one forced by the environment variable SPMM_CPU_ISA
-/// ("portable", on x86-64 "avx2" and "avx512-vnni", on ARM "neon-dotprod" and "neon-i8mm"). Errors: UsageError for an
-/// unknown name or one this machine does not have.
+/// ("portable", on x86-64 "avx2" and "avx512-vnni"). Errors: UsageError for an unknown name or one this machine does
+/// not have.
 Isa choose_isa();
 
 using plan::packed_shape;

@@ -12,22 +12,14 @@ constexpr std::uint64_t kMaxUnsignedSum = 0xFFFF'FFFFu;
 constexpr std::uint64_t kMaxSignedSum = 0x7FFF'FFFFu;
 constexpr std::uint64_t kMaxByte = 255;
 
-/// Sums of products of bytes. The middle one of wide arithmetic has two of them for each element, and a carry.
-Arithmetic choose_digits(std::uint32_t m, std::uint64_t a_bound, std::uint64_t b_bound) {
-  constexpr std::uint64_t kCarry = 1u << 24;
-  const bool is_wide = std::max(a_bound, b_bound) > kMaxByte;
-  const std::uint64_t most = is_wide ? kMaxUnsignedSum - kCarry : kMaxUnsignedSum;
-  const std::uint64_t term = is_wide ? 2 * kMaxByte * kMaxByte : std::max<std::uint64_t>(1, a_bound * b_bound);
-  return {.wide = is_wide, .flush_pairs = static_cast<std::uint32_t>(most / (term * m))};
-}
-
 }  // namespace
 
 Arithmetic choose_arithmetic(const PackedShape& shape, std::uint32_t a_bound, std::uint32_t b_bound) {
-  if (shape.packing == plan::Packing::rows) return {};  // 64-bit sums
-  if (shape.packing == plan::Packing::columns) return choose_digits(shape.m, a_bound, b_bound);
   const std::uint64_t narrow_term = std::max<std::uint64_t>(1, std::uint64_t{a_bound} * b_bound * shape.m);
   const std::uint64_t narrow_pairs = kMaxUnsignedSum / narrow_term;
+  if (shape.packing == plan::Packing::rows) {
+    return {.wide = narrow_pairs == 0, .flush_pairs = std::max(1u, static_cast<std::uint32_t>(narrow_pairs))};
+  }
   if (a_bound < kNarrowLimit && b_bound < kNarrowLimit && narrow_pairs != 0) {
     return {.wide = false, .flush_pairs = static_cast<std::uint32_t>(narrow_pairs)};
   }
@@ -41,14 +33,10 @@ MultiplyCBlocks choose_kernel(Isa isa, const PackedShape& shape, const Arithmeti
       return avx512_vnni_kernel(shape, arithmetic);
     case Isa::avx2:
       return avx2_kernel(shape, arithmetic);
-    case Isa::neon_i8mm:
-      return i8mm_kernel(shape, arithmetic);
-    case Isa::neon_dotprod:
-      return neon_kernel(shape, arithmetic);
     case Isa::portable:
       break;
   }
-  return portable_kernel();
+  return portable_kernel(shape, arithmetic);
 }
 
 AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape) {
@@ -57,10 +45,6 @@ AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape) {
       return avx512_vnni_accumulator(shape);
     case Isa::avx2:
       return avx2_accumulator(shape);
-    case Isa::neon_i8mm:
-      return i8mm_accumulator(shape);
-    case Isa::neon_dotprod:
-      return neon_accumulator(shape);
     case Isa::portable:
       break;
   }

@@ -30,8 +30,7 @@ inline constexpr std::uint32_t kPairsAhead = 12;
 /// narrow: elements of A and B below 2^15, plain dot products of signed 16-bit pairs, sums below 2^32.
 /// wide: A is split into low and high bytes, B is read minus 2^15; the sums of both halves stay within signed 32 bits,
 /// and 2^15 times the row sums of A puts the offset back.
-/// If B lies by columns, narrow: elements below 2^8. wide: both are split into bytes, with sums of low times low, high
-/// times high, and the other two; unsigned, so there is no offset.
+/// Portable kernel, narrow: sums below 2^32. wide: each term is clamped.
 struct Arithmetic {
   bool wide = false;
   std::uint32_t flush_pairs = 1;  ///< pairs whose sums are sure to fit 32 bits
@@ -68,17 +67,13 @@ struct CBlockList {
 /// Shapes: out has room for one record per C block. Returns the end of what was written.
 using MultiplyCBlocks = std::byte* (*)(const PackedBlocks& operands, const CBlockList& list, std::byte* out);
 
-MultiplyCBlocks portable_kernel();
+MultiplyCBlocks portable_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
 MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
 MultiplyCBlocks avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
-MultiplyCBlocks neon_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
-MultiplyCBlocks i8mm_kernel(const PackedShape& shape, const Arithmetic& arithmetic);
 
 /// Whether this machine and this build have them.
 bool avx2_available();
 bool avx512_vnni_available();
-bool neon_available();
-bool i8mm_available();
 
 MultiplyCBlocks choose_kernel(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic);
 

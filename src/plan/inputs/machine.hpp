@@ -8,7 +8,7 @@
 namespace spmm::plan {
 
 /// Instruction sets of the CPU kernels, those of a machine narrowest first.
-enum class Isa : std::uint8_t { portable, avx2, avx512_vnni, neon_dotprod, neon_i8mm };
+enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
 
 /// Compute capability (10 * major + minor) that is assumed of a device before its start: that of the measured rates.
 inline constexpr int kUnseenCapability = 90;

@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::uint32_t kStripRows = 8;
 constexpr std::uint32_t kStripCols = 8;
-constexpr std::uint32_t kStripDepth = 8;  // of bytes
 
 constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -18,17 +17,15 @@ constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
 PackedShape packed_shape(Isa isa, std::uint32_t m) {
   if (isa == Isa::portable || sums_in_tiles(m))
     return {.m = m, .rows = m, .inner = m, .cols = m, .packing = Packing::rows};
-  const bool by_bytes = isa == Isa::neon_dotprod || isa == Isa::neon_i8mm;
-  const Packing packing = by_bytes ? Packing::columns : Packing::row_pairs;
   for (const std::uint32_t side : {4u, 8u}) {
-    if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .packing = packing};
+    if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .packing = Packing::row_pairs};
   }
-  if (!by_bytes && has_tight_rows(m)) return tight_shape(m);
+  if (has_tight_rows(m)) return tight_shape(m);
   return {.m = m,
           .rows = round_up(m, kStripRows),
-          .inner = round_up(m, by_bytes ? kStripDepth : 2),
+          .inner = round_up(m, 2),
           .cols = round_up(m, kStripCols),
-          .packing = packing};
+          .packing = Packing::row_pairs};
 }
 
 }  // namespace spmm::plan

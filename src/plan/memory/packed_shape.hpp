@@ -9,12 +9,11 @@ namespace spmm::plan {
 
 /// How elements of a block of B lie.
 enum class Packing : std::uint8_t {
-  rows,       ///< [inner, cols]
-  row_pairs,  ///< [inner / 2, cols, 2], as dot products of two elements want them
-  columns     ///< [cols, inner], as dot products of four or eight bytes want them
+  rows,      ///< [inner, cols]
+  row_pairs  ///< [inner / 2, cols, 2], as dot products of two elements want them
 };
 
-/// Sides whose blocks of B have no padding columns, on x86. Larger ones gain nothing.
+/// Sides whose blocks of B have no padding columns. Larger ones gain nothing.
 constexpr bool has_tight_rows(std::uint32_t m) {
   return m == 9 || m == 10;
 }
@@ -36,12 +35,6 @@ struct PackedShape {
     const bool fills_lines = packing == Packing::row_pairs && has_tight_rows(m);
     return fills_lines ? (elements + kLineElements - 1) / kLineElements * kLineElements : elements;
   }
-  /// Where an element of a block of B lies.
-  [[nodiscard]] std::uint64_t b_element(std::uint32_t row, std::uint32_t col) const {
-    if (packing == Packing::columns) return std::uint64_t{col} * inner + row;
-    if (packing == Packing::rows) return std::uint64_t{row} * cols + col;
-    return (std::uint64_t{row / 2} * cols + col) * 2 + row % 2;
-  }
 };
 
 /// The shape of sides with tight rows.
@@ -51,7 +44,7 @@ constexpr PackedShape tight_shape(std::uint32_t m) {
 
 /// Blocks that are summed in tiles are not padded. Sides 4 and 8 have kernels of their own, 5 to 7 are padded to 8
 /// (their kernels leave out most of the padding), larger ones are cut into strips of up to 8 rows, and 8 or 16
-/// columns. For bytes of ARM all are multiples of 8.
+/// columns.
 PackedShape packed_shape(Isa isa, std::uint32_t m);
 
 }  // namespace spmm::plan

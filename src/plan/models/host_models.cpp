@@ -15,8 +15,8 @@ namespace {
 /// Rates of one thread.
 /// Source: the multiply stage on one thread of a Zen 5 (1 MB second-level cache, busy neighbours), each instruction set
 /// forced. Tiles: evenly spread blocks of side 1 to 3, 250 to 416,666 block columns, and stencils. Pairs: evenly spread
-/// blocks of side 4 to 64, 1 and 4 pairs a C block, elements to 2,047 and to 65,535. Nothing is measured on ARM: kAvx2
-/// stands in, with about as many instructions for a multiply-add (tests/README.md). kPortable's multiply-adds: 1.9 a ns
+/// blocks of side 4 to 64, 1 and 4 pairs a C block, elements to 2,047 and to 65,535.
+/// Nothing is measured on ARM. kPortable's multiply-adds: 1.9 a ns
 /// on the Zen 5, 0.75 on a Xeon.
 struct Rates {
   double pair_ns;          ///< row-merge: finding a pair that is added to a sum in memory; side 4 needs hardly any time
@@ -107,8 +107,6 @@ double stored_rows(const Statistics& s) {
 double packed_terms(const Problem& p) {
   const auto& [s, limits] = p;
   const PackedShape shape = packed_shape(limits.isa, s.m());
-  const double used_rows = s.m() + s.m() % 2;
-  if (shape.packing == Packing::columns && s.m() > 4) return used_rows * shape.inner * shape.cols;
   if (shape.packing == Packing::rows || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
   const bool has_16_lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni;
   if (has_16_lanes && s.m() <= 10) return 8 * 8 * 10 + (s.m() - 8) * (16 * 10 + 8 * 16);  // a square, rows and columns

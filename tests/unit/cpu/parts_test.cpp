@@ -98,7 +98,7 @@ TEST_CASE("cpu: a row is cut into parts of about equal work where columns of B d
 
 TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
   for (std::uint32_t m = 1; m <= 64; ++m) {
-    for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::neon_i8mm}) {
+    for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2}) {
       const cpu::PackedShape shape = cpu::packed_shape(isa, m);
       std::vector<std::uint16_t> block(m * m);
       for (std::size_t e = 0; e < block.size(); ++e) block[e] = static_cast<std::uint16_t>(e + 1);
@@ -112,9 +112,8 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
       bool same = true;
       for (std::uint32_t r = 0; r < m; ++r) {
         for (std::uint32_t c = 0; c < m; ++c) {
-          const std::size_t at_b = shape.packing == plan::Packing::columns ? c * shape.inner + r
-                                   : shape.packing == plan::Packing::rows  ? r * shape.cols + c
-                                                                           : (r / 2 * shape.cols + c) * 2 + r % 2;
+          const std::size_t at_b =
+              shape.packing == plan::Packing::rows ? r * shape.cols + c : (r / 2 * shape.cols + c) * 2 + r % 2;
           same &= a[r * shape.inner + c] == block[r * m + c] && b[at_b] == block[r * m + c];
         }
       }

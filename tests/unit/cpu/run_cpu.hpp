@@ -32,8 +32,6 @@ inline std::vector<std::string> available_isas() {
   std::vector<std::string> names = {"portable"};
   if (cpu::avx2_available()) names.emplace_back("avx2");
   if (cpu::avx512_vnni_available()) names.emplace_back("avx512-vnni");
-  if (cpu::neon_available()) names.emplace_back("neon-dotprod");
-  if (cpu::i8mm_available()) names.emplace_back("neon-i8mm");
   return names;
 }
 
