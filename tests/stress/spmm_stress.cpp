@@ -289,7 +289,7 @@ bool find_what_runs(StressChoice& choice) {
     }
   }
   if (!choice.isas.empty() || choice.backend == Backend::cuda) return true;
-  for (const char* name : {"portable", "avx2", "avx512-vnni", "neon-dotprod", "neon-i8mm"}) {
+  for (const char* name : {"portable", "avx2", "avx512-vnni"}) {
     if (has_isa(name)) choice.isas.emplace_back(name);
   }
   force_isa("");

@@ -1,7 +1,6 @@
 #include "cpu/operands/tile_operand.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/run/cancellable.hpp"
@@ -42,9 +41,12 @@ void fill_row(const PackedOperand& b, std::uint64_t row, const TileOperand& out)
     const std::uint16_t* from = b.values.data() + std::size_t{x} * kSide * kSide;
     const std::uint32_t lane = b.cols[x] % kBlocks * kStride;
     if constexpr (kPaired) {
-      static_assert(kSide == 2);
-      const std::uint16_t pairs[4] = {from[0], from[2], from[1], from[3]};
-      std::copy_n(pairs, 4, tile_values + 2 * lane);
+      std::uint16_t* const pairs = tile_values + 2 * lane;
+      for (std::uint32_t c = 0; c < kSide; ++c) {
+        pairs[2 * c] = from[c];
+        pairs[2 * c + 1] = from[kSide + c];
+      }
+      if constexpr (kSide == 3) std::copy_n(from + 6, 3, tile_values + 2 * plan::kTileLanes + lane);
       continue;
     }
     std::uint16_t* const to = tile_values + lane;
@@ -79,39 +81,12 @@ TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, Ali
   out.values = AlignedArray<std::uint16_t>(num_tiles * plan::tile_value_bytes(m) / sizeof(std::uint16_t));
   out.cols = AlignedArray<std::uint32_t>(num_tiles);
   const auto fill = m == 1   ? fill_row<1, false>
-                    : m == 3 ? fill_row<3, false>
-                    : paired ? fill_row<2, true>
-                             : fill_row<2, false>;
+                    : m == 2 ? (paired ? fill_row<2, true> : fill_row<2, false>)
+                             : (paired ? fill_row<3, true> : fill_row<3, false>);
   run.parallel_for(num_rows, kTileRowGrain, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     for (std::uint64_t row = begin; row < end; ++row) fill(b, row, out);
   });
-  return out;
-}
-
-TileOperand make_single_blocks(PackedOperand& b, std::uint32_t m, const Run& run) {
-  constexpr std::uint64_t kBlockGrain = 1u << 16;
-  const std::uint64_t num_blocks = b.cols.size();
-  TileOperand out;
-  AlignedArray<std::uint16_t> from = std::move(b.values);
-  out.values =
-      m == 2 ? AlignedArray<std::uint16_t>() : AlignedArray<std::uint16_t>(num_blocks * plan::single_block(3).values);
-  run.parallel_for(num_blocks, kBlockGrain, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    for (std::uint64_t x = begin; x < end; ++x) {
-      if (m == 2) {
-        std::swap(from[4 * x + 1], from[4 * x + 2]);  // column by column
-        continue;
-      }
-      const std::uint16_t* const e = from.data() + 9 * x;
-      const std::array<std::uint16_t, 16> pairs = {e[0], e[3], e[1], e[4], e[2], e[5], 0, 0,
-                                                   e[6], 0,    e[7], 0,    e[8], 0,    0, 0};
-      std::copy(pairs.begin(), pairs.end(), out.values.data() + pairs.size() * x);
-    }
-  });
-  if (m == 2) out.values = std::move(from);
-  out.cols = std::move(b.cols);
-  out.row_ptr = std::move(b.row_ptr);
   return out;
 }
 

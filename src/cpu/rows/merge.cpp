@@ -38,13 +38,6 @@ void merge_unit(Merger& merger, const Prepared& product, const RowUnit& unit, co
     const std::uint64_t blocks = product.a.row_ptr[row + 1] - product.a.row_ptr[row];
     return std::min(blocks, row_pairs[row]) > sure;
   };
-  if constexpr (requires { merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out); }) {
-    bool may = false;
-    for (std::uint32_t row = unit.row_begin; row < unit.row_end && !may; ++row) may = may_saturate(row);
-    out.set_may_saturate(may);
-    if (unit.row_end - unit.row_begin > 1 && merger.merge_together(unit.row_begin, unit.row_end, row_pairs, out))
-      return;
-  }
   for (std::uint32_t row = unit.row_begin; row < unit.row_end; ++row) {
     run.check_cancelled();
     out.set_may_saturate(may_saturate(row));
@@ -130,14 +123,11 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
 
 ProductStats merge_in_tiles(Prepared& product, const RowWork& shared) {
   const PackedOperand& b = product.b;
-  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.seen_bits, b.seen_bits),
-                                               b.cols.size(), product.b_tiles[b.num_rows()]);
+  const TileKernel kernel = choose_tile_kernel(shared.isa, product.shape.m, std::max(product.a.seen_bits, b.seen_bits));
   TileOperand tiles;
   {
     const auto timing = shared.run.clock.scope(Stage::build);
-    tiles = kernel.shape.blocks == 1
-                ? make_single_blocks(product.b, product.shape.m, shared.run)
-                : make_tiles(product.b, product.shape.m, kernel.paired, std::move(product.b_tiles), shared.run);
+    tiles = make_tiles(product.b, product.shape.m, kernel.paired, std::move(product.b_tiles), shared.run);
     product.b.values = {};
     product.b.cols = {};
     product.b_tiles = {};
@@ -174,7 +164,6 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
                         .narrow_kernel = choose_kernel(isa, shape, {.wide = false}),
                         .wide_kernel = choose_kernel(isa, shape, {.wide = true}),
                         .accumulator = choose_accumulator(isa, shape),
-                        .lister = choose_lister(isa),
                         .rank = choose_rank_keys(isa),
                         .blocks_per_side = product.blocks_per_side};
   return merge_rows<RowMerger>(rows, shared);

@@ -17,8 +17,6 @@ namespace spmm::cpu {
 namespace {
 
 using plan::counts_columns;
-using plan::kPlacedBytes;
-using plan::kPlacedPairs;
 constexpr std::uint32_t kMaxMultiplyAdds =
     1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
@@ -42,19 +40,6 @@ std::uint64_t sums_bytes(const RowProduct& product) {
   return std::min<std::uint64_t>(kMaxSumsBytes, list_size(product) * sizeof(PairRef));
 }
 
-/// Moves records without an element that is not zero out of a row. Returns its new end.
-std::byte* drop_zero_records(std::byte* begin, const std::byte* end, std::size_t record) {
-  std::byte* to = begin;
-  for (const std::byte* from = begin; from != end; from += record) {
-    const std::byte* const values = from + kIndexBytes;
-    const std::size_t rest = record - kIndexBytes - 1;
-    if (*values == std::byte{0} && std::memcmp(values, values + 1, rest) == 0) continue;  // each byte as the one before
-    if (to != from) std::memcpy(to, from, record);
-    to += record;
-  }
-  return to;
-}
-
 }  // namespace
 
 RowMerger::RowMerger(const RowProduct& product, const Run& run)
@@ -64,8 +49,7 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
       max_pairs_(max_list_pairs(product)),
       segments_(list_size(product)),
       pairs_(list_size(product) + kPairsAhead),
-      places_(reinterpret_cast<std::uint32_t*>(pairs_.data())),
-      c_blocks_(list_size(product) + kCBlocksAhead),
+      c_blocks_(list_size(product)),
       cursors_(list_size(product)),
       accumulator_(
           product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
@@ -115,14 +99,6 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
   if (pairs <= kShortRowPairs) fetch_rows_ahead();
   collect_whole_row();
   multiply_list(out);
-}
-
-bool RowMerger::merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
-                               RowUnitOutput& out) {
-  if (!accumulator_.takes_together(first, last, row_pairs)) return false;
-  if (out.room() < std::uint64_t{last - first} * product_.blocks_per_side) return false;
-  accumulator_.merge_together(first, last, std::exchange(pairs_were_used_, false), out);
-  return true;
 }
 
 void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
@@ -211,96 +187,28 @@ bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) 
 }
 
 void RowMerger::multiply_list(RowUnitOutput& out) {
-  order_pairs(out.room()) ? place_records(out) : run_kernel(out);
+  order_pairs();
+  run_kernel(out);
 }
 
-/// Orders the pairs by column; or, where products go straight into records, numbers those and returns true.
-bool RowMerger::order_pairs(std::uint64_t room) {
+void RowMerger::order_pairs() {
   num_c_blocks_ = 0;
-  bool are_placed = false;
-  if (num_pairs_ != 0) {
-    if (num_pairs_ <= kMaxRankedKeys) {
-      are_placed = rank_pairs(room);
-    } else if (!counts_columns(product_.blocks_per_side)) {
-      sort_pairs();
-    } else {
-      // Few columns per pair: look at every counter. Else mark the columns that occur and visit those.
-      const bool scan = product_.blocks_per_side / product_.lister.columns_per_pair <= num_pairs_;
-      scan ? count_columns() : mark_columns();
-      are_placed = places_records(room);
-      are_placed ? number_records() : place_pairs();
-      if (scan) {
-        std::fill(position_.begin(), position_.end(), 0);
-      } else {
-        for (std::uint32_t t = 0; t < num_c_blocks_; ++t) position_[c_blocks_[t].col] = 0;
-      }
-    }
+  if (num_pairs_ <= kMaxRankedKeys) {
+    rank_pairs();
+  } else if (!counts_columns(product_.blocks_per_side)) {
+    sort_pairs();
+  } else {
+    mark_columns();
+    place_pairs();
+    for (std::uint32_t t = 0; t < num_c_blocks_; ++t) position_[c_blocks_[t].col] = 0;
   }
-  if (!are_placed) std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
-  return are_placed;
-}
-
-/// Whether products go straight into records in the order of B: hardly a C block has a second one, and the records stay
-/// in the second-level cache.
-bool RowMerger::places_records(std::uint64_t room) const {
-  if (product_.accumulator.place == nullptr || operands_.arithmetic.wide || num_c_blocks_ > room) return false;
-  const std::uint64_t record = output_record_bytes(product_.operands.shape.m);
-  return num_pairs_ <= kPlacedPairs * num_c_blocks_ && num_c_blocks_ * record <= kPlacedBytes;
-}
-
-void RowMerger::number_records() {
-  const std::uint32_t* cols = product_.b.cols.data();
-  std::uint32_t* const position = position_.data();
-  for (std::uint32_t t = 0; t < num_c_blocks_; ++t) position[c_blocks_[t].col] = t;
-  std::uint32_t* place = places_;
-  for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
-    for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
-      std::uint32_t& of_column = position[cols[y]];
-      *place++ = of_column;
-      of_column |= kAddsUp;
-    }
-  }
-}
-
-void RowMerger::place_records(RowUnitOutput& out) {
-  constexpr std::uint32_t kSegmentsAhead = 2;
-  const PackedBlocks& blocks = product_.operands;
-  std::byte* const records = out.position();
-  const std::uint32_t* place = places_;
-  bool any_zero = false;
-  for (std::uint32_t s = 0; s < num_segments_; ++s) {
-    const Segment& segment = segments_[s];
-    const Segment& ahead = segments_[std::min(s + kSegmentsAhead, num_segments_ - 1)];
-    const PlacedRun run{.a = blocks.a + segment.a * std::uint64_t{blocks.shape.a_elements()},
-                        .b = blocks.b + segment.begin * std::uint64_t{blocks.shape.b_elements()},
-                        .cols = product_.b.cols.data() + segment.begin,
-                        .places = place,
-                        .count = segment.end - segment.begin,
-                        .ahead = blocks.b + ahead.begin * std::uint64_t{blocks.shape.b_elements()},
-                        .row = product_.a.rows[row_]};
-    any_zero |= product_.accumulator.place(run, records);
-    place += run.count;
-  }
-  const std::size_t record = output_record_bytes(blocks.shape.m);
-  std::byte* end = records + num_c_blocks_ * record;
-  if (any_zero) end = drop_zero_records(records, end, record);
-  out.advance_to(end);
+  std::fill_n(pairs_.data() + num_pairs_, kPairsAhead, PairRef{.a = 0, .b = 0});
 }
 
 void RowMerger::fetch_columns(std::uint32_t segment) const {
   if (segment >= num_segments_ || num_pairs_ <= kShortRowPairs) return;  // fetch_rows_ahead() has
   const std::uint32_t* cols = product_.b.cols.data();
   for (std::uint32_t y = segments_[segment].begin; y < segments_[segment].end; y += kLineColumns) fetch(cols + y);
-}
-
-void RowMerger::count_columns() {
-  const std::uint32_t* cols = product_.b.cols.data();
-  std::uint32_t* position = position_.data();
-  for (std::uint32_t s = 0; s < num_segments_; ++s) {
-    fetch_columns(s + kMergedAhead);
-    for (std::uint32_t y = segments_[s].begin; y < segments_[s].end; ++y) ++position[cols[y]];
-  }
-  num_c_blocks_ = product_.lister.list(position, product_.blocks_per_side, c_blocks_.data());
 }
 
 void RowMerger::mark_columns() {
@@ -369,7 +277,7 @@ void RowMerger::sort_pairs() {
   }
 }
 
-bool RowMerger::rank_pairs(std::uint64_t room) {
+void RowMerger::rank_pairs() {
   alignas(64) std::array<std::uint32_t, kMaxRankedKeys> cols;
   alignas(64) std::array<std::uint32_t, kMaxRankedKeys> ranks;
   std::array<PairRef, kMaxRankedKeys> pairs;
@@ -381,33 +289,23 @@ bool RowMerger::rank_pairs(std::uint64_t room) {
     }
   }
   std::fill_n(cols.begin() + count, (kRankLanes - count % kRankLanes) % kRankLanes, 0);
-  const std::uint32_t sum = product_.rank(cols.data(), count, ranks.data());
-  PairRef* const ordered = pairs_.data();
-  CBlock* const c_blocks = c_blocks_.data();
-  if (sum == count * (count - 1) / 2) {  // no column occurs twice
-    num_c_blocks_ = count;
-    if (places_records(room)) {
-      std::copy_n(ranks.data(), count, places_);
-      return true;
-    }
+  if (product_.rank(cols.data(), count, ranks.data()) == count * (count - 1) / 2) {  // no column occurs twice
     for (std::uint32_t p = 0; p < count; ++p) {
-      ordered[ranks[p]] = pairs[p];
-      c_blocks[ranks[p]] = {.col = cols[p], .end = ranks[p] + 1};
+      pairs_[ranks[p]] = pairs[p];
+      c_blocks_[ranks[p]] = {.col = cols[p], .end = ranks[p] + 1};
     }
-    return false;
+    num_c_blocks_ = count;
+    return;
   }
   std::array<std::uint8_t, kMaxRankedKeys> num_same{};  // pairs of a column, at the rank that all of them have
   for (std::uint32_t p = 0; p < count; ++p) {
     const std::uint32_t at = ranks[p];
-    ordered[at + num_same[at]++] = pairs[p];
-    c_blocks[at].col = cols[p];
+    pairs_[at + num_same[at]++] = pairs[p];
+    c_blocks_[at].col = cols[p];
   }
-  std::uint32_t num_c_blocks = 0;
   for (std::uint32_t at = 0; at < count; at += num_same[at]) {
-    c_blocks[num_c_blocks++] = {.col = c_blocks[at].col, .end = at + num_same[at]};
+    c_blocks_[num_c_blocks_++] = {.col = c_blocks_[at].col, .end = at + num_same[at]};
   }
-  num_c_blocks_ = num_c_blocks;
-  return false;
 }
 
 std::byte* RowMerger::multiply(const CBlockList& list, std::byte* out) const {

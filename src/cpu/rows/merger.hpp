@@ -14,7 +14,6 @@
 #include "cpu/rows/accumulator.hpp"
 #include "cpu/rows/arithmetic.hpp"
 #include "cpu/simd/accumulator_kernel.hpp"
-#include "cpu/simd/column_list.hpp"
 #include "cpu/simd/kernels.hpp"
 
 namespace spmm::cpu {
@@ -28,7 +27,6 @@ struct RowProduct {
   MultiplyCBlocks narrow_kernel;
   MultiplyCBlocks wide_kernel;
   AccumulatorKernel accumulator;  ///< may be empty
-  ColumnLister lister;
   RankKeys rank;
   std::uint32_t blocks_per_side;
 };
@@ -43,11 +41,6 @@ class RowMerger {
   /// the output throws.
   void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
              RowUnitOutput& out);
-
-  /// The same for all of rows [first, last), where that is faster than one by one; else does nothing and returns false.
-  /// Values: row_pairs = exact number of pairs of each row of A. Errors: as merge().
-  bool merge_together(std::uint32_t first, std::uint32_t last, std::span<const std::uint64_t> row_pairs,
-                      RowUnitOutput& out);
 
  private:
   /// B segment: blocks [begin, end) of B, of one row, that are multiplied by block `a` of A.
@@ -67,16 +60,12 @@ class RowMerger {
   void collect_whole_row();
   bool collect_columns(std::uint32_t col_begin, std::uint32_t col_end);
   void multiply_list(RowUnitOutput& out);
-  [[nodiscard]] bool order_pairs(std::uint64_t room);
-  [[nodiscard]] bool places_records(std::uint64_t room) const;
-  void number_records();
-  void place_records(RowUnitOutput& out);
+  void order_pairs();
   void fetch_columns(std::uint32_t segment) const;
-  void count_columns();
   void mark_columns();
   void place_pairs();
   void sort_pairs();
-  [[nodiscard]] bool rank_pairs(std::uint64_t room);
+  void rank_pairs();
   void run_kernel(RowUnitOutput& out);
   std::byte* multiply(const CBlockList& list, std::byte* out) const;
   [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
@@ -89,8 +78,7 @@ class RowMerger {
   AlignedArray<Segment> segments_;  // with the pairs of the list
   std::uint32_t num_segments_ = 0;
   std::uint32_t num_pairs_ = 0;    // in segments_
-  AlignedArray<PairRef> pairs_;    // ordered by column; or see places_
-  std::uint32_t* places_;          // in pairs_: of each pair in the order of segments, the record of its C block
+  AlignedArray<PairRef> pairs_;    // ordered by column
   AlignedArray<CBlock> c_blocks_;  // of pairs_
   std::uint32_t num_c_blocks_ = 0;
   AlignedArray<std::uint32_t> cursors_;   // next block of B for each block of A in the row

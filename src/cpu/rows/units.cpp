@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "plan/models/host_models.hpp"
 #include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 namespace {
 
 constexpr std::uint64_t kUnitsPerThread = 32;                 // the last ones level out what the others differ
-constexpr std::uint64_t kFullUnitsPerThread = 16;             // where rows of a unit are summed together
 constexpr std::uint64_t kMinUnitPairs = 1u << 13;             // far more work than handing out a unit
 constexpr std::uint64_t kMinPartPairs = 1u << 11;             // the same where blocks are large
 constexpr std::uint64_t kMaxUnitPairs = 1u << 22;             // some 10 ms, so that output flows early
@@ -24,10 +22,7 @@ RowUnitMaker::RowUnitMaker(std::span<const std::uint64_t> pairs, std::uint32_t b
                            std::uint64_t buffer_records, unsigned num_threads, std::span<const std::uint32_t> b_cols)
     : pairs_(pairs), blocks_per_side_(blocks_per_side), buffer_records_(buffer_records) {
   for (const std::uint64_t of_row : pairs) total_pairs_ += of_row;
-  const bool has_full_rows =
-      total_pairs_ / std::max<std::size_t>(1, pairs.size()) >= plan::kPairsOfFullRows * blocks_per_side;
-  const std::uint64_t units = num_threads * (has_full_rows ? kFullUnitsPerThread : kUnitsPerThread);
-  target_pairs_ = std::clamp(total_pairs_ / units, kMinUnitPairs, kMaxUnitPairs);
+  target_pairs_ = std::clamp(total_pairs_ / (num_threads * kUnitsPerThread), kMinUnitPairs, kMaxUnitPairs);
   const std::uint64_t longest = pairs.empty() ? 0 : *std::max_element(pairs.begin(), pairs.end());
   if (longest >= 2 * kMinUnitPairs) weigh_columns(b_cols);
 }

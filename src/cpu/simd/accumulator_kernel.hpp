@@ -22,21 +22,6 @@ struct AddRun {
   const std::uint32_t* a_row_sums;
 };
 
-/// A block of A and consecutive blocks of B that it meets; each product goes into the record of its C block.
-/// Shapes: a [a_elements]; b, ahead [count, b_elements]; cols [count]; places [count] numbers of records.
-/// Values: a place with kAddsUp names a record that has sums already. ahead as in AddRun. No sum of one product may
-/// leave 32 bits.
-struct PlacedRun {
-  const std::uint16_t* a;
-  const std::uint16_t* b;
-  const std::uint32_t* cols;
-  const std::uint32_t* places;
-  std::uint32_t count;
-  const std::uint16_t* ahead;
-  std::uint32_t row;
-};
-inline constexpr std::uint32_t kAddsUp = 1u << 31;
-
 /// Sums of one block row of C, for columns [first_col, end_col), in memory.
 /// Shapes: sums [end_col - first_col, sum_elements], aligned to 64 bytes; the order within a block is the kernel's own.
 struct AccumulatorKernel {
@@ -57,10 +42,6 @@ struct AccumulatorKernel {
   /// of what was written.
   std::byte* (*store)(std::uint32_t row, std::uint32_t first_col, std::uint32_t count, std::uint32_t* sums,
                       std::byte* out) = nullptr;
-
-  /// Writes or adds the products of a run to records. Returns whether the first product of a record was zero: the
-  /// record may be. Null if there is none.
-  bool (*place)(const PlacedRun& run, std::byte* records) = nullptr;
 
   explicit operator bool() const { return add != nullptr; }
 };

@@ -117,7 +117,7 @@ MultiplyCBlocks for_arithmetic(const Arithmetic& arithmetic) {
 
 /// The kernel that a packed shape needs: for every side from 4 to 16 one of its own, so that padding is not stored and
 /// pairs of rows that are padding are not multiplied.
-template <class Side4, class Side6, class Side8, class Side10, template <std::uint32_t> class Strips>
+template <class Side4, class Side6, class Side8, template <std::uint32_t> class Strips>
 MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   switch (shape.m) {
     case 4:
@@ -131,9 +131,9 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
     case 8:
       return for_arithmetic<Side8, 8>(arithmetic);
     case 9:
-      return for_arithmetic<Side10, 9>(arithmetic);
+      return for_arithmetic<Strips<16>, 9>(arithmetic);
     case 10:
-      return for_arithmetic<Side10, 10>(arithmetic);
+      return for_arithmetic<Strips<16>, 10>(arithmetic);
     case 11:
       return for_arithmetic<Strips<16>, 11>(arithmetic);
     case 12:
@@ -156,10 +156,10 @@ MultiplyCBlocks pick_kernel(const PackedShape& shape, const Arithmetic& arithmet
 struct BlocksAhead {
   static constexpr std::uint64_t kMostBytes = 1024;
 
-  BlocksAhead(const PackedBlocks& x, std::uint64_t block_bytes, std::uint64_t more_bytes = 0)
+  BlocksAhead(const PackedBlocks& x, std::uint64_t block_bytes)
       : b(reinterpret_cast<const char*>(x.b)),
         bytes(block_bytes),
-        fetched(std::min(block_bytes + more_bytes, kMostBytes)),
+        fetched(std::min(block_bytes, kMostBytes)),
         pairs(std::clamp<std::uint64_t>(6 * kMostBytes / block_bytes, 1, kPairsAhead)) {}
 
   /// Inlined by order: a function that only fetches is dropped as one without effect.

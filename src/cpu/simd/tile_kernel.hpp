@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kTouchedPadding = 16;
 
 /// An accumulator. Values: between two rows all sums are 0 and all slots are fresh.
 struct TileSums {
-  std::uint32_t* values;   ///< [num_slots, m, 8]; single blocks: [num_slots, 2, 2] or [num_slots, 4, 4]
+  std::uint32_t* values;   ///< [num_slots, m, 8]
   std::uint8_t* fresh;     ///< [num_slots] 1 = not touched yet
   std::uint32_t* touched;  ///< [num_slots + kTouchedPadding] slots in the order in which they were touched
   std::uint32_t base = 0;  ///< slot 0 stands for this one
@@ -66,7 +66,7 @@ struct TileKernel {
   ListTouched list = nullptr;
   WriteTiles write = nullptr;
   plan::TileShape shape;
-  bool paired = false;  ///< side 2: wants the two rows of a tile of B element by element [count, 8, 2]
+  bool paired = false;  ///< sides 2 and 3: wants the first two rows of a tile of B element by element [8, 2]
 };
 
 /// Elements up to which kernels for paired rows are exact: they are signed words to a processor.
@@ -76,12 +76,6 @@ inline constexpr std::uint32_t kMaxPairedElement = 0x7FFF;
 TileKernel portable_tile_kernel(std::uint32_t m);
 TileKernel avx2_tile_kernel(std::uint32_t m);
 TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t max_element);
-
-/// For blocks one by one, side 2 or 3, elements up to kMaxPairedElement.
-TileKernel avx512_single_kernel(std::uint32_t m);
-
-/// Values: num_blocks of B lie in num_tiles.
-TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t max_element, std::uint64_t num_blocks,
-                              std::uint64_t num_tiles);
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t max_element);
 
 }  // namespace spmm::cpu

@@ -45,7 +45,9 @@ std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
 }
 
 /// Accumulator, marks and lists of one worker.
-std::uint64_t tile_merger_bytes(const MatrixHeader& a, const TileShape& shape) {
+std::uint64_t tile_merger_bytes(const MatrixHeader& a) {
+  if (a.blocks_per_side() == 0) return 0;
+  const TileShape shape = wide_tile(a.m);
   const std::uint64_t window = shape.window(a.blocks_per_side());
   const std::uint64_t words = mark_words(window);
   const bool sorts = window != shape.num_columns(a.blocks_per_side());
@@ -53,11 +55,6 @@ std::uint64_t tile_merger_bytes(const MatrixHeader& a, const TileShape& shape) {
   return window * (shape.sums * sizeof(std::uint32_t) + kTileSlotBytes) +
          (words + mark_words(words)) * sizeof(std::uint64_t) + kMaxTileSegments * kTileSegmentBytes +
          (sorts ? kMaxSortedTiles * (2 * kSortItemBytes + sizeof(std::uint32_t)) : 0) + kPadding;
-}
-std::uint64_t tile_merger_bytes(const MatrixHeader& a) {
-  if (a.blocks_per_side() == 0) return 0;
-  const std::uint64_t tiles = tile_merger_bytes(a, wide_tile(a.m));
-  return a.m == 1 ? tiles : std::max(tiles, tile_merger_bytes(a, single_block(a.m)));
 }
 
 HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {

@@ -13,7 +13,7 @@ enum class Packing : std::uint8_t {
   row_pairs  ///< [inner / 2, cols, 2], as dot products of two elements want them
 };
 
-/// Sides whose blocks of B have no padding columns. Larger ones gain nothing.
+/// Sides whose blocks of B have no padding columns: they would be 0.4 of the block. Larger ones gain nothing.
 constexpr bool has_tight_rows(std::uint32_t m) {
   return m == 9 || m == 10;
 }

@@ -63,9 +63,6 @@ constexpr double kSide4ColumnNs = 1;       // and each column, with or without o
 constexpr double kOrderedBlockNs = 4;      // one whose pairs are ordered
 constexpr double kNearCounters = 8192;     // of columns: as many stay in the first-level cache
 constexpr double kFarCounterNs = 2;        // added to ordered_ns
-constexpr double kFarPlaceNs = 10;         // added to kPlacedPairNs
-constexpr double kPlacedPairNs = 3;        // instead of ordered_ns, where products go straight into records
-constexpr double kPlacedBlockNs = 1;       // a C block of those
 constexpr double kStripsBlockNs = 15;      // the same above side 8
 constexpr double kOutputByteNs = 0.02;     // of a record
 constexpr double kLookupNs = 100;          // a block of A: the row of B lies elsewhere
@@ -73,8 +70,6 @@ constexpr double kCachedShare = 0.3;       // of it, where that is in a cache
 constexpr double kCachedBytes = 32 << 20;  // of B: the rest of its blocks comes from memory, at so many ns a byte
 constexpr double kUncachedByteNs = 0.09;
 constexpr double kNearRowBytes = 1 << 20;  // of the blocks of B that a row meets
-constexpr double kTileByteNs = 0.045;      // of a tile of B, if B has more than so many bytes
-constexpr double kNearTilesBytes = 64 << 20;
 constexpr double kNsPerMs = 1e6;
 constexpr double kReferenceTermsPerMs = 3e5;
 
@@ -109,7 +104,6 @@ double packed_terms(const Problem& p) {
   const PackedShape shape = packed_shape(limits.isa, s.m());
   if (shape.packing == Packing::rows || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
   const bool has_16_lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni;
-  if (has_16_lanes && s.m() <= 10) return 8 * 8 * 10 + (s.m() - 8) * (16 * 10 + 8 * 16);  // a square, rows and columns
   const std::uint32_t lanes = has_16_lanes ? 16 : 8;
   const std::uint32_t lone = s.m() % lanes;  // columns by themselves: as slow as five of 16 or three of 8
   const std::uint32_t strips = (s.m() + lanes - 1) / lanes * lanes;
@@ -152,11 +146,9 @@ double evenness(const Statistics& s) {
 }
 
 /// row-merge: a pair of a row and what its C blocks cost for each pair, without the products.
-/// Rows are summed in memory (cpu/rows/accumulator.hpp); or their products go straight into records, where few pairs
-/// meet in a C block; or their pairs are ordered.
+/// Rows are summed in memory (cpu/rows/accumulator.hpp), or their pairs are ordered.
 double found_pair_ns(const Problem& p, const RowShape& row) {
   const auto& [s, limits] = p;
-  const bool has_placing = (s.m() == 4 || s.m() == 8) && (limits.isa == Isa::avx512_vnni || limits.isa == Isa::avx2);
   const Rates& rates = rates_of(limits.isa);
   const double c_blocks = row.c_blocks / std::max(1.0, row.pairs);
   if (row.pairs >= least_summed_pairs(limits.isa, s.m()) * static_cast<double>(s.nb())) {
@@ -164,11 +156,6 @@ double found_pair_ns(const Problem& p, const RowShape& row) {
     return kSide4SummedNs + c_blocks * kSide4BlockNs + s.nb() / std::max(1.0, row.pairs) * kSide4ColumnNs;
   }
   const double far_counters = 1 - std::min(1.0, kNearCounters / s.nb());
-  const double lists = std::max(1.0, 2 * row.pairs / listed_pairs(s.b.num_blocks));  // half full ones
-  const double list_bytes = row.c_blocks / lists * static_cast<double>(output_record_bytes(s.m()));
-  if (has_placing && wide_rows(s) == 0 && row.pairs <= kPlacedPairs * row.c_blocks && list_bytes <= kPlacedBytes) {
-    return kPlacedPairNs + far_counters * kFarPlaceNs + c_blocks * kPlacedBlockNs;
-  }
   return rates.ordered_ns + far_counters * kFarCounterNs + c_blocks * (s.m() <= 8 ? kOrderedBlockNs : kStripsBlockNs);
 }
 
@@ -178,11 +165,8 @@ double pair_ns_of(const Problem& p, const RowShape& row, double terms_ns) {
   const double b_block_bytes =
       sizeof(std::uint16_t) * static_cast<double>(packed_shape(p.limits.isa, s.m()).b_elements());
   // If the blocks of B that a row meets exceed the core's cache, the row reads them from the shared one.
-  const bool meets_tiles = row.pairs >= static_cast<double>(kPairsOfFullRows * s.nb());
-  const double far = meets_tiles ? 0 : 1 - std::min(1.0, kNearRowBytes / std::max(1.0, row.pairs * b_block_bytes));
-  const double b_bytes = std::max(1.0, s.b.num_blocks * b_block_bytes);
-  const double tile_ns = meets_tiles ? b_block_bytes * kTileByteNs * (1 - std::min(1.0, kNearTilesBytes / b_bytes)) : 0;
-  return found_pair_ns(p, row) + std::max(terms_ns, far * b_block_bytes * kUncachedByteNs) + tile_ns;
+  const double far = 1 - std::min(1.0, kNearRowBytes / std::max(1.0, row.pairs * b_block_bytes));
+  return found_pair_ns(p, row) + std::max(terms_ns, far * b_block_bytes * kUncachedByteNs);
 }
 
 /// row-merge: larger blocks.
@@ -245,16 +229,11 @@ double likely_c_blocks(const Statistics& s) {
 
 /// Source: even products of 2,048 block columns, one thread of a Xeon: with 1, 2 and 4 pairs a column sums take, over
 /// ordered pairs, 1.0, 0.89 and 0.81 (side 5), 1.17, 1.03 and 0.81 (6), 1.2, 1.1 and 0.92 (7), 1.2, 1.0 and 0.96 (8).
-/// Two threads of a Zen 5, over products that go straight into records: side 4 with 0.4 pairs a column 0.94 (AVX-512)
-/// and 0.95 (AVX2), side 8 with 2 pairs 0.95 to 1.02 and 0.86 to 0.93. Another Xeon, 500 block columns, over ordered
-/// pairs: side 9 with 3, 5, 7 and 20 pairs 0.98, 0.89, 0.85 and 0.78, side 10 with 3, 4 and 20 pairs 0.97, 0.99 and
-/// 0.9.
+/// Side 4 with 0.4 pairs, two threads of a Zen 5, over products that went straight into records: 0.94 (AVX2 0.95).
 double least_summed_pairs(Isa isa, std::uint32_t m) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  constexpr double kSide4 = 0.4;
-  constexpr double kLeast[] = {kSide4, 1.5, 2.5, 3, 2, 3, 3};  // sides 4 to 10
-  const std::uint32_t largest = isa == Isa::avx512_vnni ? 10 : 8;
-  return isa == Isa::portable || m < 4 || m > largest ? kNever : kLeast[m - 4];
+  constexpr double kLeast[] = {0.4, 1.5, 2.5, 3, 2};  // sides 4 to 8
+  return isa == Isa::portable || m < 4 || m > 8 ? kNever : kLeast[m - 4];
 }
 
 double parallel_speed(unsigned num_threads, const Limits& limits) {

@@ -17,15 +17,6 @@ inline constexpr std::uint64_t kNearBufferBytes = 4u << 20;
 /// it never does.
 double least_summed_pairs(Isa isa, std::uint32_t m);
 
-/// Pairs of a C block, on average, up to which row-merge lets products of narrow elements go straight into records
-/// (sides 4 and 8 on x86-64). Even products, side 8: with 1.6 to 3 pairs 0.85 to 0.95 of the time of ordered ones.
-inline constexpr double kPlacedPairs = 3.5;
-/// Up to so many bytes of records of a list of pairs: they stay in the second-level cache.
-inline constexpr std::uint64_t kPlacedBytes = 512u << 10;
-
-/// Pairs per block column of C from which hardly a row misses one: row-merge sums such rows together, by tiles of B.
-inline constexpr std::uint64_t kPairsOfFullRows = 16;
-
 /// Milliseconds of the multiply stage, with output buffers of this size.
 using HostModel = double (*)(const Problem&, unsigned num_threads, std::uint64_t buffer_bytes);
 

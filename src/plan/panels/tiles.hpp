@@ -49,16 +49,6 @@ constexpr TileShape wide_tile(std::uint32_t m) {
   return {.blocks = tile_blocks(m), .values = m * kTileLanes, .sums = m * kTileLanes};
 }
 
-/// Single blocks, of side 2 or 3 (padded to 4), where few blocks lie side by side: no lanes and no bytes of B are
-/// wasted on those that are not there. Taken up to kMaxBlocksPerTile, so never more memory than tiles take.
-constexpr TileShape single_block(std::uint32_t m) {
-  return m == 2 ? TileShape{.blocks = 1, .values = 4, .sums = 4} : TileShape{.blocks = 1, .values = 16, .sums = 16};
-}
-constexpr bool prefers_single_blocks(std::uint64_t num_blocks, std::uint64_t num_tiles) {
-  constexpr double kMaxBlocksPerTile = 1.6;
-  return static_cast<double>(num_blocks) <= kMaxBlocksPerTile * static_cast<double>(num_tiles);
-}
-
 /// Segments that are added up at a time, and tiles that are sorted where they lie too far apart for a window.
 inline constexpr std::uint32_t kMaxTileSegments = 1024;
 inline constexpr std::uint32_t kMaxSortedTiles = 1u << 15;

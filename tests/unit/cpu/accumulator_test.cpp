@@ -160,7 +160,7 @@ TEST_CASE("cpu: zero blocks are dropped from sums in memory") {
   }
 }
 
-TEST_CASE("cpu: full rows summed together, some block columns empty, some rows zero, sums near and beyond 32 bits") {
+TEST_CASE("cpu: full rows, some block columns empty, some rows zero, sums near and beyond 32 bits") {
   constexpr std::uint32_t kSide = 80;  // so that B does not stay in the second-level cache
   constexpr std::uint32_t kPerRow = 20;
   constexpr std::uint32_t kRows = 13;
@@ -202,33 +202,6 @@ TEST_CASE("cpu: full rows summed together, some block columns empty, some rows z
       CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1}) == expected));
     }
   }
-}
-
-TEST_CASE("cpu: which rows are summed together") {
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
-  const auto shape = cpu::packed_shape(cpu::Isa::avx2, 8);
-  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape);
-  if (!kernel) return;  // another processor
-  const AlignedArray<std::uint32_t> sums(cpu::kMaxSumsBytes / sizeof(std::uint32_t));
-  std::vector<std::uint32_t> cursors(200);
-  const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
-  cpu::RowArithmetic narrow;
-  narrow.common = cpu::choose_arithmetic(shape, 100, 100);
-  const auto takes = [&](std::uint32_t side, std::uint32_t last, std::uint64_t pairs_of_last) {
-    const BlockMatrix full = every(side, side, side, 8, 1, 100, 9);
-    const cpu::Prepared product = cpu::prepare(MemorySource(full), MemorySource(full), shape, run);
-    const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, side, space, run);
-    std::vector<std::uint64_t> pairs(last, std::uint64_t{side} * side);
-    pairs.back() = pairs_of_last;
-    return rows.takes_together(0, last, pairs);
-  };
-  CHECK(takes(80, 2, 16 * 80));
-  CHECK_FALSE(takes(80, 2, 16 * 80 - 1));
-  CHECK_FALSE(takes(80, 1, 80 * 80));  // no other row
-  CHECK_FALSE(takes(80, 3, 80 * 80));  // no cursor for every block of the rows
-  CHECK_FALSE(takes(40, 2, 40 * 40));  // B stays in the cache
 }
 
 TEST_CASE("cpu: which rows are summed in memory") {

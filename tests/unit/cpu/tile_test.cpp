@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -41,7 +42,7 @@ void check_product(const BlockMatrix& a, const BlockMatrix& b) {
   }
 }
 
-/// Elements on both sides of what kernels of single blocks and of paired rows take.
+/// Elements on both sides of what the kernel of paired rows takes.
 constexpr std::uint32_t kLargest[] = {65'535, cpu::kMaxPairedElement};
 
 /// One row of A that meets `num_rows` rows of B with `per_row` blocks each, in columns [first, first + span).
@@ -205,25 +206,12 @@ TEST_CASE("cpu: sums of small blocks that lie side by side, on both sides of 2^3
 }
 
 TEST_CASE("cpu: which kernel takes small blocks") {
-  const auto shape = [](std::uint32_t m, std::uint32_t bound, std::uint64_t blocks, std::uint64_t tiles) {
-    return cpu::choose_tile_kernel(cpu::Isa::avx512_vnni, m, bound, blocks, tiles);
-  };
-  for (const std::uint32_t m : {2u, 3u}) {
-    const bool machine_has_one = cpu::avx512_single_kernel(m).write != nullptr;
-    CHECK((shape(m, 0x7FFF, 16, 10).shape.blocks == 1) == machine_has_one);
-    CHECK(shape(m, 0x8000, 16, 10).shape.blocks != 1);
-    CHECK(shape(m, 0x7FFF, 17, 10).shape.blocks != 1);
-    CHECK((shape(m, 0x7FFF, 17, 10).paired) == (machine_has_one && m == 2));
-    CHECK(!shape(m, 0x8000, 17, 10).paired);
-    // Never more memory than tiles of the same blocks take.
-    const plan::TileShape single = plan::single_block(m);
-    const plan::TileShape tile = plan::wide_tile(m);
-    for (std::uint64_t tiles = 50; tiles <= 100; ++tiles) {
-      const std::uint64_t bytes = 2 * tile.values + sizeof(std::uint32_t);  // the columns of single blocks are B's
-      if (plan::prefers_single_blocks(100, tiles)) CHECK(100 * 2 * single.values <= tiles * bytes);
-    }
+  const bool machine_has_one = cpu::avx512_vnni_available();
+  for (const std::uint32_t m : {1u, 2u, 3u}) {
+    CHECK(cpu::choose_tile_kernel(cpu::choose_isa(), m, 1).shape.blocks == plan::tile_blocks(m));
+    CHECK(cpu::avx512_tile_kernel(m, 0x7FFF).paired == (machine_has_one && m != 1));
+    CHECK(!cpu::avx512_tile_kernel(m, 0x8000).paired);
   }
-  CHECK(cpu::choose_tile_kernel(cpu::choose_isa(), 1, 1, 1, 1).shape.blocks == 8);
 }
 
 TEST_CASE("cpu: rows of small blocks that a window does not hold") {
@@ -249,15 +237,22 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
   }
 }
 
-TEST_CASE("cpu: single elements of a huge matrix, at equal distances of 2^21") {
+TEST_CASE("cpu: single elements of a huge matrix, at multiples of 2^21 from the diagonal") {
   constexpr std::uint32_t kSide = 1u << 31;
-  constexpr std::uint32_t kDistance = 1u << 21;
-  BlockMatrix a{.n = kSide, .m = 1, .index = {{.i = 0, .j = 0}, {.i = 5, .j = 0}}, .values = {3, 7}};
+  constexpr std::int32_t kDistance = 1 << 21;
   BlockMatrix b{.n = kSide, .m = 1, .index = {}, .values = {}};
-  for (std::uint32_t s = 0; s < 42; ++s) {
-    b.index.push_back({.i = 0, .j = s * kDistance});
-    b.values.push_back(static_cast<std::uint16_t>(s + 1));
+  const auto add = [&](std::int32_t distances) {
+    const auto offset = static_cast<std::uint32_t>(std::abs(distances)) * kDistance;
+    b.index.push_back(distances < 0 ? BlockIndex{.i = offset, .j = 0} : BlockIndex{.i = 0, .j = offset});
+    b.values.push_back(static_cast<std::uint16_t>(distances + 1100));
+  };
+  for (std::int32_t x = 0; x < 16;
+       ++x) {  // a hash by a factor and a shift had collisions for every factor that was tried
+    add(3 + 8 * x);
+    add(128 * x - 1022);
   }
+  const BlockMatrix a{
+      .n = kSide, .m = 1, .index = {{.i = 0, .j = 0}, {.i = 5, .j = 1022u * kDistance}}, .values = {3, 7}};
   check_product(a, b);
 }
 

@@ -85,109 +85,10 @@ std::uint32_t add_4(const AddRun& run, std::uint32_t first_col, std::uint32_t en
   return x;
 }
 
-/// Side 4, one product after the other.
-bool place_4(const PlacedRun& run, std::byte* records) {
-  constexpr std::size_t kElements = 16;
-  constexpr std::size_t kRecord = kHeadBytes + kElements * sizeof(std::uint32_t);
-  const auto [a, b, cols, places, count, ahead, row] = run;
-  const __m256i block = _mm256_load_si256(reinterpret_cast<const __m256i*>(a));
-  const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
-  __m256i spread[2][2];  // as in add_4
-  for (int half = 0; half < 2; ++half) {
-    for (int t = 0; t < 2; ++t) {
-      spread[half][t] = _mm256_permutevar8x32_epi32(block, _mm256_add_epi32(first, _mm256_set1_epi32(4 * half + t)));
-    }
-  }
-  bool any_zero = false;
-  for (std::uint32_t x = 0; x < count; ++x) {
-    fetch_block<kElements>(ahead + x * kElements);
-    std::byte* const out = records + (places[x] & ~kAddsUp) * kRecord;
-    auto* const to = reinterpret_cast<__m256i*>(out + kHeadBytes);
-    const auto* of_b = reinterpret_cast<const __m128i*>(b + x * kElements);
-    const __m256i upper = _mm256_broadcastsi128_si256(_mm_load_si128(of_b));
-    const __m256i lower = _mm256_broadcastsi128_si256(_mm_load_si128(of_b + 1));
-    __m256i sums[2];
-    for (int half = 0; half < 2; ++half) {
-      sums[half] = add_products(_mm256_madd_epi16(spread[half][0], upper), spread[half][1], lower);
-    }
-    if ((places[x] & kAddsUp) != 0) {
-      for (int half = 0; half < 2; ++half) sums[half] = add_clamped(_mm256_loadu_si256(to + half), sums[half]);
-    } else {
-      const BlockIndex at{.i = row, .j = cols[x]};
-      std::memcpy(out, &at, kHeadBytes);
-      const __m256i any = _mm256_or_si256(sums[0], sums[1]);
-      any_zero |= _mm256_testz_si256(any, any) != 0;
-    }
-    for (int half = 0; half < 2; ++half) _mm256_storeu_si256(to + half, sums[half]);
-  }
-  return any_zero;
-}
-
 inline __m256i spread_two(const std::uint16_t* elements) {
   std::int32_t both;
   std::memcpy(&both, elements, sizeof both);
   return _mm256_set1_epi32(both);
-}
-
-/// Products of kBlocks blocks of B, side 8, into records. Returns whether one is zero. Values: kAdds = they are added
-/// to what the records hold.
-template <bool kAdds, std::size_t kBlocks>
-bool place_blocks_8(const std::uint16_t* a, const std::uint16_t* b, std::byte* const (&records)[kBlocks]) {
-  __m256i columns[kBlocks][4];
-  __m256i any[kBlocks];
-  for (std::size_t x = 0; x < kBlocks; ++x) {
-    any[x] = _mm256_setzero_si256();
-    for (std::size_t t = 0; t < 4; ++t) {
-      columns[x][t] = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + x * 64) + t);
-    }
-  }
-  for (std::size_t r = 0; r < 8; ++r) {
-    __m256i sums[kBlocks];
-    for (std::size_t t = 0; t < 4; ++t) {
-      const __m256i both = spread_two(a + 8 * r + 2 * t);
-      for (std::size_t x = 0; x < kBlocks; ++x) {
-        sums[x] = t == 0 ? _mm256_madd_epi16(both, columns[x][t]) : add_products(sums[x], both, columns[x][t]);
-      }
-    }
-    for (std::size_t x = 0; x < kBlocks; ++x) {
-      auto* const to = reinterpret_cast<__m256i*>(records[x] + kHeadBytes) + r;
-      if constexpr (kAdds) sums[x] = add_clamped(_mm256_loadu_si256(to), sums[x]);
-      any[x] = _mm256_or_si256(any[x], sums[x]);
-      _mm256_storeu_si256(to, sums[x]);
-    }
-  }
-  bool is_zero = false;
-  for (std::size_t x = 0; x < kBlocks; ++x) is_zero |= _mm256_testz_si256(any[x], any[x]) != 0;
-  return is_zero;
-}
-
-/// Side 8, two products at a time: each pair of elements of A is spread once for both.
-bool place_8(const PlacedRun& run, std::byte* records) {
-  constexpr std::size_t kElements = 64;
-  constexpr std::size_t kRecord = kHeadBytes + kElements * sizeof(std::uint32_t);
-  const auto record_of = [&](std::uint32_t x) {
-    std::byte* const out = records + (run.places[x] & ~kAddsUp) * kRecord;
-    const BlockIndex at{.i = run.row, .j = run.cols[x]};
-    std::memcpy(out, &at, kHeadBytes);
-    return out;
-  };
-  bool any_zero = false;
-  for (std::uint32_t x = 0; x < run.count;) {
-    fetch_block<2 * kElements>(run.ahead + x * kElements);
-    const std::uint16_t* const b = run.b + x * kElements;
-    if (x + 1 < run.count && ((run.places[x] | run.places[x + 1]) & kAddsUp) == 0) {
-      any_zero |= place_blocks_8<false, 2>(run.a, b, {record_of(x), record_of(x + 1)});
-      x += 2;
-      continue;
-    }
-    if ((run.places[x] & kAddsUp) == 0) {
-      any_zero |= place_blocks_8<false, 1>(run.a, b, {record_of(x)});
-    } else {
-      place_blocks_8<true, 1>(run.a, b, {record_of(x)});
-    }
-    ++x;
-  }
-  return any_zero;
 }
 
 /// Sides 5 to 8 in blocks padded to 8: a register of sums per row.
@@ -303,8 +204,7 @@ struct Rows {
             .add = add<Sums::plain>,
             .add_clamped = add<Sums::clamped>,
             .add_wide = add_wide,
-            .store = store_records,
-            .place = kSide == 8 ? place_8 : nullptr};
+            .store = store_records};
   }
 };
 
@@ -338,8 +238,7 @@ AccumulatorKernel avx2_accumulator(const PackedShape& shape) {
               .add = add_4<Sums::plain>,
               .add_clamped = add_4<Sums::clamped>,
               .add_wide = add_4<Sums::wide>,
-              .store = store_4,
-              .place = place_4};
+              .store = store_4};
     case 5:
       return Rows<5>::kernel();
     case 6:

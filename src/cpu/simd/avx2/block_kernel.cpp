@@ -307,7 +307,7 @@ MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmet
     if (shape.m == 17) return multiply_c_blocks<Strips<24>, false, 17>;
     if (shape.m == 18) return multiply_c_blocks<Strips<24>, false, 18>;
   }
-  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips<16>, Strips>(shape, arithmetic);
+  return pick_kernel<Side4, Strips<8>, Strips<8>, Strips>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu

@@ -1,4 +1,4 @@
-// Sums of rows of C for AVX-512 with VNNI, sides 4 to 10.
+// Sums of rows of C for AVX-512 with VNNI, sides 4 to 8.
 #include "cpu/simd/accumulator_kernel.hpp"
 
 #if defined(__x86_64__)
@@ -105,52 +105,19 @@ std::byte* store_4(std::uint32_t row, std::uint32_t first_col, std::uint32_t cou
   return out;
 }
 
-/// Side 4, one product after the other.
-bool place_4(const PlacedRun& run, std::byte* records) {
-  constexpr std::size_t kElements = 16;
-  constexpr std::size_t kRecord = kHeadBytes + kElements * sizeof(std::uint32_t);
-  const auto [a, b, cols, places, count, ahead, row] = run;
-  const __m512i spread0 = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
-  const __m512i spread1 = _mm512_add_epi32(spread0, _mm512_set1_epi32(1));
-  const __m512i block = _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(a)));
-  const __m512i a0 = _mm512_permutexvar_epi32(spread0, block);
-  const __m512i a1 = _mm512_permutexvar_epi32(spread1, block);
-  bool any_zero = false;
-  for (std::uint32_t x = 0; x < count; ++x) {
-    fetch_block<kElements>(ahead + x * kElements);
-    const __m512i upper = _mm512_dpwssd_epi32(_mm512_setzero_si512(), a0, repeat(b + x * kElements));
-    __m512i sum = _mm512_dpwssd_epi32(upper, a1, repeat(b + x * kElements + 8));
-    std::byte* const out = records + (places[x] & ~kAddsUp) * kRecord;
-    if ((places[x] & kAddsUp) != 0) {
-      sum = add_clamped(_mm512_loadu_si512(out + kHeadBytes), sum);
-    } else {
-      store_index(out, row, cols[x]);
-      any_zero |= _mm512_test_epi32_mask(sum, sum) == 0;
-    }
-    _mm512_storeu_si512(out + kHeadBytes, sum);
-  }
-  return any_zero;
-}
-
 /// Eight columns of two rows of B, twice.
 inline __m512i repeat_row(const std::uint16_t* b) {
   return _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(b)));
 }
 
-/// Two columns of two rows of B, eight times.
-inline __m512i repeat_two(const std::uint16_t* b) {
-  std::int64_t both = 0;
-  std::memcpy(&both, b, sizeof both);
-  return _mm512_set1_epi64(both);
-}
-
-/// Blocks of side 5 to 8: rows of 8 elements, two in a register.
+/// Sides 5 to 8: rows of 8 elements, or of 8 sums, two in a register.
 template <std::uint32_t kSide>
-struct RowPairs {
+struct Rows {
   static constexpr std::size_t kRegisters = (kSide + 1) / 2;      // of a block of C
   static constexpr std::size_t kInnerPairs = (kSide + 1) / 2;     // pairs of rows of B
   static constexpr std::size_t kElements = 64;                    // of a packed block of A or B
   static constexpr std::size_t kUsedElements = kInnerPairs * 16;  // of B, the rest is padding
+  static constexpr std::size_t kSumElements = kRegisters * 16;
 
   /// Elements 2t, 2t + 1 of rows 2r and 2r + 1 of A, each for all columns of its half.
   /// Values: half_of_a = rows 0 to 3, or 4 to 7.
@@ -192,54 +159,6 @@ struct RowPairs {
       std::memcpy(out + kLine + 32, &last, sizeof last);
     }
   }
-};
-
-/// Side 8, one product after the other: a block of A is spread once for all blocks of B that it meets.
-bool place_8(const PlacedRun& run, std::byte* records) {
-  using Blocks = RowPairs<8>;
-  constexpr std::size_t kRecord = kHeadBytes + 64 * sizeof(std::uint32_t);
-  const auto [a, b, cols, places, count, ahead, row] = run;
-  const __m512i halves[2] = {_mm512_load_si512(a), _mm512_load_si512(a + 32)};
-  __m512i rows[4][4];
-#pragma GCC unroll 4
-  for (std::size_t r = 0; r < 4; ++r) {
-#pragma GCC unroll 4
-    for (std::size_t t = 0; t < 4; ++t) rows[r][t] = Blocks::spread(halves[r / 2], r, t);
-  }
-  bool any_zero = false;
-  for (std::uint32_t x = 0; x < count; ++x) {
-    fetch_block<Blocks::kElements>(ahead + x * Blocks::kElements);
-    const std::uint16_t* const block = b + x * Blocks::kElements;
-    __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
-#pragma GCC unroll 4
-    for (std::size_t t = 0; t < 4; ++t) {
-      const __m512i columns = repeat_row(block + 16 * t);
-#pragma GCC unroll 4
-      for (std::size_t r = 0; r < 4; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], columns);
-    }
-    std::byte* const out = records + (places[x] & ~kAddsUp) * kRecord;
-    if ((places[x] & kAddsUp) != 0) {
-      for (std::size_t r = 0; r < 4; ++r) {
-        sum[r] = add_clamped(_mm512_loadu_si512(out + kHeadBytes + 64 * r), sum[r]);
-      }
-    } else {
-      store_index(out, row, cols[x]);
-      const __m512i any = _mm512_or_si512(_mm512_or_si512(sum[0], sum[1]), _mm512_or_si512(sum[2], sum[3]));
-      any_zero |= _mm512_test_epi32_mask(any, any) == 0;
-    }
-    Blocks::store_block(sum, out + kHeadBytes);
-  }
-  return any_zero;
-}
-
-/// Sides 5 to 8: rows of 8 sums, two in a register.
-template <std::uint32_t kSide>
-struct Rows : RowPairs<kSide> {
-  using Blocks = RowPairs<kSide>;
-  using Blocks::kElements;
-  using Blocks::kInnerPairs;
-  using Blocks::kRegisters;
-  static constexpr std::size_t kSumElements = kRegisters * 16;
 
   template <Sums kSums>
   static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
@@ -249,11 +168,11 @@ struct Rows : RowPairs<kSide> {
 #pragma GCC unroll 4
     for (std::size_t r = 0; r < kRegisters; ++r) {
 #pragma GCC unroll 4
-      for (std::size_t t = 0; t < kInnerPairs; ++t) rows[r][t] = Blocks::spread(halves[r / 2], r, t);
+      for (std::size_t t = 0; t < kInnerPairs; ++t) rows[r][t] = spread(halves[r / 2], r, t);
     }
     std::uint32_t x = 0;
     for (; x < count && cols[x] < end_col; ++x) {
-      fetch_block<Blocks::kUsedElements>(ahead + x * kElements);
+      fetch_block<kUsedElements>(ahead + x * kElements);
       std::uint32_t* const at = sums + (cols[x] - first_col) * kSumElements;
       const std::uint16_t* const block = b + x * kElements;
       __m512i sum[kRegisters];
@@ -291,14 +210,14 @@ struct Rows : RowPairs<kSide> {
       const __m512i from = _mm512_add_epi32(two_rows, _mm512_set1_epi32(static_cast<int>(2 * r)));
       of_rows[r] = _mm512_permutexvar_epi32(from, shifted);
       for (std::size_t t = 0; t < kInnerPairs; ++t) {
-        const __m512i elements = Blocks::spread(halves[r / 2], r, t);
+        const __m512i elements = spread(halves[r / 2], r, t);
         low_digits[r][t] = low_bytes(elements);
         high_digits[r][t] = high_bytes(elements);
       }
     }
     std::uint32_t x = 0;
     for (; x < count && cols[x] < end_col; ++x) {
-      fetch_block<Blocks::kUsedElements>(ahead + x * kElements);
+      fetch_block<kUsedElements>(ahead + x * kElements);
       std::uint32_t* const at = sums + (cols[x] - first_col) * kSumElements;
       const std::uint16_t* const block = b + x * kElements;
       __m512i columns[kInnerPairs];
@@ -334,7 +253,7 @@ struct Rows : RowPairs<kSide> {
       }
       fetch_ahead<kRecord>(out);
       store_index(out, row, first_col + x);  // overwritten unless a sum is not zero
-      Blocks::store_block(sum, out + kHeadBytes);
+      store_block(sum, out + kHeadBytes);
       out += _mm512_test_epi32_mask(any, any) != 0 ? kRecord : 0;
     }
     return out;
@@ -347,124 +266,6 @@ struct Rows : RowPairs<kSide> {
             .add = add<Sums::plain>,
             .add_clamped = add<Sums::clamped>,
             .add_wide = add_wide,
-            .store = store,
-            .place = kSide == 8 ? place_8 : nullptr};
-  }
-};
-
-/// Sides 9 and 10, narrow. Four registers hold the sums of the first 8 rows and columns, as for side 8. Each further
-/// row has a register. One more register holds columns 8 and 9 of the first 8 rows.
-template <std::uint32_t kSide>
-struct SquareAndRest {
-  static constexpr std::size_t kRest = kSide - 8;
-  static constexpr std::size_t kRegisters = 5 + kRest;  // of a block of C
-  static constexpr std::size_t kColumns = 4 + kRest;    // the register of the columns
-  static constexpr std::size_t kInnerPairs = 5;         // pairs of rows of B
-  static constexpr std::size_t kInner = 2 * kInnerPairs;
-  static constexpr std::size_t kElements = plan::tight_shape(kSide).b_elements();  // of a packed block of B
-  static constexpr std::size_t kSumElements = kRegisters * 16;
-  static constexpr auto kColumnsOfRow = static_cast<__mmask16>((1u << kSide) - 1);
-
-  /// Elements 2t, 2t + 1 of rows of A, each for the lanes of its row. Shapes: rows [kRegisters, kInnerPairs].
-  static void spread(const std::uint16_t* a, __m512i (&rows)[kRegisters][kInnerPairs]) {
-    const __m512i of_a[3] = {_mm512_load_si512(a), _mm512_load_si512(a + 32), _mm512_load_si512(a + 64)};
-    const __m512i two_of_each = _mm512_setr_epi32(0, 0, 5, 5, 10, 10, 15, 15, 20, 20, 25, 25, 30, 30, 35, 35);
-    const __m512i in_last = _mm512_set1_epi32(32);
-#pragma GCC unroll 5
-    for (std::size_t t = 0; t < kInnerPairs; ++t) {
-      for (std::size_t r = 0; r < 4; ++r) {
-        const __m512i upper = _mm512_set1_epi32(two_elements(a + 2 * r * kInner + 2 * t));
-        rows[r][t] = _mm512_mask_set1_epi32(upper, 0xFF00, two_elements(a + (2 * r + 1) * kInner + 2 * t));
-      }
-      for (std::size_t r = 0; r < kRest; ++r) {
-        rows[4 + r][t] = _mm512_set1_epi32(two_elements(a + (8 + r) * kInner + 2 * t));
-      }
-      const __m512i from = _mm512_add_epi32(two_of_each, _mm512_set1_epi32(static_cast<int>(t)));
-      const __m512i firsts = _mm512_permutex2var_epi32(of_a[0], from, of_a[1]);
-      const __mmask16 lasts = _mm512_cmpge_epi32_mask(from, in_last);
-      rows[kColumns][t] = _mm512_mask_permutexvar_epi32(firsts, lasts, from, of_a[2]);
-    }
-  }
-
-  template <Sums kSums>
-  static std::uint32_t add(const AddRun& run, std::uint32_t first_col, std::uint32_t end_col, std::uint32_t* sums) {
-    const auto [a, b, cols, count, ahead, a_row_sums] = run;
-    __m512i rows[kRegisters][kInnerPairs];
-    spread(a, rows);
-    std::uint32_t x = 0;
-    for (; x < count && cols[x] < end_col; ++x) {
-      fetch_block<kElements>(ahead + x * kElements);
-      std::uint32_t* const at = sums + (cols[x] - first_col) * kSumElements;
-      const std::uint16_t* const block = b + x * kElements;
-      __m512i sum[kRegisters];
-#pragma GCC unroll 7
-      for (std::size_t r = 0; r < kRegisters; ++r) {
-        sum[r] = kSums == Sums::plain ? _mm512_load_si512(at + 16 * r) : _mm512_setzero_si512();
-      }
-#pragma GCC unroll 5
-      for (std::size_t t = 0; t < kInnerPairs; ++t) {
-        const std::uint16_t* const both_rows = block + 2 * kSide * t;
-        const __m512i square = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(both_rows)));
-#pragma GCC unroll 4
-        for (std::size_t r = 0; r < 4; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], square);
-        const __m512i all = _mm512_maskz_loadu_epi32(kColumnsOfRow, both_rows);
-#pragma GCC unroll 2
-        for (std::size_t r = 4; r < kColumns; ++r) sum[r] = _mm512_dpwssd_epi32(sum[r], rows[r][t], all);
-        const __m512i columns = repeat_two(both_rows + 16);
-        sum[kColumns] = _mm512_dpwssd_epi32(sum[kColumns], rows[kColumns][t], columns);
-      }
-#pragma GCC unroll 7
-      for (std::size_t r = 0; r < kRegisters; ++r) {
-        _mm512_store_si512(at + 16 * r,
-                           kSums == Sums::plain ? sum[r] : add_clamped(_mm512_load_si512(at + 16 * r), sum[r]));
-      }
-    }
-    return x;
-  }
-
-  /// Writes the sums [kRegisters] of a block without padding and nothing behind it; whether one is not zero.
-  static bool store_block(const __m512i* sum, std::byte* out) {
-    constexpr std::size_t kRowBytes = kSide * sizeof(std::uint32_t);
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 16, 16, 16, 16, 16, 16);
-    __m512i any = sum[kColumns];
-#pragma GCC unroll 8
-    for (std::size_t r = 0; r < 8; ++r) {  // the next row overwrites what lies beyond this one
-      const __m512i of_row =
-          _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(2 * r)), 0xFF, r % 2 == 0 ? 0 : 8);
-      const __m512i from = _mm512_add_epi32(lanes, of_row);
-      _mm512_storeu_si512(out + r * kRowBytes, _mm512_permutex2var_epi32(sum[r / 2], from, sum[kColumns]));
-    }
-#pragma GCC unroll 6
-    for (std::size_t r = 0; r < kColumns; ++r) any = _mm512_or_si512(any, sum[r]);
-    for (std::size_t r = 8; r < kSide; ++r) {
-      _mm512_mask_storeu_epi32(out + r * kRowBytes, kColumnsOfRow, sum[r - 4]);
-    }
-    return _mm512_test_epi32_mask(any, any) != 0;
-  }
-
-  static std::byte* store(std::uint32_t row, std::uint32_t first_col, std::uint32_t count, std::uint32_t* sums,
-                          std::byte* out) {
-    constexpr std::size_t kRecord = kHeadBytes + kSide * kSide * sizeof(std::uint32_t);
-    for (std::uint32_t x = 0; x < count; ++x) {
-      std::uint32_t* const at = sums + x * kSumElements;
-      __m512i sum[kRegisters];
-      for (std::size_t r = 0; r < kRegisters; ++r) {
-        sum[r] = _mm512_load_si512(at + 16 * r);
-        _mm512_store_si512(at + 16 * r, _mm512_setzero_si512());
-      }
-      fetch_ahead<kRecord>(out);
-      store_index(out, row, first_col + x);  // overwritten unless a sum is not zero
-      out += store_block(sum, out + kHeadBytes) ? kRecord : 0;
-    }
-    return out;
-  }
-
-  static AccumulatorKernel kernel() {
-    return {.sum_elements = kSumElements,
-            .sums_bytes = kSumsBytes,
-            .least_pairs = plan::least_summed_pairs(Isa::avx512_vnni, kSide),
-            .add = add<Sums::plain>,
-            .add_clamped = add<Sums::clamped>,
             .store = store};
   }
 };
@@ -480,8 +281,7 @@ AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape) {
               .add = add_4<Sums::plain>,
               .add_clamped = add_4<Sums::clamped>,
               .add_wide = add_4<Sums::wide>,
-              .store = store_4,
-              .place = place_4};
+              .store = store_4};
     case 5:
       return Rows<5>::kernel();
     case 6:
@@ -490,10 +290,6 @@ AccumulatorKernel avx512_vnni_accumulator(const PackedShape& shape) {
       return Rows<7>::kernel();
     case 8:
       return Rows<8>::kernel();
-    case 9:
-      return SquareAndRest<9>::kernel();
-    case 10:
-      return SquareAndRest<10>::kernel();
     default:
       return {};
   }

@@ -266,206 +266,6 @@ struct Side6 {
   }
 };
 
-/// Sides 9 and 10: 8 rows and columns as of side 8. Rows after them take registers of 16 columns; columns after them
-/// are products along rows of A, whose lanes are summed at the end.
-struct Side10 {
-  static constexpr std::uint32_t kSide = 16;
-  static constexpr std::uint32_t kMaxRows = kSide;
-  static constexpr std::uint32_t kMaxCols = kSide;
-  static constexpr std::uint32_t kRunPairs = kNoRunLimit;
-  static constexpr std::size_t kInner = 10;
-  static constexpr std::uint32_t kCore = 8;
-  template <std::uint32_t kM>
-  static constexpr std::uint32_t kRest = kM - kCore;
-  template <std::uint32_t kM>
-  static constexpr std::size_t kBlockOfB = plan::tight_shape(kM).b_elements();
-  /// Blocks are short, and the next ones of a row of B come soon: 128 bytes of them are fetched, too. Of 3 lines a
-  /// block, without, side 9 takes a quarter longer (wide, 20 pairs).
-  static constexpr std::uint64_t kMoreAhead = 128;
-
-  /// Elements of A: in each 128 bits the first eight of a row, or its last two four times.
-  template <std::uint32_t kM>
-  struct Rows {
-    __m512i top;
-    __m512i bottom;
-    __m512i rest[kRest<kM>];
-
-    [[gnu::always_inline]] Rows digits(__m512i of(__m512i)) const {
-      Rows out{.top = of(top), .bottom = of(bottom), .rest = {}};
-      for (std::uint32_t r = 0; r < kRest<kM>; ++r) out.rest[r] = of(rest[r]);
-      return out;
-    }
-  };
-
-  /// Sums of a digit of A (wide), or of every other step, so that sums of a pair need not wait for each other (narrow).
-  template <std::uint32_t kM>
-  struct Sums {
-    Sums8 core;
-    __m512i rest[kRest<kM>];
-    __m512i columns[kRest<kM>][2];  // of the core: top and bottom
-
-    [[gnu::always_inline]] void clear() {
-      core.clear();
-      for (std::uint32_t r = 0; r < kRest<kM>; ++r) rest[r] = columns[r][0] = columns[r][1] = _mm512_setzero_si512();
-    }
-
-    [[gnu::always_inline]] void add_column(const Rows<kM>& a, std::uint32_t c, __m512i column) {
-      columns[c][0] = _mm512_dpwssd_epi32(columns[c][0], a.top, column);
-      columns[c][1] = _mm512_dpwssd_epi32(columns[c][1], a.bottom, column);
-    }
-  };
-
-  /// Elements 2T, 2T + 1 of what `a` has of each row, times two rows of B. Shapes: a [digits].
-  template <bool kWide, int T, std::uint32_t kM>
-  [[gnu::always_inline]] static void step(const Rows<kM>* a, const std::uint16_t* b, Sums<kM>* sums) {
-    const __m512i left = offset<kWide>(repeat_four(b));
-    const __m512i right = offset<kWide>(repeat_four(b + kCore));
-    constexpr auto kColumns = static_cast<__mmask16>((1u << kM) - 1);
-    const __m512i all = offset<kWide>(_mm512_maskz_loadu_epi32(kColumns, b));
-    for (std::uint32_t d = 0; d < (kWide ? 2 : 1); ++d) {
-      Sums<kM>& to = sums[kWide ? d : T % 2];
-      to.core.template add<T>(a[d].top, a[d].bottom, left, right);
-      for (std::uint32_t r = 0; r < kRest<kM>; ++r) {
-        const __m512i a_pair = _mm512_shuffle_epi32(a[d].rest[r], static_cast<_MM_PERM_ENUM>(T * 0x55));
-        to.rest[r] = _mm512_dpwssd_epi32(to.rest[r], all, a_pair);
-      }
-    }
-  }
-
-  template <bool kWide, std::uint32_t kM>
-  [[gnu::always_inline]] static void add(const std::uint16_t* a, const std::uint16_t* b, Sums<kM>* sums) {
-    const __m512i firsts = _mm512_setr_epi32(0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18);
-    const __m512i lasts = _mm512_setr_epi32(4, 4, 4, 4, 9, 9, 9, 9, 14, 14, 14, 14, 19, 19, 19, 19);
-    const __m512i four = _mm512_set1_epi32(4);
-    const __m512i of_a[3] = {_mm512_load_si512(a), _mm512_load_si512(a + 32), _mm512_load_si512(a + 64)};
-    Rows<kM> first[2];
-    Rows<kM> last[2];
-    first[0].top = _mm512_permutex2var_epi32(of_a[0], firsts, of_a[1]);
-    first[0].bottom = _mm512_permutex2var_epi32(of_a[1], _mm512_add_epi32(firsts, four), of_a[2]);
-    last[0].top = _mm512_permutex2var_epi32(of_a[0], lasts, of_a[1]);
-    last[0].bottom = _mm512_permutex2var_epi32(of_a[1], _mm512_add_epi32(lasts, four), of_a[2]);
-    for (std::uint32_t r = 0; r < kRest<kM>; ++r) {
-      first[0].rest[r] = repeat_four(a + (kCore + r) * kInner);
-      last[0].rest[r] = _mm512_set1_epi32(two_elements(a + (kCore + r) * kInner + kCore));
-    }
-    if constexpr (kWide) {
-      first[1] = first[0].digits(high_bytes);
-      first[0] = first[0].digits(low_bytes);
-      last[1] = last[0].digits(high_bytes);
-      last[0] = last[0].digits(low_bytes);
-    }
-    constexpr std::size_t kRow = 2 * kM;
-    step<kWide, 0>(first, b, sums);
-    step<kWide, 1>(first, b + kRow, sums);
-    step<kWide, 2>(first, b + 2 * kRow, sums);
-    step<kWide, 3>(first, b + 3 * kRow, sums);
-    step<kWide, 0>(last, b + 4 * kRow, sums);
-    for (std::uint32_t c = 0; c < kRest<kM>; ++c) {
-      const __m512i column = offset<kWide>(first_of_column<kM>(b + 2 * (kCore + c)));
-      const __m512i end = last_of_column<kWide>(b + 4 * kRow + 2 * (kCore + c));
-      for (std::uint32_t d = 0; d < (kWide ? 2 : 1); ++d) {
-        sums[d].add_column(first[d], c, column);
-        sums[d].add_column(last[d], c, end);
-      }
-    }
-  }
-
-  /// A column of the first 8 rows of B, in each 128 bits. Shapes: b [8 / 2, kM, 2].
-  template <std::uint32_t kM>
-  [[gnu::always_inline]] static __m512i first_of_column(const std::uint16_t* b) {
-    __m512i column = _mm512_setzero_si512();
-#pragma GCC unroll 4
-    for (std::uint32_t t = 0; t < 4; ++t) {
-      const __m128i element = _mm_cvtsi32_si128(two_elements(b + 2 * t * kM));
-      column = _mm512_mask_broadcastd_epi32(column, static_cast<__mmask16>(0x1111u << t), element);
-    }
-    return column;
-  }
-
-  /// Elements of the last two rows of B, once in each 128 bits.
-  template <bool kWide>
-  [[gnu::always_inline]] static __m512i last_of_column(const std::uint16_t* b) {
-    return _mm512_maskz_set1_epi32(0x1111, two_elements(b) ^ (kWide ? static_cast<int>(0x8000'8000u) : 0));
-  }
-
-  /// In each 128 bits, the sum of all four lanes four times.
-  static __m512i sum_fours(__m512i x) {
-    const __m512i twos = _mm512_add_epi32(x, _mm512_shuffle_epi32(x, _MM_PERM_BADC));
-    return _mm512_add_epi32(twos, _mm512_shuffle_epi32(twos, _MM_PERM_CDAB));
-  }
-
-  /// Sums of a run. Shapes: out [kM]: columns of a row, zeros after them.
-  template <bool kWide, std::uint32_t kM>
-  [[gnu::always_inline]] static void sum(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
-                                         __m512i* out) {
-    Sums<kM> sums[2];
-    sums[0].clear();
-    sums[1].clear();
-    __m512i row_sums = _mm512_setzero_si512();
-    const BlocksAhead ahead(x, kBlockOfB<kM> * sizeof(std::uint16_t), kMoreAhead);
-    const PairRef* const end = pairs + count;
-    do {  // at least one pair: of a loop that might end at once, GCC keeps sums in memory
-      ahead.fetch(pairs);
-      add<kWide, kM>(x.a + pairs->a * (kInner * kSide), x.b + pairs->b * kBlockOfB<kM>, sums);
-      if constexpr (kWide) {
-        row_sums = _mm512_add_epi32(row_sums, _mm512_load_si512(x.a_row_sums + pairs->a * std::size_t{kSide}));
-      }
-    } while (++pairs != end);
-    row_sums = _mm512_slli_epi32(row_sums, 7);
-    const auto join = [&](__m512i low, __m512i high, __m512i rows) {
-      return kWide ? join_digits(low, high, _mm512_permutexvar_epi32(rows, row_sums)) : _mm512_add_epi32(low, high);
-    };
-    const __m512i top = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    const __m512i bottom = _mm512_add_epi32(top, _mm512_set1_epi32(4));
-    const __m512i left[2] = {join(sums[0].core.top_left, sums[1].core.top_left, top),
-                             join(sums[0].core.bottom_left, sums[1].core.bottom_left, bottom)};
-    const __m512i right[2] = {join(sums[0].core.top_right, sums[1].core.top_right, top),
-                              join(sums[0].core.bottom_right, sums[1].core.bottom_right, bottom)};
-    __m512i columns[2];
-    for (std::uint32_t half = 0; half < 2; ++half) {
-      for (std::uint32_t c = 0; c < kRest<kM>; ++c) {
-        __m512i column = sum_fours(sums[0].columns[c][half]);
-        if constexpr (kWide) column = join(column, sum_fours(sums[1].columns[c][half]), half == 0 ? top : bottom);
-        columns[half] = c == 0 ? column : _mm512_mask_mov_epi32(columns[half], 0xAAAA, column);
-      }
-    }
-    for (std::uint32_t r = 0; r < kCore; ++r) {
-      const auto first = _mm512_set1_epi32(static_cast<int>(r % 4 * 4));
-      const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 0, 1, 0, 0, 0, 0, 0, 0);
-      const __m512i from = _mm512_add_epi32(lanes, first);
-      out[r] = _mm512_maskz_permutex2var_epi32(0xFF, left[r / 4], from, right[r / 4]);
-      constexpr auto kRestLanes = static_cast<__mmask16>((1u << kM) - (1u << kCore));
-      out[r] = _mm512_mask_permutexvar_epi32(out[r], kRestLanes, from, columns[r / 4]);
-    }
-    for (std::uint32_t r = 0; r < kRest<kM>; ++r) {
-      out[kCore + r] = join(sums[0].rest[r], sums[1].rest[r], _mm512_set1_epi32(static_cast<int>(kCore + r)));
-    }
-  }
-
-  template <bool kWide, std::uint32_t kM>
-  static void run(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::uint32_t* out) {
-    __m512i rows[kM];
-    sum<kWide, kM>(x, pairs, count, rows);
-    for (std::uint32_t r = 0; r < kM; ++r) _mm512_store_si512(out + r * kSide, rows[r]);
-  }
-
-  /// Sums straight into a record; whether one is not zero.
-  template <bool kWide, std::uint32_t kM>
-  static bool run_and_store(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count, std::byte* out) {
-    __m512i rows[kM];
-    sum<kWide, kM>(x, pairs, count, rows);
-    __m512i any = rows[kM - 1];
-#pragma GCC unroll 10
-    for (std::uint32_t r = 0; r + 1 < kM; ++r) {  // the next row overwrites what lies beyond this one
-      _mm512_storeu_si512(out + r * kM * sizeof(std::uint32_t), rows[r]);
-      any = _mm512_or_si512(any, rows[r]);
-    }
-    constexpr auto kUsed = static_cast<__mmask16>((1u << kM) - 1);
-    _mm512_mask_storeu_epi32(out + (kM - 1) * kM * sizeof(std::uint32_t), kUsed, rows[kM - 1]);
-    return _mm512_test_epi32_mask(any, any) != 0;
-  }
-};
-
 /// 16 columns of B or of sums.
 struct Columns16 {
   using Register = __m512i;
@@ -501,7 +301,7 @@ struct Columns8 {
   static void store(std::uint32_t* out, Register sum) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), sum); }
 };
 
-/// Sides 11 to 18, known when compiling: all rows at once, each with 16 columns in a register. Columns 16 and 17 are
+/// Sides 9 to 18, known when compiling: all rows at once, each with 16 columns in a register. Columns 16 and 17 are
 /// summed one by one, by products along rows of A: half a register for them would be mostly padding.
 /// Values: kPadded = the padded columns.
 template <std::uint32_t kPadded>
@@ -518,6 +318,18 @@ struct AllRows {
   static constexpr std::size_t kInner = (kM + 1) / 2 * 2;
   template <std::uint32_t kM>
   static constexpr std::size_t kBlockOfA = kSide* kInner<kM>;
+  template <std::uint32_t kM>
+  static constexpr std::size_t kColsOfB = plan::has_tight_rows(kM) ? kM : kSide;
+  template <std::uint32_t kM>
+  static constexpr std::size_t kBlockOfB = plan::has_tight_rows(kM) ? plan::tight_shape(kM).b_elements()
+                                                                    : kColsOfB<kM>* kInner<kM>;
+
+  /// Two rows of B. Values: lanes without a column are zero.
+  template <std::uint32_t kM>
+  static __m512i load_rows(const std::uint16_t* b) {
+    constexpr auto kColumns = static_cast<__mmask16>((1u << kM) - 1);
+    return plan::has_tight_rows(kM) ? _mm512_maskz_loadu_epi32(kColumns, b) : Columns16::load(b);
+  }
 
   /// Sums of a run, or of one of its digits. Shapes: lone [columns, 2]: a lane for each row.
   template <std::uint32_t kM>
@@ -595,10 +407,10 @@ struct AllRows {
 #pragma GCC unroll 18
     for (std::uint32_t r = 0; r < kM; ++r) rows[r] = _mm512_setzero_si512();
     for (std::uint32_t p = 0; p < count; ++p) {
-      const std::uint16_t* b = x.b + pairs[p].b * (kInner<kM> * kSide);
+      const std::uint16_t* b = x.b + pairs[p].b * kBlockOfB<kM>;
 #pragma GCC unroll 1
       for (std::size_t t = 0; t < kInner<kM>; t += 2) {
-        const __m512i b_pair = offset<kWide>(Columns16::load(b + t * kSide));
+        const __m512i b_pair = offset<kWide>(load_rows<kM>(b + t * kColsOfB<kM>));
 #pragma GCC unroll 18
         for (std::uint32_t r = 0; r < kM; ++r) {
           const __m512i a_pair = _mm512_set1_epi32(two_elements(a[p] + r * kInner<kM> + t));
@@ -627,7 +439,7 @@ struct AllRows {
   template <bool kWide, std::uint32_t kM>
   [[gnu::always_inline]] static void sum(const PackedBlocks& x, const PairRef* pairs, std::uint32_t count,
                                          Sums<kM>& out) {
-    const BlocksAhead ahead(x, kInner<kM> * kSide * sizeof(std::uint16_t));
+    const BlocksAhead ahead(x, kBlockOfB<kM> * sizeof(std::uint16_t));
     const std::uint16_t* a[kRunPairs];
     for (std::uint32_t p = 0; p < count; ++p) {
       ahead.fetch(pairs + p);
@@ -804,7 +616,7 @@ using LargerSides = std::conditional_t<kSide == 0, Strips, AllRows<kSide>>;
 MultiplyCBlocks avx512_vnni_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
   if (shape.m == 17) return for_arithmetic<AllRows<24>, 17>(arithmetic);
   if (shape.m == 18) return for_arithmetic<AllRows<24>, 18>(arithmetic);
-  return pick_kernel<Side4, Side6, Side8, Side10, LargerSides>(shape, arithmetic);
+  return pick_kernel<Side4, Side6, Side8, LargerSides>(shape, arithmetic);
 }
 
 }  // namespace spmm::cpu

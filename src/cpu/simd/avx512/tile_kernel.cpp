@@ -130,6 +130,34 @@ std::byte* write_blocks_of_2(const TileRow& row, const TileSums& sums, std::byte
   return out;
 }
 
+/// Side 3: a record is one vector of 11 words.
+std::byte* write_blocks_of_3(const TileRow& row, const TileSums& sums, std::byte* out) {
+  constexpr __mmask16 kRecord = 0x07FF;
+  const __m512i first_block = _mm512_setr_epi32(0, 0, 0, 1, 2, 8, 9, 10, 16, 17, 18, 0, 0, 0, 0, 0);
+  for (std::uint32_t x = 0; x < row.count; ++x) {
+    const std::uint32_t slot = slot_of(row, x, sums);
+    std::uint32_t* const tile = sums.values + slot * std::size_t{3 * plan::kTileLanes};
+    auto* const rows = reinterpret_cast<__m256i*>(tile);
+    const __m256i last_row = _mm256_load_si256(rows + 2);
+    const __m512i upper_rows =
+        _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_load_si256(rows)), _mm256_load_si256(rows + 1), 1);
+    const __m256i any =
+        _mm256_or_si256(_mm256_or_si256(_mm256_load_si256(rows), _mm256_load_si256(rows + 1)), last_row);
+    const std::uint32_t lanes = _mm256_test_epi32_mask(any, any);
+    for (std::uint32_t block = 0; block < 2; ++block) {
+      const BlockIndex at{.i = row.row, .j = row.tiles[x] * 2 + block};
+      const __m512i order = _mm512_add_epi32(first_block, _mm512_set1_epi32(static_cast<int>(4 * block)));
+      const __m512i values = _mm512_permutex2var_epi32(upper_rows, order, _mm512_castsi256_si512(last_row));
+      _mm512_mask_storeu_epi32(out, kRecord, values);
+      std::memcpy(out, &at, sizeof at);
+      out += (lanes >> (4 * block) & 7) != 0 ? output_record_bytes(3) : 0;
+    }
+    for (std::uint32_t r = 0; r < 3; ++r) _mm256_store_si256(rows + r, _mm256_setzero_si256());
+    sums.fresh[slot] = 1;
+  }
+  return out;
+}
+
 }  // namespace
 }  // namespace spmm::cpu
 
@@ -139,13 +167,11 @@ namespace spmm::cpu {
 
 namespace {
 
-/// Side 2, two products at once: the sums of a tile are one vector, and so are the rows of A's block, each repeated
-/// eight times.
-template <bool kSaturates, bool kLists>
+/// Sides 2 and 3, two products at once: of the first two rows of B, then of the third one.
+template <std::uint32_t kSide, bool kSaturates, bool kLists>
 std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                          std::uint32_t num_touched) {
-  constexpr std::uint32_t kElements = 2 * plan::kTileLanes;
-  constexpr __mmask16 kLowerRow = 0xFF00;
+  constexpr std::uint32_t kElements = kSide * plan::kTileLanes;
   std::uint32_t* const touched = sums.touched;
   std::uint8_t* const fresh = sums.fresh;
   std::uint32_t* const values = sums.values;
@@ -156,10 +182,14 @@ std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const
       __builtin_prefetch(segments[s + kSegmentsAhead].slots);
       __builtin_prefetch(segments[s + kSegmentsAhead].b);
     }
-    std::uint32_t rows[2];  // of two elements each
-    std::memcpy(rows, segment.a, sizeof rows);
-    const __m512i factors =
-        _mm512_mask_set1_epi32(_mm512_set1_epi32(static_cast<int>(rows[0])), kLowerRow, static_cast<int>(rows[1]));
+    __m256i factors[kSide];  // the first two elements of each row of A
+    __m256i third_factors[kSide];
+    for (std::uint32_t r = 0; r < kSide; ++r) {
+      std::int32_t both = 0;
+      std::memcpy(&both, segment.a + r * kSide, sizeof both);
+      factors[r] = _mm256_set1_epi32(both);
+      if constexpr (kSide == 3) third_factors[r] = _mm256_set1_epi32(segment.a[r * kSide + 2]);
+    }
     const std::uint16_t* b = segment.b;
     const std::uint32_t* const slots = segment.slots;
     const std::uint32_t num_tiles = segment.count;
@@ -170,20 +200,34 @@ std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const
         num_touched += fresh[slot];
       }
       fresh[slot] = 0;
-      std::uint32_t* const tile = values + std::size_t{slot} * kElements;
-      const __m512i both = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
-      __m512i sum = _mm512_load_si512(tile);
-      if constexpr (kSaturates) {
-        const __m512i products = _mm512_dpwssd_epi32(_mm512_setzero_si512(), factors, both);
-        sum = _mm512_add_epi32(sum, products);
-        sum = _mm512_mask_set1_epi32(sum, _mm512_cmplt_epu32_mask(sum, products), -1);
-      } else {
-        sum = _mm512_dpwssd_epi32(sum, factors, both);
+      auto* const tile = reinterpret_cast<__m256i*>(values + std::size_t{slot} * kElements);
+      const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
+      __m256i third = _mm256_setzero_si256();
+      if constexpr (kSide == 3) {
+        third = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 2 * plan::kTileLanes)));
       }
-      _mm512_store_si512(tile, sum);
+      for (std::uint32_t r = 0; r < kSide; ++r) {
+        const __m256i before = _mm256_load_si256(tile + r);
+        __m256i sum = _mm256_dpwssd_epi32(kSaturates ? _mm256_setzero_si256() : before, factors[r], both);
+        if constexpr (kSide == 3) sum = _mm256_dpwssd_epi32(sum, third_factors[r], third);
+        if constexpr (kSaturates) {
+          const __m256i all = _mm256_add_epi32(before, sum);
+          sum = _mm256_mask_set1_epi32(all, _mm256_cmplt_epu32_mask(all, sum), -1);
+        }
+        _mm256_store_si256(tile + r, sum);
+      }
     }
   }
   return num_touched;
+}
+
+template <std::uint32_t kSide>
+void take_paired(TileKernel& kernel) {
+  kernel.add[0][0] = add_paired<kSide, false, false>;
+  kernel.add[0][1] = add_paired<kSide, false, true>;
+  kernel.add[1][0] = add_paired<kSide, true, false>;
+  kernel.add[1][1] = add_paired<kSide, true, true>;
+  kernel.paired = true;
 }
 
 }  // namespace
@@ -193,12 +237,10 @@ TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t max_element) {
   kernel.list = list_compressed;
   if (m == 1) kernel.write = write_elements;
   if (m == 2) kernel.write = write_blocks_of_2;
-  if (m != 2 || max_element > kMaxPairedElement) return kernel;
-  kernel.add[0][0] = add_paired<false, false>;
-  kernel.add[0][1] = add_paired<false, true>;
-  kernel.add[1][0] = add_paired<true, false>;
-  kernel.add[1][1] = add_paired<true, true>;
-  kernel.paired = true;
+  if (m == 3) kernel.write = write_blocks_of_3;
+  if (max_element > kMaxPairedElement) return kernel;
+  if (m == 2) take_paired<2>(kernel);
+  if (m == 3) take_paired<3>(kernel);
   return kernel;
 }
 

@@ -38,13 +38,9 @@ TileKernel portable_tile_kernel(std::uint32_t m) {
   return tile_kernel_for(m);
 }
 
-TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t max_element, std::uint64_t num_blocks,
-                              std::uint64_t num_tiles) {
+TileKernel choose_tile_kernel(Isa isa, std::uint32_t m, std::uint32_t max_element) {
   switch (isa) {
     case Isa::avx512_vnni:
-      if (m != 1 && max_element <= kMaxPairedElement && plan::prefers_single_blocks(num_blocks, num_tiles)) {
-        return avx512_single_kernel(m);
-      }
       return avx512_tile_kernel(m, max_element);
     case Isa::avx2:
       return avx2_tile_kernel(m);

@@ -1,0 +1,49 @@
+// How large units of work may be.
+#include <cstdint>
+#include <vector>
+
+#include "cpu/output/queue.hpp"
+#include "cpu/rows/units.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "unit/cpu/run_cpu.hpp"
+
+namespace spmm::test {
+
+TEST_CASE("cpu: rows are joined up to the records that are asked for") {
+  const std::vector<std::uint64_t> pairs(100, 10);
+  const std::vector<std::uint32_t> borders = {0, 100};
+  cpu::RowUnitMaker maker(pairs, borders, 1000, 1000, 1);
+  cpu::RowUnit unit;
+  CHECK(maker.next(unit, 45));
+  CHECK(unit.row_end - unit.row_begin == 4);
+  CHECK(maker.next(unit, 1));
+  CHECK(unit.row_end - unit.row_begin == 1);  // a row is not cut for that
+  CHECK(maker.next(unit, 1000));
+  CHECK(unit.row_end == 100);
+}
+
+TEST_CASE("cpu: units fill whole buffers only where buffers are short") {
+  constexpr std::uint64_t kRecordBytes = 1u << 10;
+  constexpr std::uint64_t kBufferBytes = 4u << 20;
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
+  MemorySink sink({.n = 1, .m = 1});
+  cpu::OutputQueue queue(sink, 6, kBufferBytes, kRecordBytes, run);
+  std::vector<cpu::OutputQueue::Job> jobs(4);
+  std::vector<std::uint64_t> useful;
+  for (cpu::OutputQueue::Job& job : jobs) {
+    CHECK(queue.start(job, [&] {
+      useful.push_back(queue.useful_bytes());
+      return true;
+    }));
+  }
+  CHECK((useful == std::vector<std::uint64_t>{1u << 20, 1u << 20, 1u << 20, 1u << 20}));
+  cpu::OutputQueue::Job fifth;
+  CHECK(queue.start(fifth, [&] { return queue.useful_bytes() == kBufferBytes; }));  // two of six are free
+  cpu::OutputQueue small(sink, 6, 1u << 16, kRecordBytes, run);
+  CHECK(small.start(fifth, [&] { return small.useful_bytes() == 1u << 16; }));
+}
+
+}  // namespace spmm::test
