@@ -78,9 +78,8 @@ struct Plan {
   std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first
   std::string layout{};                 ///< how the operands lie in memory
   std::uint32_t dense_columns = 0;      ///< dense kernels: block columns of B that are expanded at a time
-  std::uint32_t proof_columns = 0;      ///< --verify full: random columns at most; 0 = no proof
-  std::uint64_t proof_bytes = 0;        ///< and what it holds in addition to the product at most
-  double proof_s = 0;                   ///< and its processor time with one column, spread over the threads
+  std::uint64_t proof_bytes = 0;        ///< --verify full: what it holds in addition to the product; 0 = no proof
+  double proof_s = 0;                   ///< and its processor time without saturated elements, spread over the threads
   double predicted_ms = 0;              ///< of the kernel, as in candidates
   double predicted_s = 0;               ///< the whole run: start of the device, reading, product, writing
   double predicted_cuda_s = 0;          ///< the same for each backend; 0 = not considered

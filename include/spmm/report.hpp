@@ -37,18 +37,19 @@ struct StageTotals {
 /// Threads: called from several threads, never at the same time for one run; must return quickly.
 using ProgressFn = std::function<void(Stage stage, std::uint64_t done, std::uint64_t total)>;
 
-/// The proof of a whole result (ProductOptions::verify_full): every element row of C X = A (B X) holds, X random modulo
-/// 2^61 - 1. A wrong row passes with a probability of at most 1 / (2^61 - 1).
+/// Called with one sentence before a step that takes more than a second and that no plan predicts.
+using NoticeFn = std::function<void(const std::string& notice)>;
+
+/// The proof of a whole result (ProductOptions::verify_full): C X = A (B X) holds in every element row without
+/// saturated elements, X random modulo p = 2^61 - 1; rows with some were computed again. A wrong row passes with a
+/// probability of at most 3 / p, if proof_key was 0.
 struct ProofReport {
-  std::uint32_t num_columns = 0;         ///< of X; 0 = nothing was proven
-  std::uint64_t key = 0;                 ///< of X
-  std::uint64_t num_rows = 0;            ///< element rows
-  std::uint64_t num_saturated = 0;       ///< elements that saturate
-  std::uint64_t num_exact_rows = 0;      ///< block rows with so many of them that their blocks were summed or bounded
-  std::uint64_t num_bounded_blocks = 0;  ///< blocks that lower bounds of whole rows proved to be saturated everywhere
-  bool bounded_by_device = false;        ///< a GPU computed these bounds, by other kernels than the product's
-  double bounds_s = 0;                   ///< seconds that they took
-  std::uint64_t resident_bytes = 0;      ///< that the proof held while the product ran
+  bool is_proven = false;            ///< false: nothing was to be proven
+  std::uint64_t key = 0;             ///< of X, as given; 0 = random numbers of the system
+  std::uint64_t num_rows = 0;        ///< element rows
+  std::uint64_t num_saturated = 0;   ///< elements that saturate
+  std::uint64_t num_exact_rows = 0;  ///< block rows in which they are, and that were computed again
+  std::uint64_t resident_bytes = 0;  ///< that the proof held while the product ran
 };
 
 /// What a finished run says about itself.

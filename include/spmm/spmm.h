@@ -130,7 +130,7 @@ typedef struct spmm_product_options {
   int32_t transpose_a;       /**< multiply the transpose of A */
   int32_t transpose_b;       /**< the same of B */
   int32_t verify_full;       /**< prove the whole result instead of verify_blocks; the report says what was proven */
-  uint64_t proof_key;        /**< of the random numbers of that proof; 0: a fresh one */
+  uint64_t proof_key;        /**< of the random numbers of that proof; 0: the system's */
   /* Since SPMM_C_API 2: */
   int32_t on_saturation; /**< SPMM_SATURATION_... */
   int32_t has_rows;      /**< 1: compute the block rows from first_row on alone. Since SPMM_C_API 3 */

@@ -212,6 +212,10 @@ void warn(const std::string& program, const std::string& message) {
   std::cerr << text(program, ": warning: ", printable(message), "\n") << std::flush;
 }
 
+void note(const std::string& program, const std::string& message) {
+  std::cerr << text(program, ": ", printable(message), "\n") << std::flush;
+}
+
 void silence_warnings() {
   warnings_are_silent.store(true);
 }

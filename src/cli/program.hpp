@@ -65,6 +65,9 @@ double parse_fraction(const std::string& text, const std::string& where = "fract
 /// One line "PROGRAM: warning: ..." on standard error.
 void warn(const std::string& program, const std::string& message);
 
+/// One line "PROGRAM: ..." on standard error.
+void note(const std::string& program, const std::string& message);
+
 /// Turns warnings off: several processes would say the same.
 void silence_warnings();
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "base/run/bound_task.hpp"
 #include "base/run/run.hpp"
 #include "cuda/arrays/device_arrays.hpp"
 #include "plan/execution.hpp"
@@ -60,10 +59,5 @@ ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execut
 /// sources' headers, must outlive it. Errors: as multiply().
 std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Execution& expected,
                                              const plan::Decide& decide, const Run& run);
-
-/// Lower bounds of sums of C by kernels that share nothing with those of products, for proofs of their results. Empty
-/// if the device has no instructions for it. It answers false if device memory does not suffice, or CUDA fails.
-/// Values: limit_bytes = of device memory; share = of the product that is proven, or null. Both must outlive it.
-BoundProver bounds_on(DeviceContext& context, std::uint64_t limit_bytes, MemoryShare* share);
 
 }  // namespace spmm::cuda

@@ -37,10 +37,6 @@ StageHooks stage_hooks() {
   return {};
 }
 
-BoundProver bounds_on(DeviceContext&, std::uint64_t, MemoryShare*) {
-  return {};
-}
-
 void check_stream(CUstream_st*) {}
 
 void check_arrays(const DeviceArrays&, const DeviceContext&) {}

@@ -559,7 +559,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   Target target = impl_->choose_target(operands, options, {.has_scratch = true}, share, "");
   std::uint64_t proof_bytes = 0;
   if (options.verify_full) {
-    proof_bytes = leave_to_proof(expected, kMaxProofColumns, target.limits);
+    proof_bytes = leave_to_proof(expected, target.limits);
   } else if (options.verify_blocks != 0) {
     static_cast<void>(leave_to_samples(options, expected.m(), target.limits));
   }

@@ -82,7 +82,6 @@ void add_plan(JsonWriter& json, const Plan& plan) {
       .add("scratch_bytes", plan.scratch_bytes)
       .add("why_no_scratch", plan.why_no_scratch)
       .add("exact", plan.exact)
-      .add("proof_columns", plan.proof_columns)
       .add("proof_bytes", plan.proof_bytes)
       .add("proof_s", plan.proof_s)
       .add("layout", plan.layout)
@@ -97,16 +96,10 @@ void add_plan(JsonWriter& json, const Plan& plan) {
 
 void add_proof(JsonWriter& json, const ProofReport& proof) {
   json.open("proof", '{')
-      .add("columns", proof.num_columns)
       .add("key", proof.key)
       .add("rows", proof.num_rows)
       .add("saturated_elements", proof.num_saturated)
       .add("exact_block_rows", proof.num_exact_rows)
-      .add("bounded_blocks", proof.num_bounded_blocks)
-      .add("bounded_by", std::string_view(proof.num_bounded_blocks == 0 ? "none"
-                                          : proof.bounded_by_device     ? "device"
-                                                                        : "host"))
-      .add("bounds_s", proof.bounds_s)
       .add("resident_bytes", proof.resident_bytes)
       .close('}');
 }
@@ -143,7 +136,7 @@ std::string report_json(const Report& report, const RunNames& names, const Repor
       .add("peak_host_bytes", report.peak_host_bytes)
       .add("peak_device_bytes", report.peak_device_bytes)
       .add("verified_blocks", report.verified_blocks);
-  if (report.proof.num_columns > 0) add_proof(json, report.proof);
+  if (report.proof.is_proven) add_proof(json, report.proof);
   json.open("stages", '{');
   for (std::size_t s = 0; s < kStageNames.size(); ++s) {
     json.open(kStageNames[s], '{').add("s", report.stages[s].s).add("bytes", report.stages[s].bytes).close('}');

@@ -39,8 +39,8 @@ std::string devices_text(const std::vector<DeviceShare>& devices) {
 
 /// What --verify full has proven.
 std::string proof_text(const ProofReport& proof) {
-  return text("every row proven (", proof.num_columns, " random column", proof.num_columns == 1 ? "" : "s", ", key ",
-              proof.key, ")");
+  return text("every row proven", proof.num_exact_rows == 0 ? "" : text(", ", proof.num_exact_rows, " computed again"),
+              proof.key == 0 ? "" : text(" (key ", proof.key, ")"));
 }
 
 /// "block rows 0:1000, "; empty for all of them.
@@ -93,7 +93,7 @@ std::string summary_line(const Report& report) {
               backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device,
               report.plan.gpu_failed ? " (" + reason_text(report.plan) + ")" : "",
               report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
-              report.proof.num_columns > 0 ? ", " + proof_text(report.proof) : "",
+              report.proof.is_proven ? ", " + proof_text(report.proof) : "",
               report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks verified") : "");
 }
 
@@ -147,10 +147,9 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                              : "expected for evenly spread blocks: %.4g pairs, %.4g output blocks",
                   plan.expected_pairs, plan.expected_output_blocks);
   lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
-  if (plan.proof_columns > 0) {
-    lines += text("proof: 1 random column, up to ", plan.proof_columns, " where elements may saturate; ",
-                  human_bytes(plan.proof_bytes), " at most, ") +
-             format("%.2g s of each thread with one column\n", plan.proof_s);
+  if (plan.proof_bytes > 0) {
+    lines += text("proof: ", human_bytes(plan.proof_bytes)) +
+             format(", %.2g s of each thread; rows with saturated elements are computed again\n", plan.proof_s);
   }
   lines += format("predicted: %.3g s", plan.predicted_s);
   if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {

@@ -1,89 +1,349 @@
-// What a proof holds in memory, its equations, and its result.
+// The equations of all rows, and what is wrong with those that fail.
 #include "verify/proof.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <span>
-#include <vector>
+#include <cstring>
+#include <map>
+#include <stdexcept>
 
+#include "base/records/head.hpp"
 #include "base/run/cancellable.hpp"
-#include "verify/row_differences.hpp"
-#include "verify/rows/saturated_rows.hpp"
+#include "base/text.hpp"
+#include "spmm/saturate.hpp"
+#include "verify/exact_rows.hpp"
 
 namespace spmm {
-
-Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run)
-    : state_(a, b, settings, run) {}
-
-std::uint64_t Proof::resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t columns,
-                                    std::uint64_t limit_bytes) {
-  const std::uint64_t of_column = RowSlots::most_slots(a) * a.m * sizeof(std::uint64_t);
-  const std::uint64_t rows = RowSlots::most_slots(a) + RowSlots::most_bytes(a) + RowSlots::most_bytes(b);
-  const std::uint64_t vectors = columns == 1 ? 1 : columns + 1;  // Y and C X apart
-  return vectors * of_column + rows + ProofState::table_bytes(a.n, columns, limit_bytes);
-}
-
-std::uint64_t Proof::passing_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t memory_bytes,
-                                   unsigned num_threads) {
-  const std::uint64_t record = input_record_bytes(a.m);
-  const std::uint64_t reading = num_threads * records_of_read(record) * record;
-  const std::uint64_t bx = std::min(RowSlots::most_slots(b) * b.m * sizeof(std::uint64_t), memory_bytes / 2);
-  const std::uint64_t row_sums = RowSlots::most_slots(a) * a.m * sizeof(std::uint32_t);
-  const std::uint64_t operands = (std::uint64_t{a.num_blocks} + b.num_blocks) * record;
-  return std::max(bx + row_sums, std::min(operands, memory_bytes)) + std::min(reading, operands);
-}
-
 namespace {
 
-/// Rows without saturated elements whose first equation does not hold. Shapes: saturated by row.
-std::vector<std::uint32_t> failing_rows(const ProofState& state, std::span<const SaturatedRow> saturated,
-                                        const Run& run) {
-  std::vector<std::uint32_t> failing;
-  auto next = saturated.begin();
-  for_ranges(run, state.a_rows.size(), [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t slot = begin; slot < end; ++slot) {
-      while (next != saturated.end() && next->slot < slot) ++next;
-      if (next != saturated.end() && next->slot == slot) continue;
-      for (std::uint32_t r = 0; r < state.m; ++r) {
-        const std::uint64_t y = state.y0.is_empty() ? 0 : state.y0.at(slot)[r];
-        if (add61(state.residual[0].at(slot)[r], y) == 0) continue;
-        failing.push_back(state.a_rows.row(slot));
-        break;
-      }
+using Wide = unsigned __int128;
+using RowSums = std::array<Wide, kMaxBlockDim>;
+
+constexpr std::uint64_t kMaxTerms = (kPrime61 - 1) / (std::uint64_t{65535} * 65535);  // of a sum below p
+constexpr std::uint64_t kMaxStrayRows = 1000;
+constexpr std::size_t kMaxDescribed = 4;  // block rows that are compared for messages, and blocks that they name
+
+/// sums[r] += values[r, c] x[c]. Shapes: values [m, m], unaligned; x [m] below p.
+template <class T>
+void add_dot_products(const std::byte* values, std::uint32_t m, const std::uint64_t* x, RowSums& sums) {
+  for (std::uint32_t r = 0; r < m; ++r) {
+    Wide sum = 0;
+    for (std::uint32_t c = 0; c < m; ++c, values += sizeof(T)) {
+      T value = 0;
+      std::memcpy(&value, values, sizeof value);
+      sum += static_cast<Wide>(value) * x[c];
     }
-  });
-  return failing;
+    sums[r] += sum;
+  }
 }
 
-std::uint64_t num_saturated(const ProofState& state, const SaturatedBlocks& all) {
-  std::uint64_t count = 0;
-  for (const SaturatedBlock& block : all.blocks) {
-    count += block.mask == SaturatedBlock::kEverywhere ? state.elements() : 0;
+/// Whether all elements are zero, whether one of them is kMaxVal.
+struct Scanned {
+  bool is_zero;
+  bool is_saturated;
+};
+
+Scanned scan(const std::byte* values, std::uint64_t count) {
+  std::uint32_t any = 0;
+  std::uint32_t saturated = 0;
+  for (std::uint64_t e = 0; e < count; ++e) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, values + e * sizeof value, sizeof value);
+    any |= value;
+    saturated |= value == kMaxVal ? 1 : 0;
   }
-  for (const std::uint64_t word : all.masks) count += static_cast<std::uint64_t>(std::popcount(word));
-  return count;
+  return {.is_zero = any == 0, .is_saturated = saturated != 0};
+}
+
+/// The end of the run of records of one block row that begins at record x.
+std::uint64_t end_of_run(const std::byte* records, std::uint64_t record, std::uint64_t count, std::uint64_t x) {
+  const std::uint32_t row = read_index(records + x * record).i;
+  for (++x; x < count && read_index(records + x * record).i == row; ++x) {
+  }
+  return x;
 }
 
 }  // namespace
 
+Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run)
+    : inputs_{a, b},
+      settings_(settings),
+      m_(a.header().m),
+      x_(settings.key, a.header()),
+      a_rows_(a, settings.memory_bytes, run),
+      residual_(a_rows_.size() * m_),
+      is_exact_(a_rows_.size() * m_) {
+  std::fill(residual_.begin(), residual_.end(), 0);
+  std::fill(is_exact_.begin(), is_exact_.end(), 0);
+}
+
+std::uint64_t Proof::resident_bytes(const MatrixHeader& a) {
+  return RowSlots::most_slots(a) * a.m * (sizeof(std::uint64_t) + 1) + RowSlots::most_bytes(a) + RandomVector::bytes(a);
+}
+
+std::uint64_t Proof::finish_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  return RowSlots::most_bytes(b) + ExactRows::bytes(a, b);
+}
+
+std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
+  const std::uint64_t record = output_record_bytes(m_);
+  const std::uint64_t elements = std::uint64_t{m_} * m_;
+  const std::uint32_t nb = inputs_.a.header().blocks_per_side();
+  std::optional<ProofFlaw> flaw;
+  std::uint32_t row = nb;  // of the records that `sums` and `saturated` are of; nb: none
+  std::uint32_t slot = RowSlots::kNone;
+  RowSums sums{};
+  std::uint64_t saturated = 0;  // a bit for each element row
+  const auto hand_over = [&] {
+    if (slot == RowSlots::kNone) return;
+    const std::lock_guard lock(mutex_of(slot));
+    for (std::uint32_t r = 0; r < m_; ++r) {
+      std::uint64_t& residual = residual_[std::uint64_t{slot} * m_ + r];
+      residual = add61(residual, reduce61(sums[r]));
+      if ((saturated >> r & 1) != 0) is_exact_[std::uint64_t{slot} * m_ + r] = 1;
+    }
+  };
+  for (std::uint64_t x = 0; x < records.size() / record; ++x) {
+    const BlockIndex at = read_index(records.data() + x * record);
+    const std::byte* const values = records.data() + x * record + kIndexBytes;
+    if (at.i >= nb || at.j >= nb) {
+      flaw = {.kind = ProofFlaw::Kind::out_of_range, .record = x, .at = at};
+      break;
+    }
+    const Scanned scanned = scan(values, elements);
+    if (scanned.is_zero && !settings_.allow_zero_blocks) {
+      flaw = {.kind = ProofFlaw::Kind::zero_block, .record = x, .at = at};
+      break;
+    }
+    if (at.i != row) {
+      hand_over();
+      row = at.i;
+      slot = a_rows_.slot(row);
+      std::fill(sums.begin(), sums.begin() + m_, 0);
+      saturated = 0;
+    }
+    if (slot == RowSlots::kNone) {
+      const std::lock_guard lock(stray_mutex_);
+      if (!scanned.is_zero && stray_rows_.size() < kMaxStrayRows) stray_rows_.push_back(row);
+      continue;
+    }
+    std::array<std::uint64_t, kMaxBlockDim> vector;
+    x_.block(at.j, vector.data());
+    add_dot_products<std::uint32_t>(values, m_, vector.data(), sums);
+    if (!scanned.is_saturated) continue;
+    for (std::uint64_t e = 0; e < elements; ++e) {
+      std::uint32_t value = 0;
+      std::memcpy(&value, values + e * sizeof value, sizeof value);
+      if (value != kMaxVal) continue;
+      saturated |= std::uint64_t{1} << e / m_;
+      num_saturated_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  hand_over();
+  return flaw;
+}
+
 ProofResult Proof::finish(const FindRow& find_row, const Run& run) {
-  const SaturatedBlocks all = gather_saturated(state_, run);
-  std::vector<SaturatedRow> rows = saturated_rows(state_, all);
-  std::vector<std::uint32_t> wrong = failing_rows(state_, rows, run);
-  const SaturationStats stats = check_saturated(state_, all, rows, wrong, run);
-  wrong.insert(wrong.end(), state_.stray_rows.begin(), state_.stray_rows.end());
+  const RowSlots b_rows(inputs_.b, settings_.memory_bytes, run);
+  choose_long_rows(run);
+  subtract_products(b_rows, run);
+  ProofResult result{
+      .num_rows = a_rows_.size() * m_, .num_saturated = num_saturated_, .num_exact = subtract_exact_rows(b_rows, run)};
+  const std::vector<std::uint32_t> wrong = wrong_rows(run);
+  result.num_wrong = wrong.size();
+  if (!wrong.empty()) result.differences = describe(wrong, b_rows, find_row, run);
+  return result;
+}
+
+/// Rows whose sums may reach p, which the equations would take for smaller ones.
+void Proof::choose_long_rows(const Run& run) {
+  if (inputs_.a.header().n <= kMaxTerms) return;
+  AlignedArray<std::uint32_t> num_blocks(a_rows_.size());
+  std::fill(num_blocks.begin(), num_blocks.end(), 0);
+  const std::uint64_t record = input_record_bytes(m_);
+  for_pieces(inputs_.a, settings_.memory_bytes, run, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const std::uint32_t slot = a_rows_.slot(read_index(records + x * record).i);
+      if (slot != RowSlots::kNone) std::atomic_ref(num_blocks[slot]).fetch_add(1, std::memory_order_relaxed);
+    }
+  });
+  for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) {
+    if (std::uint64_t{num_blocks[slot]} * m_ > kMaxTerms) std::fill_n(is_exact_.data() + slot * m_, m_, 1);
+  }
+}
+
+/// A (B X) from the residuals of all rows that the equations decide, by ranges of rows of B whose part of B X fits.
+void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
+  if (std::find(is_exact_.begin(), is_exact_.end(), 0) == is_exact_.end()) return;
+  const std::uint64_t record = input_record_bytes(m_);
+  const std::uint64_t most =
+      settings_.memory_bytes == 0
+          ? b_rows.size()
+          : std::max<std::uint64_t>(1, settings_.memory_bytes / 2 / (m_ * sizeof(std::uint64_t)));
+  for (std::uint64_t begin = 0, end = 0; begin < b_rows.size(); begin = end) {
+    end = std::min(b_rows.size(), begin + most);
+    const AlignedArray<std::uint64_t> bx((end - begin) * m_);
+    std::fill(bx.begin(), bx.end(), 0);
+    for_pieces(inputs_.b, settings_.memory_bytes, run,
+               [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+                 std::array<std::uint64_t, kMaxBlockDim> vector;
+                 for (std::uint64_t x = 0, next = 0; x < count; x = next) {
+                   next = end_of_run(records, record, count, x);
+                   const std::uint32_t slot = b_rows.slot(read_index(records + x * record).i);
+                   if (slot < begin || slot >= end) continue;
+                   RowSums sums{};
+                   for (; x < next; ++x) {
+                     x_.block(read_index(records + x * record).j, vector.data());
+                     add_dot_products<std::uint16_t>(records + x * record + kIndexBytes, m_, vector.data(), sums);
+                   }
+                   const std::lock_guard lock(mutex_of(slot));
+                   for (std::uint32_t r = 0; r < m_; ++r) {
+                     std::uint64_t& sum = bx[(slot - begin) * m_ + r];
+                     sum = add61(sum, reduce61(sums[r]));
+                   }
+                 }
+               });
+    for_pieces(inputs_.a, settings_.memory_bytes, run,
+               [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+                 for (std::uint64_t x = 0, next = 0; x < count; x = next) {
+                   next = end_of_run(records, record, count, x);
+                   const std::uint32_t slot = a_rows_.slot(read_index(records + x * record).i);
+                   if (slot == RowSlots::kNone) continue;  // the file has become another one
+                   const std::uint8_t* const is_exact = is_exact_.data() + std::uint64_t{slot} * m_;
+                   if (std::memchr(is_exact, 0, m_) == nullptr) continue;
+                   RowSums sums{};
+                   for (; x < next; ++x) {
+                     const std::uint32_t met = b_rows.slot(read_index(records + x * record).j);
+                     if (met < begin || met >= end) continue;
+                     add_dot_products<std::uint16_t>(records + x * record + kIndexBytes, m_,
+                                                     bx.data() + (met - begin) * m_, sums);
+                   }
+                   const std::lock_guard lock(mutex_of(slot));
+                   for (std::uint32_t r = 0; r < m_; ++r) {
+                     std::uint64_t& residual = residual_[std::uint64_t{slot} * m_ + r];
+                     if (is_exact[r] == 0) residual = subtract61(residual, reduce61(sums[r]));
+                   }
+                 }
+               });
+  }
+}
+
+/// R X from the residuals of all other rows. Returns the number of their block rows.
+std::uint64_t Proof::subtract_exact_rows(const RowSlots& b_rows, const Run& run) {
+  if (std::find(is_exact_.begin(), is_exact_.end(), 1) == is_exact_.end()) return 0;
+  ExactRows exact(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, run);
+  if (settings_.on_notice && exact.seconds() > 1) {
+    settings_.on_notice(text(exact.num_block_rows(),
+                             " block rows hold saturated elements: they are computed again, in about ",
+                             static_cast<std::uint64_t>(exact.seconds() + 0.5), " s at most"));
+  }
+  exact.compute([&](const ExactSums& found) {
+    std::array<std::uint64_t, kMaxBlockDim> vector;
+    RowSums totals{};
+    for (const std::uint32_t col : found.cols) {
+      x_.block(col, vector.data());
+      const double* sum = found.sums + (col - found.first_col) * found.rows.size() * m_;
+      for (std::size_t x = 0; x < found.rows.size(); ++x) {
+        for (std::uint32_t c = 0; c < m_; ++c, ++sum)
+          totals[x] += static_cast<Wide>(static_cast<std::uint32_t>(*sum)) * vector[c];
+      }
+    }
+    const std::lock_guard lock(mutex_of(found.slot));
+    for (std::size_t x = 0; x < found.rows.size(); ++x) {
+      std::uint64_t& residual = residual_[found.slot * m_ + found.rows[x]];
+      residual = subtract61(residual, reduce61(totals[x]));
+    }
+  });
+  return exact.num_block_rows();
+}
+
+/// Ascending.
+std::vector<std::uint32_t> Proof::wrong_rows(const Run& run) const {
+  std::vector<std::uint32_t> wrong = stray_rows_;
+  for_ranges(run, a_rows_.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t slot = begin; slot < end; ++slot) {
+      const std::uint64_t* const residual = residual_.data() + slot * m_;
+      if (std::any_of(residual, residual + m_, [](std::uint64_t x) { return x != 0; })) {
+        wrong.push_back(a_rows_.row(slot));
+      }
+    }
+  });
   std::sort(wrong.begin(), wrong.end());
   wrong.erase(std::unique(wrong.begin(), wrong.end()), wrong.end());
-  ProofResult result{.num_rows = state_.a_rows.size() * state_.m,
-                     .num_columns = state_.num_columns,
-                     .num_saturated = num_saturated(state_, all),
-                     .num_exact = stats.num_exact,
-                     .num_bounded = stats.num_bounded,
-                     .bounded_by_device = stats.by_device,
-                     .bounds_s = stats.bounds_s,
-                     .num_wrong = wrong.size()};
-  if (!wrong.empty()) result.differences = describe_differences(state_, all, wrong, find_row, run);
-  return result;
+  return wrong;
+}
+
+/// What differs in the first few of these block rows, which are computed again. Memory: their blocks in C.
+/// Shapes: wrong ascending, not empty.
+std::string Proof::describe(std::span<const std::uint32_t> wrong, const RowSlots& b_rows, const FindRow& find_row,
+                            const Run& run) {
+  const std::span<const std::uint32_t> compared = wrong.first(std::min(wrong.size(), kMaxDescribed));
+  std::map<BlockIndex, std::vector<std::uint32_t>> found;  // what is left to compare
+  std::string clauses;
+  for (const std::uint32_t row : compared) {
+    const bool is_found = find_row && find_row(row, [&](BlockIndex at, const std::byte* values) {
+                            std::vector<std::uint32_t>& block = found[at];
+                            block.resize(std::size_t{m_} * m_);
+                            std::memcpy(block.data(), values, block.size() * sizeof(std::uint32_t));
+                          });
+    if (is_found) continue;
+    const std::uint32_t slot = a_rows_.slot(row);
+    clauses += text(clauses.empty() ? "" : "; ", "block row ", row);
+    if (slot == RowSlots::kNone) clauses += " must be zero: A stores no block there";
+    std::string elements;
+    for (std::uint32_t r = 0; slot != RowSlots::kNone && r < m_; ++r) {
+      if (residual_[std::uint64_t{slot} * m_ + r] == 0) continue;
+      elements += text(elements.empty() ? ": element rows " : ", ", std::uint64_t{row} * m_ + r);
+    }
+    if (slot != RowSlots::kNone) clauses += elements + " differ";
+  }
+  const std::string rows = text(wrong.size(), wrong.size() == 1 ? " block row is" : " block rows are", " wrong");
+  if (!clauses.empty()) return rows + "; " + clauses;
+
+  std::fill(is_exact_.begin(), is_exact_.end(), 0);
+  for (const std::uint32_t row : compared) {
+    const std::uint32_t slot = a_rows_.slot(row);
+    if (slot != RowSlots::kNone) std::fill_n(is_exact_.data() + std::uint64_t{slot} * m_, m_, 1);
+  }
+  std::mutex mutex;
+  std::uint64_t num_blocks = 0;
+  std::map<BlockIndex, std::string> differences;  // the first ones
+  const auto compare = [&](BlockIndex at, const double* expected) {
+    const auto block = found.find(at);
+    const bool is_there = block != found.end();
+    std::uint64_t num = 0;
+    std::uint64_t first = 0;
+    for (std::uint64_t e = std::uint64_t{m_} * m_; e-- > 0;) {
+      if ((is_there ? block->second[e] : 0) == static_cast<std::uint32_t>(expected[e])) continue;
+      ++num;
+      first = e;
+    }
+    if (num != 0) {
+      ++num_blocks;
+      differences[at] =
+          text("block (", at.i, ", ", at.j, is_there ? "): " : ") is absent: ", num, " of ", std::uint64_t{m_} * m_,
+               " elements differ, element (", first / m_, ", ", first % m_, ") expected ",
+               static_cast<std::uint32_t>(expected[first]), ", found ", is_there ? block->second[first] : 0);
+      if (differences.size() > kMaxDescribed) differences.erase(std::prev(differences.end()));
+    }
+    if (is_there) found.erase(block);
+  };
+  ExactRows(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, run)
+      .compute([&](const ExactSums& exact) {
+        const std::lock_guard lock(mutex);
+        for (const std::uint32_t col : exact.cols) {
+          compare({.i = a_rows_.row(exact.slot), .j = col},
+                  exact.sums + (col - exact.first_col) * std::uint64_t{m_} * m_);
+        }
+      });
+  const std::vector<double> zeros(std::size_t{m_} * m_, 0);
+  while (!found.empty()) compare(found.begin()->first, zeros.data());
+  if (num_blocks == 0) {
+    throw std::logic_error(text("ProductOptions::verify_full: block row ", compared.front(),
+                                " fails its equations, but is right when it is computed again: the memory or the "
+                                "processor may be faulty, or an input was changed; please run again"));
+  }
+  for (const auto& [at, difference] : differences) clauses += "; " + difference;
+  return text(rows, ", ", num_blocks, " blocks of ", compared.size(), " of them", clauses);
 }
 
 }  // namespace spmm

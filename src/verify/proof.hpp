@@ -1,26 +1,40 @@
 // --verify full: a proof that C = A B, saturated, from the three matrices alone.
 //
-// Freivalds: with X random modulo p = 2^61 - 1, every element row of C must satisfy C X = A (B X). A saturated element
-// of C is an erasure at a known place: with s of them in a row and s + 1 columns of X, the first s equations give
-// their true sums, which must reach kMaxVal, and equation s + 1 must hold. A wrong row passes with a probability of at
-// most 1 / p. True sums stay below p up to 536,887,296 terms, so that a false claim of saturation never passes.
+// Freivalds: with X random modulo p = 2^61 - 1, every element row of C without saturated elements must satisfy
+// C X = A (B X). A wrong one passes with a probability of at most 3 / p: see random_vector.hpp. The equation says that
+// all sums agree modulo p, and true sums of at most 536,887,296 terms are smaller than p. Rows with more terms, and
+// rows with saturated elements, are computed again from the definition: R = min(A B, 2^32 - 1), and C X = R X must
+// hold.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "base/memory/aligned_array.hpp"
+#include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
-#include "verify/rows/state.hpp"
+#include "verify/random_vector.hpp"
+#include "verify/row_slots.hpp"
 
 namespace spmm {
 
-/// What breaks the format of C, or makes it no C of these operands whatever the sums are.
+struct ProofSettings {
+  std::uint64_t key = 0;           ///< of X; 0 = random numbers of the system, for which alone the bound holds
+  std::uint64_t memory_bytes = 0;  ///< of finish(), for operands; 0 = no limit
+  bool allow_zero_blocks = false;  ///< of C
+  NoticeFn on_notice{};            ///< before rows are computed again for more than a second; may be empty
+};
+
+/// What breaks the format of C, whatever the sums are.
 struct ProofFlaw {
   enum class Kind : std::uint8_t { out_of_range, zero_block };
   Kind kind;
@@ -34,47 +48,54 @@ using FindRow =
     std::function<bool(std::uint32_t row, const std::function<void(BlockIndex at, const std::byte* values)>& take)>;
 
 struct ProofResult {
-  std::uint64_t num_rows = 0;       ///< element rows whose equations were checked
-  std::uint32_t num_columns = 0;    ///< of X
-  std::uint64_t num_saturated = 0;  ///< elements of C that are kMaxVal where that is possible
-  std::uint64_t num_exact = 0;      ///< block rows with so many of them that blocks were summed or bounded
-  std::uint64_t num_bounded = 0;    ///< blocks that bounds of whole rows proved to be saturated everywhere
-  bool bounded_by_device = false;
-  double bounds_s = 0;          ///< seconds that these bounds took
-  std::uint64_t num_wrong = 0;  ///< block rows that are wrong
-  std::string differences{};    ///< what is wrong; empty where nothing is
+  std::uint64_t num_rows = 0;       ///< element rows
+  std::uint64_t num_saturated = 0;  ///< elements of C that are kMaxVal
+  std::uint64_t num_exact = 0;      ///< block rows in which some were computed again
+  std::uint64_t num_wrong = 0;      ///< block rows that are wrong
+  std::string differences{};        ///< what is wrong; empty where nothing is
 };
 
 class Proof {
  public:
-  /// Reads B and A: Y = A (B X), and whether anything can saturate.
-  /// Memory: resident_bytes() and B X; that goes again when this returns. Errors: FormatError (index out of range),
-  /// OutOfMemory, Interrupted, what the sources throw.
+  /// Values: both sources outlive it. Memory: resident_bytes(). Errors: FormatError (index out of range), OutOfMemory,
+  /// Interrupted, what the sources throw.
   Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run);
 
-  /// Host memory that stays until finish() with so many columns of X, from the headers alone: an upper bound but for
-  /// places of saturated elements.
-  static std::uint64_t resident_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t columns,
-                                      std::uint64_t limit_bytes);
-
-  /// Host memory in addition to that, for a while and at most, from the headers alone: while Y is made, and while rows
-  /// with saturated elements are summed after the product. Values: memory_bytes = as in ProofSettings, not 0.
-  static std::uint64_t passing_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t memory_bytes,
-                                     unsigned num_threads);
+  /// Host memory that stays until finish() returns, from the header of A alone: an upper bound.
+  static std::uint64_t resident_bytes(const MatrixHeader& a);
+  /// Host memory that finish() takes in addition to that and to settings.memory_bytes: an upper bound.
+  static std::uint64_t finish_bytes(const MatrixHeader& a, const MatrixHeader& b);
 
   /// Takes whole records of C, each once, in any order. Returns the first flaw, behind which nothing was taken.
   /// Threads: any. Errors: OutOfMemory.
   std::optional<ProofFlaw> look(std::span<const std::byte> records);
 
   /// Decides every row that A stores or C holds. Call it once, behind the last look().
-  /// Errors: OutOfMemory, Interrupted, what the sources throw, std::logic_error (a row fails the equations and is
-  /// right when it is computed anew).
+  /// Errors: OutOfMemory, Interrupted, what the sources throw, std::logic_error (a row fails and is right when it is
+  /// computed again).
   ProofResult finish(const FindRow& find_row, const Run& run);
 
-  [[nodiscard]] std::uint32_t num_columns() const { return state_.num_columns; }
-
  private:
-  ProofState state_;
+  void choose_long_rows(const Run& run);
+  void subtract_products(const RowSlots& b_rows, const Run& run);
+  std::uint64_t subtract_exact_rows(const RowSlots& b_rows, const Run& run);
+  [[nodiscard]] std::vector<std::uint32_t> wrong_rows(const Run& run) const;
+  std::string describe(std::span<const std::uint32_t> wrong, const RowSlots& b_rows, const FindRow& find_row,
+                       const Run& run);
+  [[nodiscard]] std::mutex& mutex_of(std::uint64_t slot) { return mutexes_[slot % mutexes_.size()]; }
+
+  Inputs inputs_;
+  ProofSettings settings_;
+  std::uint32_t m_;
+  RandomVector x_;
+  RowSlots a_rows_;
+  std::array<std::mutex, 64> mutexes_{};
+  // Guarded by mutex_of(slot). Shapes: [slots of A, m], one for each element row.
+  AlignedArray<std::uint64_t> residual_;  // C X, less what it must be
+  AlignedArray<std::uint8_t> is_exact_;   // 1: to be computed again
+  std::atomic<std::uint64_t> num_saturated_ = 0;
+  std::mutex stray_mutex_{};
+  std::vector<std::uint32_t> stray_rows_{};  // block rows that C holds and A does not; some of them
 };
 
 }  // namespace spmm

@@ -53,8 +53,9 @@ OptionTable describe(const std::string& program) {
                                    text("before the output appears: recompute N result blocks and as many absent ones",
                                         is_alone ? "; full = prove all of it" : ""),
                                    value(), is_alone ? "full|N" : "N")(
-          "verify-seed", text("seed of --verify", is_alone ? "; without it, full takes a new one each time" : ""),
-          value(), "N");
+          "verify-seed",
+          text("seed of --verify", is_alone ? "; without it, full takes the system's random numbers" : ""), value(),
+          "N");
   options.add_options("Messages")("report", "write a JSON report; - = standard output", value(), "FILE");
   options.add_options(alone("Messages"))  //
       ("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(

@@ -63,6 +63,12 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
         bar.update(stage, done, total);
       };
     }
+    if (!options.quiet) {
+      options.run.on_notice = [&](const std::string& notice) {
+        bar.clear();
+        cli::note("spmm", notice);
+      };
+    }
     auto engine = std::make_unique<Engine>(options.run);
     report = engine->multiply(options.a, options.b, options.out, options.run);
     if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()

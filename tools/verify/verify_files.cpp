@@ -265,12 +265,21 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   if (rows != RowRange{.first = 0, .end = file.header().blocks_per_side()}) {
     picked.emplace(*source_a, rows, &BlockIndex::i, run);
   }
-  Proof proof(picked ? *picked : *source_a, *source_b,
+  const Source& left = picked ? *picked : *source_a;
+  constexpr std::uint64_t kLeastBytes = 64u << 10;  // for operands
+  const std::uint64_t fixed =
+      Proof::resident_bytes(left.header()) + Proof::finish_bytes(left.header(), source_b->header());
+  if (options.memory_limit_bytes != 0 && fixed + kLeastBytes > options.memory_limit_bytes) {
+    throw OutOfMemory("--memory-limit",
+                      text("the proof needs ", human_bytes(fixed + kLeastBytes), " at least, the limit is ",
+                           human_bytes(options.memory_limit_bytes)),
+                      "raise --memory-limit");
+  }
+  Proof proof(left, *source_b,
               {.key = options.key,
-               .memory_bytes = options.memory_limit_bytes,
+               .memory_bytes = options.memory_limit_bytes == 0 ? 0 : options.memory_limit_bytes - fixed,
                .allow_zero_blocks = options.allow_zero_blocks,
-               .device = options.device,
-               .way = options.way},
+               .on_notice = options.on_notice},
               run);
   ResultFile result(file, proof, options, rows);
   result.look(run);

@@ -11,13 +11,12 @@
 namespace spmm::tools {
 
 struct VerifyFilesOptions {
-  bool any_order = false;          ///< blocks of C in any order
-  bool allow_zero_blocks = false;  ///< of C
-  RowRange rows{};                 ///< C has these block rows of the product, and no others
-  std::uint64_t key = 0;           ///< of the random columns
-  std::uint64_t memory_limit_bytes = 0;
-  BoundDevice device{};  ///< where results that saturate nearly everywhere are bounded
-  BoundWay way = BoundWay::automatic;
+  bool any_order = false;                ///< blocks of C in any order
+  bool allow_zero_blocks = false;        ///< of C
+  RowRange rows{};                       ///< C has these block rows of the product, and no others
+  std::uint64_t key = 0;                 ///< of the random numbers; 0 = those of the system
+  std::uint64_t memory_limit_bytes = 0;  ///< 0 = none
+  NoticeFn on_notice{};                  ///< may be empty
 };
 
 struct VerifiedFiles {
@@ -26,9 +25,9 @@ struct VerifiedFiles {
   std::uint64_t num_saturated = 0;  ///< elements of C at the limit
 };
 
-/// Memory: with any_order 8 bytes for each block of C, and the same for A
-/// and B one after the other, in addition to what Proof says. Errors: FormatError (an operand or C breaks the format),
-/// ShapeError, InputError, IoError, OutOfMemory, Interrupted.
+/// Memory: with any_order 8 bytes for each block of C, and the same for A and B one after the other, in addition to
+/// what the proof takes within the limit. Errors: FormatError (an operand or C breaks the format), ShapeError,
+/// InputError, IoError, OutOfMemory, Interrupted.
 VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem::path& b,
                            const std::filesystem::path& c, const VerifyFilesOptions& options, const Run& run);
 

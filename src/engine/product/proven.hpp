@@ -10,7 +10,6 @@
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"
-#include "verify/rows/state.hpp"
 
 namespace spmm {
 
@@ -19,11 +18,11 @@ namespace spmm {
 void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report);
 
-/// Takes from the limits what a proof with so many columns holds in addition to the product; returns how much that is.
-/// Errors: OutOfMemory where less than half would be left to the product.
-std::uint64_t leave_to_proof(const plan::Statistics& expected, std::uint32_t columns, plan::Limits& limits);
+/// Reserves memory for a proof in addition to the product: takes it from the limits and returns its bytes.
+/// Errors: OutOfMemory where less than half would be left to the product, or the proof cannot end within the limit.
+std::uint64_t leave_to_proof(const plan::Statistics& expected, plan::Limits& limits);
 
-/// What a plan says about the proof. Values: bytes = of leave_to_proof(), with all columns.
+/// What a plan says about the proof. Values: bytes = of leave_to_proof().
 void add_proof(const plan::Statistics& expected, std::uint64_t bytes, Plan& plan);
 
 }  // namespace spmm

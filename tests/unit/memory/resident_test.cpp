@@ -32,7 +32,7 @@ class Product {
     REQUIRE(multiply({}, "whole.bin").exit_code == 0);
   }
 
-  void check_limit(std::uint64_t limit_mb, const Words& options = {}) const {
+  void check_limit(std::uint64_t limit_mb, const Words& options = {}, std::uint64_t slack = kSlackBytes) const {
     Words words = {"--memory-limit", std::to_string(limit_mb) + "M"};
     words.insert(words.end(), options.begin(), options.end());
     const ProcessResult result = multiply(words, "limited.bin");
@@ -40,9 +40,21 @@ class Product {
     for (const std::string& word : words) text += " " + word;
     INFO(text << "\n" << result.err << "\nresident: " << result.peak_resident_bytes);
     REQUIRE(result.exit_code == 0);
-    CHECK(result.peak_resident_bytes <= limit_mb * kMB + kSlackBytes);
+    CHECK(result.peak_resident_bytes <= limit_mb * kMB + slack);
     CHECK(run("spmm-compare", {"-q", folder_.file("whole.bin"), folder_.file("limited.bin")}).exit_code == 0);
     std::filesystem::remove(folder_.file("limited.bin"));
+  }
+
+  /// spmm-verify on the product. Returns whether rows with saturated elements were computed again.
+  [[nodiscard]] bool check_proof(std::uint64_t limit_mb, std::uint64_t slack) const {
+    const ProcessResult result =
+        run("spmm-verify", {"--memory-limit", std::to_string(limit_mb) + "M", folder_.file("a.bin"),
+                            folder_.file("b.bin"), folder_.file("whole.bin")});
+    INFO("spmm-verify " << limit_mb << "M\n"
+                        << result.out << result.err << "\nresident: " << result.peak_resident_bytes);
+    REQUIRE(result.exit_code == 0);
+    CHECK(result.peak_resident_bytes <= limit_mb * kMB + slack);
+    return result.out.find("block rows computed again") != std::string::npos;
   }
 
  private:
@@ -78,6 +90,27 @@ TEST_CASE("resident memory: large results, many threads, verification") {
   product.check_limit(16, {"--threads", "8"});
   product.check_limit(40, {"--verify", "1000000"});
   product.check_limit(100, {"--threads", "8"});
+}
+
+TEST_CASE("resident memory: proofs of results with saturated elements") {
+  constexpr std::uint64_t kProofSlack = 18 * kMB;
+  struct Shape {
+    std::string n, m, k;
+  };
+  int num_recomputed = 0;
+  for (const Shape& shape :
+       {Shape{"200000", "1", "400000"}, Shape{"100000", "2", "300000"}, Shape{"32768", "4", "60000"},
+        Shape{"65536", "8", "20000"}, Shape{"65520", "21", "3000"}}) {
+    for (const std::string pattern : {"uniform", "banded", "heavy-row", "heavy-column", "block-diagonal"}) {
+      const Words words = {"--n",   shape.n,       "--m",   shape.m,     "--k",
+                           shape.k, "--max-value", "60000", "--pattern", pattern};
+      INFO("n " << shape.n << ", m " << shape.m << ", " << pattern);
+      const Product product(words, words);
+      product.check_limit(22, {"--verify", "full"}, kProofSlack);
+      num_recomputed += product.check_proof(8, kProofSlack) ? 1 : 0;
+    }
+  }
+  CHECK(num_recomputed >= 23);
 }
 
 TEST_CASE("resident memory: many small blocks, every kernel") {

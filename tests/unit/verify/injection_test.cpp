@@ -1,7 +1,6 @@
 // Errors of every kind, one at a time, in results of many sizes: all must be found, and right results pass.
 // SPMM_TEST_INJECTIONS: how many; a tenth as many right results.
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -131,8 +130,7 @@ TEST_CASE("proof: every injected error is found, every right result passes", "[i
   constexpr int kKinds = 10;
   for (std::uint64_t x = 0; num_injected < wanted; ++x) {
     const Product& product = all[x / kKinds % all.size()];
-    constexpr std::array kWays = {BoundWay::panels, BoundWay::automatic, BoundWay::pairs};
-    const ProvenHow how{.settings = {.key = random(), .way = kWays[x / 7 % 3]},  // with every kind and product
+    const ProvenHow how{.settings = {.key = random(), .memory_bytes = x / 7 % 3 * 5000},  // with every kind and product
                         .can_find = x % 3 != 0,
                         .num_threads = 1};
     if (x % 10 == 0) {

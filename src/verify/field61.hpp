@@ -33,17 +33,4 @@ constexpr std::uint64_t multiply61(std::uint64_t x, std::uint64_t y) {
   return reduce61(static_cast<unsigned __int128>(x) * y);
 }
 
-constexpr std::uint64_t power61(std::uint64_t x, std::uint64_t exponent) {
-  std::uint64_t result = 1;
-  for (; exponent != 0; exponent >>= 1, x = multiply61(x, x)) {
-    if ((exponent & 1) != 0) result = multiply61(result, x);
-  }
-  return result;
-}
-
-/// 1 / x. Values: x != 0.
-constexpr std::uint64_t invert61(std::uint64_t x) {
-  return power61(x, kPrime61 - 2);
-}
-
 }  // namespace spmm

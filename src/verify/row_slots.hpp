@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
@@ -10,17 +11,19 @@
 
 namespace spmm {
 
-/// Records of one read of a source, about 1 MB.
-std::uint64_t records_of_read(std::uint64_t record_bytes);
+/// Calls body(records, count, first record) for pieces of a source, on all threads of the run.
+/// Memory: 1 MB for each thread; with memory_bytes (0 = no limit) all of them together an eighth of it, or a record
+/// each. Errors: FormatError (index out of range), Interrupted, what the source and body throw.
+void for_pieces(const Source& source, std::uint64_t memory_bytes, const Run& run,
+                const std::function<void(const std::byte* records, std::uint64_t count, std::uint64_t first)>& body);
 
 /// Numbers stored block rows: by themselves where most rows hold blocks, else by their place in a sorted list.
 class RowSlots {
  public:
   static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
 
-  /// Memory: 4 bytes per record where few rows hold blocks. Errors: FormatError (index out of range), Interrupted, what
-  /// the source throws.
-  RowSlots(const Source& source, const Run& run);
+  /// Memory: 4 bytes per record where few rows hold blocks, and as for_pieces(). Errors: as for_pieces().
+  RowSlots(const Source& source, std::uint64_t memory_bytes, const Run& run);
 
   /// Upper bound of size() and of the bytes that numbering takes, from the header alone.
   static std::uint64_t most_slots(const MatrixHeader& header);

@@ -1,0 +1,438 @@
+// Ranges of operands in memory, and the plain loops over them.
+#include "verify/exact_rows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+
+#include "base/records/head.hpp"
+#include "spmm/saturate.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm {
+namespace {
+
+constexpr std::uint64_t kNumBins = 4096;         // of block columns, by which B is cut
+constexpr std::uint64_t kSumBytes = 512u << 10;  // of a thread at most: they stay in its second-level cache
+constexpr std::uint64_t kLeastSumBytes = 32u << 10;
+constexpr std::uint32_t kFetchedAhead = 4;  // blocks of B
+
+std::uint32_t column(std::uint64_t key) {
+  return static_cast<std::uint32_t>(key >> 32);
+}
+
+/// sums = min(sums + a b, 2^32 - 1). Doubles hold all of it exactly: sums stay below 2^32, and a b has 64 terms at
+/// most. Shapes: a [num_rows, m], b [m, m], sums [num_rows, m]. Values: m is a multiple of Lanes, and FixedM if that is
+/// not 0.
+template <std::uint32_t Lanes, std::uint32_t FixedM>
+[[gnu::always_inline]] inline void add_product(const double* a, std::uint64_t num_rows, const std::uint16_t* b,
+                                               std::uint32_t given_m, double* sums) {
+  using Vector [[gnu::vector_size(Lanes * sizeof(double))]] = double;
+  constexpr double kLimit = kMaxVal;
+  const std::uint32_t m = FixedM != 0 ? FixedM : given_m;
+  alignas(64) std::array<double, FixedM != 0 ? FixedM * FixedM : kMaxBlockDim * kMaxBlockDim> factors;
+  for (std::uint32_t e = 0; e < m * m; ++e) factors[e] = b[e];
+  for (std::uint64_t r = 0; r < num_rows; ++r) {
+    for (std::uint32_t c = 0; c < m; c += Lanes) {
+      Vector sum;
+      std::memcpy(&sum, sums + r * m + c, sizeof sum);
+      for (std::uint32_t t = 0; t < m; ++t) {
+        Vector row;
+        std::memcpy(&row, factors.data() + t * m + c, sizeof row);
+        sum += a[r * m + t] * row;
+      }
+      const Vector limits = Vector{} + kLimit;
+      sum = sum < limits ? sum : limits;
+      std::memcpy(sums + r * m + c, &sum, sizeof sum);
+    }
+  }
+}
+
+using AddProduct = void (*)(const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m,
+                            double* sums);
+
+template <std::uint32_t Lanes, std::uint32_t FixedM>
+void add_product_anywhere(const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m,
+                          double* sums) {
+  add_product<Lanes, FixedM>(a, num_rows, b, m, sums);
+}
+
+#if defined(__x86_64__)
+// The same loops, which the compiler puts into longer vectors.
+template <std::uint32_t Lanes, std::uint32_t FixedM>
+[[gnu::target("avx2,fma")]] void add_product_avx2(const double* a, std::uint64_t num_rows, const std::uint16_t* b,
+                                                  std::uint32_t m, double* sums) {
+  add_product<Lanes, FixedM>(a, num_rows, b, m, sums);
+}
+
+template <std::uint32_t Lanes, std::uint32_t FixedM>
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,fma,prefer-vector-width=512")]] void add_product_avx512(
+    const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m, double* sums) {
+  add_product<Lanes, FixedM>(a, num_rows, b, m, sums);
+}
+#endif
+
+template <std::uint32_t Lanes, std::uint32_t FixedM>
+AddProduct fastest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma")) {
+    return add_product_avx512<Lanes, FixedM>;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_product_avx2<Lanes, FixedM>;
+#endif
+  return add_product_anywhere<Lanes, FixedM>;
+}
+
+AddProduct add_product_for(std::uint32_t m) {
+  if (m == 1) return fastest<1, 1>();
+  if (m == 2) return fastest<2, 2>();
+  if (m == 4) return fastest<4, 4>();
+  if (m == 8) return fastest<8, 8>();
+  if (m % 8 == 0) return fastest<8, 0>();
+  if (m % 4 == 0) return fastest<4, 0>();
+  return m % 2 == 0 ? fastest<2, 0>() : fastest<1, 0>();
+}
+
+/// Counts at begins[x + 2] become begins: row x begins at begins[x + 1], which moves to its end as its blocks are
+/// placed.
+void sum_up(const AlignedArray<std::uint32_t>& begins) {
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+}
+
+std::uint32_t take_place(std::uint32_t& next) {
+  return std::atomic_ref(next).fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+/// What a thread holds while it computes rows.
+struct ExactRows::Scratch {
+  explicit Scratch(std::uint64_t num_sums) : sums(num_sums) {}
+
+  /// A block of A, and the blocks of B that it meets and that are left.
+  struct Meeting {
+    std::uint32_t a;
+    std::uint32_t next;
+    std::uint32_t end;
+  };
+
+  AlignedArray<double> sums;             // [columns of a window, chosen rows, m]
+  std::vector<std::uint64_t> seen;       // a bit for each column of the window: it has a pair
+  std::vector<std::uint64_t> saturated;  // the same: all of its sums saturate, whatever else is added
+  std::vector<std::uint32_t> cols;       // that were seen
+  std::vector<Meeting> meetings;         // of the row
+  std::vector<std::uint32_t> rows;       // chosen
+  std::vector<double> a;                 // [chosen rows, m] of one block
+  std::uint64_t num_pairs = 0;           // that were not reported
+};
+
+ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlots& b_rows, const std::uint8_t* chosen,
+                     std::uint64_t memory_bytes, const Run& run)
+    : inputs_(inputs),
+      a_rows_(a_rows),
+      b_rows_(b_rows),
+      chosen_(chosen),
+      memory_bytes_(memory_bytes),
+      run_(run),
+      m_(inputs.m()),
+      elements_(std::uint64_t{m_} * m_),
+      a_begins_(a_rows.size() + 2),
+      b_begins_(b_rows.size() + 2),
+      meets_(b_rows.size()) {
+  const std::uint64_t record = input_record_bytes(m_);
+  std::fill(a_begins_.begin(), a_begins_.end(), 0);
+  std::fill(meets_.begin(), meets_.end(), 0);
+  std::atomic<std::uint64_t> num_a_blocks = 0;
+  std::atomic<std::uint64_t> num_a_rows = 0;  // chosen ones of these blocks
+  for_pieces(inputs_.a, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    std::uint64_t own_blocks = 0;
+    std::uint64_t own_rows = 0;
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const BlockIndex at = read_index(records + x * record);
+      const std::uint32_t slot = a_rows_.slot(at.i);
+      if (slot == RowSlots::kNone || !is_chosen(slot)) continue;
+      take_place(a_begins_[slot + 2]);
+      own_blocks += 1;
+      own_rows += static_cast<std::uint64_t>(std::count(chosen_ + slot * m_, chosen_ + (slot + 1) * m_, 1));
+      const std::uint32_t met = b_rows_.slot(at.j);
+      if (met != RowSlots::kNone) take_place(meets_[met]);
+    }
+    num_a_blocks += own_blocks;
+    num_a_rows += own_rows;
+  });
+  for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) num_block_rows_ += is_chosen(slot) ? 1 : 0;
+  sum_up(a_begins_);
+
+  cut_columns({.begin = 0, .end = inputs_.b.header().blocks_per_side()});
+  for (std::uint32_t& meets : meets_) meets = meets == 0 ? kNotMet : kMet;
+  rows_of_pair_ = num_a_blocks == 0 ? 0 : static_cast<double>(num_a_rows) / static_cast<double>(num_a_blocks);
+  progress_.emplace(run_, Stage::verify, num_pairs_);
+}
+
+/// Ranges of block columns whose blocks of B fit, or single ones; counts their pairs.
+void ExactRows::cut_columns(Range range) {
+  const std::uint64_t record = input_record_bytes(m_);
+  const std::uint64_t bin_cols = (range.end - range.begin + kNumBins - 1) / kNumBins;
+  std::vector<std::uint64_t> bins(kNumBins);
+  std::uint64_t num_pairs = 0;
+  std::mutex mutex;
+  for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    std::vector<std::uint32_t> own_bins(kNumBins);
+    std::uint64_t own_pairs = 0;
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const BlockIndex at = read_index(records + x * record);
+      const std::uint32_t slot = b_rows_.slot(at.i);
+      if (at.j < range.begin || at.j >= range.end || slot == RowSlots::kNone || meets_[slot] == 0) continue;
+      own_pairs += meets_[slot];
+      ++own_bins[(at.j - range.begin) / bin_cols];
+    }
+    const std::lock_guard lock(mutex);
+    num_pairs += own_pairs;
+    for (std::uint64_t bin = 0; bin < kNumBins; ++bin) bins[bin] += own_bins[bin];
+  });
+  num_pairs_ = std::max(num_pairs_, num_pairs);  // of all columns
+  const std::uint64_t most = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ * 3 / 8 / block_bytes();
+  Columns columns{.range = {.begin = range.begin, .end = range.begin}};
+  const auto end_columns = [&] {
+    if (columns.range.begin < columns.range.end) columns_.push_back(columns);
+    columns = {.range = {.begin = columns.range.end, .end = columns.range.end}};
+  };
+  for (std::uint64_t bin = 0; bin < kNumBins && columns.range.end < range.end; ++bin) {
+    const std::uint64_t bin_end = std::min(range.end, columns.range.end + bin_cols);
+    if (bins[bin] > most || columns.num_blocks + bins[bin] > most) end_columns();
+    if (bins[bin] > most && bin_cols > 1) {
+      cut_columns({.begin = columns.range.end, .end = bin_end});
+      columns = {.range = {.begin = bin_end, .end = bin_end}};
+      continue;
+    }
+    columns.range.end = bin_end;
+    columns.num_blocks += bins[bin];
+    columns.is_too_long = bins[bin] > most;
+    if (columns.is_too_long) end_columns();
+  }
+  end_columns();
+}
+
+std::uint64_t ExactRows::bytes(const MatrixHeader& a, const MatrixHeader& b) {
+  return (RowSlots::most_slots(a) + 2 * RowSlots::most_slots(b) + 4) * sizeof(std::uint32_t);
+}
+
+bool ExactRows::is_chosen(std::uint64_t slot) const {
+  return std::memchr(chosen_ + slot * m_, 1, m_) != nullptr;
+}
+
+double ExactRows::seconds() const {
+  // Measured: src/HISTORY.md.
+  constexpr double kPairSeconds = 50e-9;
+  const double product_seconds = m_ % 4 == 0 ? 0.05e-9 : 0.2e-9;  // of two elements
+  return static_cast<double>(num_pairs_) *
+         (kPairSeconds + product_seconds * rows_of_pair_ * static_cast<double>(elements_)) / run_.num_threads;
+}
+
+ExactRows::Blocks ExactRows::load_a(Range slots) {
+  const std::uint64_t record = input_record_bytes(m_);
+  const std::uint64_t first = a_begins_[slots.begin + 1];
+  const std::uint64_t num = a_begins_[slots.end + 1] - first;
+  Blocks blocks{.keys = AlignedArray<std::uint64_t>(num), .values = AlignedArray<std::uint16_t>(num * elements_)};
+  std::fill(blocks.keys.begin(), blocks.keys.end(), 0);  // the file may have become another one
+  for_pieces(inputs_.a, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const BlockIndex at = read_index(records + x * record);
+      const std::uint32_t slot = a_rows_.slot(at.i);
+      if (slot < slots.begin || slot >= slots.end || !is_chosen(slot)) continue;
+      const std::uint64_t place = take_place(a_begins_[slot + 1]) - first;
+      if (place >= num) continue;
+      blocks.keys[place] = std::uint64_t{at.j} << 32 | place;
+      std::memcpy(blocks.values.data() + place * elements_, records + x * record + kIndexBytes, elements_ * 2);
+    }
+  });
+  return blocks;
+}
+
+/// Blocks of rows that meet[slot] >= least.
+ExactRows::Blocks ExactRows::load_b(Range cols, Met least) {
+  const std::uint64_t record = input_record_bytes(m_);
+  const auto slot_of = [&](BlockIndex at) {
+    if (at.j < cols.begin || at.j >= cols.end) return RowSlots::kNone;
+    const std::uint32_t slot = b_rows_.slot(at.i);
+    return slot != RowSlots::kNone && meets_[slot] >= least ? slot : RowSlots::kNone;
+  };
+  std::fill(b_begins_.begin(), b_begins_.end(), 0);
+  for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const std::uint32_t slot = slot_of(read_index(records + x * record));
+      if (slot != RowSlots::kNone) take_place(b_begins_[slot + 2]);
+    }
+  });
+  sum_up(b_begins_);
+  const std::uint64_t num = b_begins_[b_rows_.size() + 1];
+  Blocks blocks{.keys = AlignedArray<std::uint64_t>(num), .values = AlignedArray<std::uint16_t>(num * elements_)};
+  std::fill(blocks.keys.begin(), blocks.keys.end(), 0);
+  for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const BlockIndex at = read_index(records + x * record);
+      const std::uint32_t slot = slot_of(at);
+      if (slot == RowSlots::kNone) continue;
+      const std::uint64_t place = take_place(b_begins_[slot + 1]);
+      if (place >= num) continue;
+      blocks.keys[place] = std::uint64_t{at.j} << 32 | place;
+      std::memcpy(blocks.values.data() + place * elements_, records + x * record + kIndexBytes, elements_ * 2);
+    }
+  });
+  constexpr std::uint64_t kRowsAtATime = 256;
+  run_.parallel_for(b_rows_.size(), kRowsAtATime, [&](std::uint64_t begin, std::uint64_t end) {
+    run_.check_cancelled();
+    for (std::uint64_t slot = begin; slot < end; ++slot) {
+      std::sort(blocks.keys.data() + std::min<std::uint64_t>(b_begins_[slot], num),
+                blocks.keys.data() + std::min<std::uint64_t>(b_begins_[slot + 1], num));
+    }
+  });
+  return blocks;
+}
+
+void ExactRows::compute(const Take& take) {
+  const std::uint64_t of_block = block_bytes() + sizeof(Scratch::Meeting);
+  const std::uint64_t most = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ / 4 / of_block;
+  const std::uint64_t num_slots = a_rows_.size();
+  const bool fits = columns_.size() == 1 && !columns_.front().is_too_long;
+  Blocks b;
+  if (fits) b = load_b(columns_.front().range, kMet);
+  for (std::uint64_t begin = 0, end = 0; begin < num_slots; begin = end) {
+    const std::uint64_t first = a_begins_[begin + 1];
+    for (end = begin + 1; end < num_slots && a_begins_[end + 2] - first <= most;) ++end;
+    if (a_begins_[end + 1] == first) continue;
+    const Range slots{.begin = begin, .end = end};
+    const Blocks a = load_a(slots);
+    for (const Columns& columns : columns_) {
+      if (!fits) b = {};
+      if (!fits && !columns.is_too_long) b = load_b(columns.range, kMet);
+      if (columns.is_too_long) {  // of a single column these rows of A meet as many blocks as they have
+        for (std::uint32_t& meets : meets_) meets = std::min<std::uint32_t>(meets, kMet);
+        for (const std::uint64_t key : a.keys) {
+          const std::uint32_t row = b_rows_.slot(column(key));
+          if (row != RowSlots::kNone && meets_[row] == kMet) meets_[row] = kMetNow;
+        }
+        b = load_b(columns.range, kMetNow);
+      }
+      compute_rows(slots, a, columns.range, b, take);
+    }
+  }
+}
+
+/// On all threads. Rows with a large share of A's blocks are divided by block columns.
+void ExactRows::compute_rows(Range slots, const Blocks& a, Range cols, const Blocks& b, const Take& take) {
+  const std::uint64_t num_threads =
+      memory_bytes_ == 0 ? run_.num_threads
+                         : std::clamp<std::uint64_t>(memory_bytes_ / 4 / kLeastSumBytes, 1, run_.num_threads);
+  const std::uint64_t sum_bytes = memory_bytes_ == 0 ? kSumBytes : std::min(kSumBytes, memory_bytes_ / 4 / num_threads);
+  const std::uint64_t num_parts = std::min(4 * num_threads, cols.end - cols.begin);  // of a long row
+  std::vector<std::uint64_t> long_rows;
+  for (std::uint64_t slot = slots.begin; num_threads > 1 && slot < slots.end; ++slot) {
+    const std::uint64_t num_blocks = a_begins_[slot + 1] - a_begins_[slot];
+    const bool fits = memory_bytes_ == 0 || num_blocks * num_threads * sizeof(Scratch::Meeting) <= memory_bytes_ / 8;
+    if (fits && num_blocks * num_parts > a.keys.size()) long_rows.push_back(slot);
+  }
+  std::atomic<std::uint64_t> next_part = 0;
+  std::atomic<std::uint64_t> next_slot = slots.begin;
+  run_.parallel_for(num_threads, 1, [&](std::uint64_t, std::uint64_t) {
+    Scratch scratch(std::max(elements_, sum_bytes * 2 / 3 / sizeof(double)));  // the rest for a list of columns
+    for (std::uint64_t x = next_part++; x < long_rows.size() * num_parts; x = next_part++) {
+      const std::uint64_t width = cols.end - cols.begin;
+      const std::uint64_t part = x % num_parts;
+      compute_row(long_rows[x / num_parts], a_begins_[slots.begin], a,
+                  {.begin = cols.begin + part * width / num_parts, .end = cols.begin + (part + 1) * width / num_parts},
+                  b, scratch, take);
+    }
+    for (std::uint64_t slot = next_slot++; slot < slots.end; slot = next_slot++) {
+      if (std::binary_search(long_rows.begin(), long_rows.end(), slot)) continue;
+      compute_row(slot, a_begins_[slots.begin], a, cols, b, scratch, take);
+    }
+    progress_->add(scratch.num_pairs);
+  });
+}
+
+/// Values: first_block = number of the first block in `a`.
+void ExactRows::compute_row(std::uint64_t slot, std::uint64_t first_block, const Blocks& a, Range cols, const Blocks& b,
+                            Scratch& s, const Take& take) {
+  run_.check_cancelled();
+  s.rows.clear();
+  for (std::uint32_t r = 0; r < m_; ++r) {
+    if (chosen_[slot * m_ + r] != 0) s.rows.push_back(r);
+  }
+  s.meetings.clear();
+  for (std::uint64_t x = a_begins_[slot] - first_block; x < a_begins_[slot + 1] - first_block; ++x) {
+    if (x >= a.keys.size()) break;
+    const std::uint32_t row = b_rows_.slot(column(a.keys[x]));
+    if (row == RowSlots::kNone) continue;
+    const std::uint64_t end = std::min<std::uint64_t>(b_begins_[row + 1], b.keys.size());
+    const std::uint64_t begin = std::min<std::uint64_t>(b_begins_[row], end);
+    const std::uint64_t* const from = std::lower_bound(b.keys.data() + begin, b.keys.data() + end, cols.begin << 32);
+    const auto next = static_cast<std::uint64_t>(from - b.keys.data());
+    if (next == end) continue;
+    s.meetings.push_back({.a = static_cast<std::uint32_t>(a.keys[x]),
+                          .next = static_cast<std::uint32_t>(next),
+                          .end = static_cast<std::uint32_t>(end)});
+  }
+  const std::uint64_t num_rows = s.rows.size();
+  const std::uint64_t stride = num_rows * m_;
+  const std::uint64_t window = stride == 0 ? 0 : s.sums.size() / stride;
+  s.seen.resize((window + 63) / 64);
+  s.saturated.resize(s.seen.size());
+  s.a.resize(stride);
+  const AddProduct add = add_product_for(m_);
+  while (true) {
+    std::uint64_t first_col = cols.end;
+    for (const Scratch::Meeting& meeting : s.meetings) {
+      if (meeting.next < meeting.end) first_col = std::min<std::uint64_t>(first_col, column(b.keys[meeting.next]));
+    }
+    if (first_col >= cols.end) break;
+    const std::uint64_t end_col = std::min(cols.end, first_col + window);
+    for (Scratch::Meeting& meeting : s.meetings) {
+      if (meeting.next == meeting.end || column(b.keys[meeting.next]) >= end_col) continue;
+      run_.check_cancelled();
+      for (std::uint64_t x = 0; x < num_rows; ++x) {
+        const std::uint16_t* const row = a.values.data() + meeting.a * elements_ + s.rows[x] * m_;
+        std::copy(row, row + m_, s.a.begin() + static_cast<std::ptrdiff_t>(x * m_));
+      }
+      for (; meeting.next < meeting.end; ++meeting.next) {
+        const std::uint64_t key = b.keys[meeting.next];
+        if (column(key) >= end_col) break;
+        if (meeting.next + kFetchedAhead < meeting.end) {
+          __builtin_prefetch(b.values.data() +
+                             static_cast<std::uint32_t>(b.keys[meeting.next + kFetchedAhead]) * elements_);
+        }
+        ++s.num_pairs;
+        const std::uint64_t place = column(key) - first_col;
+        const std::uint64_t bit = std::uint64_t{1} << place % 64;
+        double* const sums = s.sums.data() + place * stride;
+        if ((s.seen[place / 64] & bit) == 0) {
+          s.seen[place / 64] |= bit;
+          s.cols.push_back(column(key));
+          std::fill(sums, sums + stride, 0);
+        } else if ((s.saturated[place / 64] & bit) != 0) {
+          continue;
+        }
+        add(s.a.data(), num_rows, b.values.data() + static_cast<std::uint32_t>(key) * elements_, m_, sums);
+        if (std::all_of(sums, sums + stride, [](double sum) { return sum == kMaxVal; })) s.saturated[place / 64] |= bit;
+      }
+    }
+    take({.slot = slot,
+          .cols = s.cols,
+          .first_col = static_cast<std::uint32_t>(first_col),
+          .rows = s.rows,
+          .sums = s.sums.data()});
+    for (const std::uint32_t col : s.cols) s.seen[(col - first_col) / 64] = s.saturated[(col - first_col) / 64] = 0;
+    s.cols.clear();
+  }
+  constexpr std::uint64_t kReports = 200;
+  if (s.num_pairs < num_pairs_ / kReports) return;
+  progress_->add(s.num_pairs);
+  s.num_pairs = 0;
+}
+
+}  // namespace spmm

@@ -1,0 +1,98 @@
+// Chosen element rows of min(A B, 2^32 - 1) from the definition. Shares no arithmetic with the kernels of products.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/records/inputs.hpp"
+#include "base/run/run.hpp"
+#include "base/run/stage_progress.hpp"
+#include "verify/row_slots.hpp"
+
+namespace spmm {
+
+/// Elements of some block columns of one block row.
+struct ExactSums {
+  std::uint64_t slot;                   ///< of the block row among those of A
+  std::span<const std::uint32_t> cols;  ///< in any order
+  std::uint32_t first_col;              ///< where `sums` begin
+  std::span<const std::uint32_t> rows;  ///< chosen element rows of the block row, ascending
+  const double* sums;                   ///< [cols - first_col, rows, m], whole numbers, 2^32 - 1 at most
+};
+
+/// Memory: A is read by ranges of block rows, B by ranges of block columns, and both again for each range, so that all
+/// of it stays within memory_bytes (0 = no limit) and bytes(). A block row of A and
+/// what it meets of a block column of B are the least that it takes. Errors: FormatError, OutOfMemory, Interrupted,
+/// what the sources throw.
+class ExactRows {
+ public:
+  /// Reads both operands once to count. Shapes: chosen [a_rows.size(), m], 1 for each element row that is wanted.
+  /// Values: all arguments outlive it.
+  ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlots& b_rows, const std::uint8_t* chosen,
+            std::uint64_t memory_bytes, const Run& run);
+
+  using Take = std::function<void(const ExactSums&)>;
+
+  /// Block rows with chosen element rows.
+  [[nodiscard]] std::uint64_t num_block_rows() const { return num_block_rows_; }
+  /// Predicted seconds of compute().
+  [[nodiscard]] double seconds() const;
+
+  /// Threads: take() from several at once, also for one block row.
+  void compute(const Take& take);
+
+  /// Memory beyond memory_bytes.
+  static std::uint64_t bytes(const MatrixHeader& a, const MatrixHeader& b);
+
+ private:
+  /// Blocks in memory by rows. Row x has [begins[x], begins[x + 1]); keys = column << 32 | place of the values.
+  struct Blocks {
+    AlignedArray<std::uint64_t> keys;
+    AlignedArray<std::uint16_t> values;  // [blocks, m, m]
+  };
+  struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  /// Block columns whose blocks of B are loaded together, or a single one with more blocks than that.
+  struct Columns {
+    Range range;
+    std::uint64_t num_blocks = 0;
+    bool is_too_long = false;
+  };
+  /// Whether blocks of A meet a row of B: none, any, or any of those that are loaded.
+  enum Met : std::uint32_t { kNotMet, kMet, kMetNow };
+  struct Scratch;
+
+  [[nodiscard]] bool is_chosen(std::uint64_t slot) const;
+  [[nodiscard]] std::uint64_t block_bytes() const { return elements_ * 2 + 8; }
+  [[nodiscard]] Blocks load_a(Range slots);
+  [[nodiscard]] Blocks load_b(Range cols, Met least);
+  void cut_columns(Range range);
+  void compute_rows(Range slots, const Blocks& a, Range cols, const Blocks& b, const Take& take);
+  void compute_row(std::uint64_t slot, std::uint64_t first_block, const Blocks& a, Range cols, const Blocks& b,
+                   Scratch& scratch, const Take& take);
+
+  Inputs inputs_;
+  const RowSlots& a_rows_;
+  const RowSlots& b_rows_;
+  const std::uint8_t* chosen_;
+  std::uint64_t memory_bytes_;
+  const Run& run_;
+  std::uint32_t m_;
+  std::uint64_t elements_;
+  AlignedArray<std::uint32_t> a_begins_;  // [slots of A + 2], of chosen rows, as if all of them were loaded
+  AlignedArray<std::uint32_t> b_begins_;  // [slots of B + 2], of the blocks that are loaded
+  AlignedArray<std::uint32_t> meets_;     // [slots of B] Met; while counting, blocks of A that meet the row
+  std::vector<Columns> columns_;
+  std::uint64_t num_block_rows_ = 0;
+  std::uint64_t num_pairs_ = 0;  // of blocks
+  double rows_of_pair_ = 0;      // chosen element rows of A's block
+  std::optional<cpu::Progress> progress_;
+};
+
+}  // namespace spmm
