@@ -104,17 +104,6 @@ TEST_CASE("cpu: all columns of a row are visited once, however large its element
   }
 }
 
-TEST_CASE("cpu: sums of rows in memory, full and half empty") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
-    for (const std::uint32_t step : {1u, 3u, 7u}) {
-      INFO("m " << m << ", step " << step);
-      for (const std::uint32_t max_value : {2047u, 16'383u, 65'535u}) {
-        check_rows(every(30, 30, 30, m, step, max_value, 1), every(30, 30, 30, m, step, max_value, 2));
-      }
-    }
-  }
-}
-
 TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
   for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
     const auto columns = static_cast<std::uint32_t>(cpu::kMaxSumsBytes / 4 / m / m);
@@ -143,20 +132,6 @@ TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturat
     for (std::uint32_t j = 4; j < side; ++j)
       b.add_constant(terms - 1, j, 1);  // so that rows have pairs for all columns
     check_rows(a.matrix(), b.matrix());
-  }
-}
-
-TEST_CASE("cpu: zero blocks are dropped from sums in memory") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
-    MatrixBuilder a(6, m, 7);
-    MatrixBuilder b(6, m, 8);
-    for (std::uint32_t x = 0; x < 6; ++x) {
-      a.add_constant(0, x, x == 2 ? 1 : 0);
-      for (std::uint32_t j = 0; j < 6; ++j) b.add_constant(x, j, x == 2 && j % 2 == 1 ? 7 : 0);
-    }
-    b.element(0, 0) = 0;
-    check_rows(a.matrix(), b.matrix());
-    CHECK(run_cpu(a.matrix(), b.matrix()).index.size() == 3);
   }
 }
 

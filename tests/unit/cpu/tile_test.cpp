@@ -107,47 +107,6 @@ TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
   }
 }
 
-TEST_CASE("cpu: C blocks are estimated from rows, whatever their lengths") {
-  for (const Recipe& recipe : battery()) {
-    for (const std::uint32_t m : {1u, 3u, 4u}) {
-      INFO(recipe.name << ", m = " << m);
-      const auto [a, b] = recipe.make(m, 1);
-      std::set<BlockIndex> blocks;
-      std::multimap<std::uint32_t, std::uint32_t> columns;
-      for (const BlockIndex at : b.index) columns.emplace(at.i, at.j);
-      for (const BlockIndex at : a.index) {
-        const auto [begin, end] = columns.equal_range(at.j);
-        for (auto x = begin; x != end; ++x) blocks.insert({.i = at.i, .j = x->second});
-      }
-      const double estimate = prepared(a, b).likely.c_blocks;
-      const auto exact = static_cast<double>(blocks.size());
-      CHECK(estimate <= 1.4 * exact + 2);  // of a row with more pairs only the first ones are seen
-      CHECK(estimate >= exact / 1.4);
-    }
-  }
-}
-
-TEST_CASE("cpu: C blocks of a row are estimated beyond the pairs that are looked at") {
-  // One row of A meets 512 rows of B, each with 256 of 4,096 columns at random: 131,072 pairs, 32,768 of them seen.
-  constexpr std::uint32_t kSide = 4096;
-  BlockMatrix a{.n = kSide, .m = 1, .index = {}, .values = {}};
-  BlockMatrix b = a;
-  std::mt19937 random(1);
-  std::set<std::uint32_t> met;
-  for (std::uint32_t t = 0; t < 512; ++t) {
-    a.index.push_back({.i = 7, .j = t});
-    std::set<std::uint32_t> columns;
-    while (columns.size() < 256) columns.insert(static_cast<std::uint32_t>(random() % kSide));
-    for (const std::uint32_t j : columns) b.index.push_back({.i = t, .j = j});
-    met.insert(columns.begin(), columns.end());
-  }
-  a.values.assign(a.index.size(), 1);
-  b.values.assign(b.index.size(), 1);
-  const double estimate = prepared(a, b).likely.c_blocks;  // the first pairs alone tell of 16,384
-  CHECK(estimate < 1.4 * static_cast<double>(met.size()));
-  CHECK(estimate > static_cast<double>(met.size()) / 1.4);
-}
-
 TEST_CASE("cpu: sums of small blocks on both sides of 2^32") {
   for (const std::uint32_t m : {1u, 2u, 3u}) {
     for (const auto& [a_value, b_value] : {std::pair{65'535u, 65'535u},
