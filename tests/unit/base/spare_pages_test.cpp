@@ -113,14 +113,15 @@ TEST_CASE("spare pages of all sizes make room for arrays of every kind", "[base]
     std::fill(array.begin(), array.end(), std::byte{1});
     return array;
   };
-  fill(5 * kMb, Pages::huge_where_large);  // kept
+  fill(5 * kMegabyte, Pages::huge_where_large);  // kept
   SpareAllowance allowance;
-  allowance.set(array_bytes() + 32 * kMb);
-  fill(16 * kMb, Pages::huge_where_large);  // kept as pages
+  allowance.set(array_bytes() + 32 * kMegabyte);
+  fill(16 * kMegabyte, Pages::huge_where_large);  // kept as pages
   const std::uint64_t before = test::own_status("VmRSS") * 1024;
-  const AlignedArray<std::byte> kept = fill(15 * kMb, Pages::small);
-  const AlignedArray<std::byte> more = fill(15 * kMb, Pages::small);
-  CHECK(test::own_status("VmRSS") * 1024 <= before + 30 * kMb - 16 * kMb - 2 * kMb);  // of 5 at least 3 MB went, too
+  const AlignedArray<std::byte> kept = fill(15 * kMegabyte, Pages::small);
+  const AlignedArray<std::byte> more = fill(15 * kMegabyte, Pages::small);
+  CHECK(test::own_status("VmRSS") * 1024 <=
+        before + 30 * kMegabyte - 16 * kMegabyte - 2 * kMegabyte);  // of 5 at least 3 MB went, too
 }
 
 TEST_CASE("many ranges: the smallest ones go", "[base]") {

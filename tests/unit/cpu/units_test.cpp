@@ -12,8 +12,7 @@ namespace spmm::test {
 
 TEST_CASE("cpu: rows are joined up to the records that are asked for") {
   const std::vector<std::uint64_t> pairs(100, 10);
-  const std::vector<std::uint32_t> borders = {0, 100};
-  cpu::RowUnitMaker maker(pairs, borders, 1000, 1000, 1);
+  cpu::RowUnitMaker maker(pairs, 1000, 1000, 1);
   cpu::RowUnit unit;
   CHECK(maker.next(unit, 45));
   CHECK(unit.row_end - unit.row_begin == 4);
