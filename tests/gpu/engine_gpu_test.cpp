@@ -252,9 +252,9 @@ TEST_CASE("engine: a source that fails, a sink that drops its buffers, and too m
   test::DroppingSink no_memory(true);
   CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), no_memory, on_gpu()),
                   std::bad_alloc);
-  most_output_blocks = one.expected.index.size() - 1;
+  test::most_output_blocks = one.expected.index.size() - 1;
   CHECK_THROWS_AS(engine.multiply(one.a, one.b, on_gpu()), OutOfMemory);
-  most_output_blocks = kMostOutputBlocks;
+  test::most_output_blocks = test::kMostOutputBlocks;
   CHECK((engine.multiply(one.a, one.b, on_gpu()) == one.expected));
 }
 
