@@ -333,9 +333,9 @@ class Files(unittest.TestCase):
     def test_numbers_and_paths_that_c_would_wrap_or_cut(self):
         a = self.at("a.bin")
         spmm.write(a, np.ones((2, 2)))
-        for parts in (2**32, -1):
-            with self.assertRaisesRegex(spmm.UsageError, f"parts: is {parts}"):
-                spmm.multiply_files(a, a, self.at("c"), parts=parts)
+        for number in (2**32, -1):
+            with self.assertRaisesRegex(spmm.UsageError, f"rows: is {number}"):
+                spmm.multiply_files(a, a, self.at("c"), rows=(number, 2))
         cut = self.at("c.bin\0.x")
         for call in (lambda: spmm.multiply_files(a, a, cut), lambda: spmm.multiply_files(a + "\0b", a, self.at("c.bin")),
                      lambda: spmm.read(a + "\0"), lambda: spmm.write(cut, np.ones((2, 2)))):

@@ -117,6 +117,7 @@ std::uint32_t dense_row_step(std::uint32_t m) {
 std::vector<SharedPanel> share_panels(const std::vector<Panel>& panels, const RowPairs& pairs,
                                       const ShareRules& rules) {
   std::vector<CutPanel> pieces;
+  pieces.reserve(panels.size());
   for (const Panel& panel : panels) pieces.push_back({.shared = {.panel = panel}});
   count_work(pieces, rules.by_rows);
   pieces = divided(pieces, pairs, rules);

@@ -156,7 +156,7 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
 }
 _C_API = 3  # SPMM_C_API of spmm.h, the least that this package can use
 _NAME = "libspmm.so"
-_SONAME = f"{_NAME}.0"  # SPMM_C_SOVERSION of spmm.h
+_SONAME = f"{_NAME}.1"  # SPMM_C_SOVERSION of spmm.h
 
 
 def check_alone(site: pathlib.Path) -> None:

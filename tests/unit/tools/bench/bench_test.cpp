@@ -170,8 +170,8 @@ TEST_CASE("bench: processes are timed before this program has run a product, whi
   const std::filesystem::path programs = folder.path() / "programs";
   std::filesystem::create_directory(programs);
   std::filesystem::copy_file(SPMM_BIN_DIR "/spmm-bench", programs / "spmm-bench");
-  std::filesystem::create_symlink(SPMM_BIN_DIR "/../libspmm.so.0",
-                                  folder.path() / "libspmm.so.0");  // where the copy looks
+  std::filesystem::create_symlink(SPMM_BIN_DIR "/../libspmm.so.1",
+                                  folder.path() / "libspmm.so.1");  // where the copy looks
   write_text((programs / "spmm").string(), "#!/bin/sh\nls \"$(dirname \"$3\")\" >> \"$(dirname \"$0\")/seen\"\n");
   std::filesystem::permissions(programs / "spmm", std::filesystem::perms::owner_all);
   const ProcessResult result =
