@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "base/run/parallel.hpp"
@@ -30,7 +30,7 @@ void compute_row(Shape shape, std::span<const std::byte> a, std::span<const std:
       sums[j] += factor * static_cast<Wide>(load<In>(b, k * shape.cols + j));
     }
   }
-  for (std::size_t j = 0; j < sums.size(); ++j) out[j] = static_cast<double>(E::finish(sums[j]));
+  for (std::size_t j = 0; j < sums.size(); ++j) out[j] = static_cast<double>(finish(sums[j]));
 }
 
 /// Norms of rows of A and columns of B, for the threshold of f32.
@@ -47,27 +47,17 @@ void measure_operands(Shape shape, std::span<const std::byte> a, std::span<const
   for (const double square : squares) expected.size_b = std::max(expected.size_b, std::sqrt(square));
 }
 
-/// Sums over one row, added up in row order afterwards.
-struct RowSums {
-  std::uint64_t differences = 0;
-  double largest = 0;
-  double square = 0;
-  double expected_square = 0;
-};
-
 template <class Out>
-RowSums compare_row(std::span<const std::byte> c, std::size_t start, std::span<const double> expected,
-                    double threshold) {
-  RowSums sums;
+Comparison compare_row(std::span<const std::byte> c, std::size_t start, std::span<const double> expected,
+                       double threshold) {
+  Comparison row{.elements = expected.size()};
   for (std::size_t j = 0; j < expected.size(); ++j) {
     const double difference = std::abs(static_cast<double>(load<Out>(c, start + j)) - expected[j]);
-    sums.differences += difference <= threshold ? 0u : 1u;  // not a number is a difference as well
-    sums.largest =
-        std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(sums.largest, difference);
-    sums.square += difference * difference;
-    sums.expected_square += expected[j] * expected[j];
+    row.differences += difference <= threshold ? 0u : 1u;  // not a number is a difference as well
+    row.largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(row.largest, difference);
+    row.mean_square += difference * difference / static_cast<double>(expected.size());
   }
-  return sums;
+  return row;
 }
 
 }  // namespace
@@ -78,17 +68,16 @@ std::uint32_t num_checked_rows(Shape shape, std::uint64_t budget) {
 }
 
 std::vector<std::uint32_t> choose_rows(Shape shape, std::uint64_t seed, std::uint64_t budget) {
-  const std::uint32_t num_rows = num_checked_rows(shape, budget);
-  if (num_rows == shape.rows) {
-    std::vector<std::uint32_t> all(num_rows);
-    std::iota(all.begin(), all.end(), 0u);
-    return all;
+  std::vector<std::uint32_t> all(shape.rows);
+  std::iota(all.begin(), all.end(), 0u);
+  std::vector<std::uint32_t> chosen;
+  std::sample(all.begin(), all.end(), std::back_inserter(chosen), num_checked_rows(shape, budget),
+              std::mt19937_64(seed));  // keeps the order
+  if (chosen.size() >= 2) {
+    chosen.front() = 0;
+    chosen.back() = shape.rows - 1;
   }
-  std::mt19937_64 random(seed);
-  std::set<std::uint32_t> chosen;
-  if (num_rows >= 2) chosen = {0, shape.rows - 1};
-  while (chosen.size() < num_rows) chosen.insert(static_cast<std::uint32_t>(random() % shape.rows));
-  return {chosen.begin(), chosen.end()};
+  return chosen;
 }
 
 ExpectedRows expected_rows(Type type, Shape shape, std::span<const std::byte> a, std::span<const std::byte> b,
@@ -116,7 +105,7 @@ double rounding_threshold(Type type, Shape shape, const ExpectedRows& expected) 
 Comparison compare_rows(Type type, Shape shape, const ExpectedRows& expected, std::span<const std::byte> c,
                         double threshold, unsigned num_threads) {
   const std::size_t cols = shape.cols;
-  std::vector<RowSums> rows(expected.rows.size());
+  std::vector<Comparison> rows(expected.rows.size());
   for_elements(type, [&]<class E>(E) {
     parallel_for(num_threads, rows.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
       for (std::uint64_t r = begin; r < end; ++r) {
@@ -125,18 +114,13 @@ Comparison compare_rows(Type type, Shape shape, const ExpectedRows& expected, st
       }
     });
   });
-  Comparison total{.elements = rows.size() * cols};
-  double square = 0;
-  double expected_square = 0;
-  for (const RowSums& row : rows) {
+  Comparison total;
+  for (const Comparison& row : rows) {
+    total.elements += row.elements;
     total.differences += row.differences;
     total.largest = std::max(total.largest, row.largest);
-    square += row.square;
-    expected_square += row.expected_square;
+    total.mean_square += row.mean_square / static_cast<double>(rows.size());
   }
-  total.mean_square = total.elements == 0 ? 0 : square / static_cast<double>(total.elements);
-  total.norm = std::sqrt(square);
-  total.relative_norm = square == 0 ? 0 : total.norm / std::sqrt(expected_square);
   return total;
 }
 

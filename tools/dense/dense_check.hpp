@@ -45,8 +45,6 @@ struct Comparison {
   std::uint64_t differences = 0;  ///< elements off by more than the threshold, or not a number
   double largest = 0;             ///< largest |difference|
   double mean_square = 0;         ///< mean of difference^2
-  double norm = 0;                ///< Frobenius norm of the difference
-  double relative_norm = 0;       ///< norm over the norm of the expected rows; 0 if both are 0
 };
 
 /// Shapes: c [shape.rows, cols]. Threads: starts num_threads; the result does not depend on them.

@@ -1,6 +1,4 @@
 // Device runs of dense products: operands uploaded, one run that is not timed, runs between events, C downloaded.
-#include "tools/dense/dense_device.hpp"
-
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "cuda/device/raii.hpp"
 #include "kernels/dense/launch.hpp"
 #include "spmm/error.hpp"
+#include "tools/dense/dense_multiply.hpp"
 
 namespace spmm::dense {
 namespace {

@@ -1,6 +1,6 @@
 // Linked instead of the device runs in a build without CUDA.
 #include "spmm/error.hpp"
-#include "tools/dense/dense_device.hpp"
+#include "tools/dense/dense_multiply.hpp"
 
 namespace spmm::dense {
 

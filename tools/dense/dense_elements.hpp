@@ -14,43 +14,38 @@ namespace spmm::dense {
 /// What a Type stands for.
 /// In, Out: elements of A and B, of C. Sum: the running sum as C programs write it. Wide: holds the sum for the check,
 /// exactly where the type is exact.
-template <Type type>
-struct Elements;
-
-template <>
-struct Elements<Type::i32> {
-  using In = std::int32_t;
-  using Out = std::int32_t;
-  using Sum = std::uint32_t;  // wraps, which int32_t may not
-  using Wide = std::uint32_t;
-  static Out finish(Sum sum) { return static_cast<Out>(sum); }
+template <class InType, class OutType, class SumType, class WideType>
+struct Elements {
+  using In = InType;
+  using Out = OutType;
+  using Sum = SumType;
+  using Wide = WideType;
 };
 
-template <>
-struct Elements<Type::f32> {
-  using In = float;
-  using Out = float;
-  using Sum = float;
-  using Wide = double;
-  static Sum finish(Sum sum) { return sum; }
-  static Wide finish(Wide sum) { return sum; }
-};
+using Int32Elements = Elements<std::int32_t, std::int32_t, std::uint32_t, std::uint32_t>;  // an int32_t may not wrap
+using FloatElements = Elements<float, float, float, double>;
+using Uint16Elements = Elements<std::uint16_t, std::uint32_t, std::uint64_t, std::uint64_t>;
 
-template <>
-struct Elements<Type::u16> {
-  using In = std::uint16_t;
-  using Out = std::uint32_t;
-  using Sum = std::uint64_t;
-  using Wide = std::uint64_t;
-  static Out finish(Sum sum) { return saturate(sum); }
-};
+/// Sums as elements of C; those in double stay as they are.
+inline std::int32_t finish(std::uint32_t sum) {
+  return static_cast<std::int32_t>(sum);
+}
+inline std::uint32_t finish(std::uint64_t sum) {
+  return saturate(sum);
+}
+inline float finish(float sum) {
+  return sum;
+}
+inline double finish(double sum) {
+  return sum;
+}
 
-/// Calls body(Elements<type>()).
+/// Calls body(Elements) of the type.
 template <class Body>
 decltype(auto) for_elements(Type type, const Body& body) {
-  if (type == Type::i32) return body(Elements<Type::i32>());
-  if (type == Type::f32) return body(Elements<Type::f32>());
-  return body(Elements<Type::u16>());
+  if (type == Type::i32) return body(Int32Elements());
+  if (type == Type::f32) return body(FloatElements());
+  return body(Uint16Elements());
 }
 
 /// Element `at` of an array of T.

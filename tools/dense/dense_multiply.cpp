@@ -5,7 +5,6 @@
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
-#include "tools/dense/dense_device.hpp"
 #include "tools/dense/dense_elements.hpp"
 
 namespace spmm::dense {
@@ -32,7 +31,7 @@ void multiply_naive(Shape shape, std::span<const std::byte> a, std::span<const s
       for (std::size_t k = 0; k < inner; ++k) {
         sum += static_cast<Sum>(load<In>(a, i * inner + k)) * static_cast<Sum>(load<In>(b, k * cols + j));
       }
-      store(c, i * cols + j, E::finish(sum));
+      store(c, i * cols + j, finish(sum));
     }
   }
 }
@@ -53,8 +52,7 @@ Measurement multiply_on_host(const Request& request, std::span<const std::byte> 
 }  // namespace
 
 const char* type_name(Type type) {
-  if (type == Type::i32) return "i32";
-  return type == Type::f32 ? "f32" : "u16";
+  return type == Type::i32 ? "i32" : type == Type::f32 ? "f32" : "u16";
 }
 
 std::size_t input_element_bytes(Type type) {

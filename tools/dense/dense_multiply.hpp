@@ -72,4 +72,14 @@ const KernelInfo& find_kernel(const std::string& name);
 Measurement multiply(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
                      std::span<std::byte> c);
 
+// ---- dense_device.cpp; built without CUDA, dense_device_stub.cpp stands in
+
+/// Kernels that run on the device; none in a build without CUDA.
+std::vector<KernelInfo> device_kernels();
+
+/// Runs a request that multiply() has checked: tile chosen, no side zero.
+/// Errors: DeviceError without a usable device or where it lacks what the kernel needs, OutOfMemory.
+Measurement multiply_on_device(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
+                               std::span<std::byte> c);
+
 }  // namespace spmm::dense

@@ -1,4 +1,4 @@
-// What spmm-dense runs for a shape: kernels and tile widths, each timed and compared with the host.
+// What spmm-dense runs for a shape: kernels and tile widths on random matrices, each timed and compared with the host.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tools/dense/dense_check.hpp"
-#include "tools/dense/dense_matrix.hpp"
 #include "tools/dense/dense_multiply.hpp"
 
 namespace spmm::tools {
@@ -17,7 +16,11 @@ namespace spmm::tools {
 /// Multiply-adds up to which the kernel name "all" stands for host-naive too: about a second on one core.
 inline constexpr std::uint64_t kHostNaiveLimit = std::uint64_t{1} << 31;
 
-enum class CheckMode : std::uint8_t { sample, full, none };
+/// Values of random elements, both ends included.
+struct ValueRange {
+  double low = 0;
+  double high = 0;
+};
 
 struct DenseOptions {
   dense::Type type = dense::Type::f32;
@@ -25,22 +28,45 @@ struct DenseOptions {
   std::vector<unsigned> tiles;       ///< widths for kernels that have some; none = each kernel's own
   ValueRange range;                  ///< of random elements
   unsigned runs = 1;
-  CheckMode check = CheckMode::sample;
-  std::optional<double> threshold;  ///< nothing = rounding_threshold()
+  std::uint64_t check_budget = dense::kCheckBudget;  ///< multiply-adds of the check; 0 = none
+  std::optional<double> threshold;                   ///< nothing = rounding_threshold()
   std::uint64_t seed = 1;
   unsigned num_threads = 1;  ///< for inputs and the check
 };
 
+/// All of `word` as a number; nothing if it is none.
+std::optional<double> parse_number(const std::string& word);
+
+/// What --range is where it is not given: -10:10; u16: 0:1023, whose sums begin to saturate near K = 16,000, where the
+/// check still sees every term.
+std::string default_range(dense::Type type);
+
+/// "-10:10" -> ends that elements of the type can have; whole numbers but for f32. Errors: UsageError names `where`.
+ValueRange parse_range(const std::string& text, dense::Type type, const std::string& where);
+
+/// Elements uniform in the range (f32: any of the type between the ends); the same for every number of threads.
+std::vector<std::byte> random_dense(dense::Type type, std::uint64_t count, ValueRange range, std::uint64_t key,
+                                    unsigned num_threads);
+
+/// Whether elements are those of A and B, or of C.
+enum class Operand : std::uint8_t { input, result };
+
+/// Writes one matrix to PATH.txt, blanks between elements, and PATH.csv, a row a line; f32 with as many digits as give
+/// the same number again. Shapes: elements [rows, cols]. Errors: OutputError, IoError.
+void write_dense(const std::string& path, dense::Type type, Operand operand, std::span<const std::byte> elements,
+                 std::uint32_t cols);
+
 /// One kernel on one shape.
 struct DenseResult {
   dense::Request request;
-  dense::Measurement measurement;
-  std::optional<dense::Comparison> comparison;
-  double threshold = 0;
   std::string refusal;  ///< why it did not run
+  dense::Measurement measurement{};
+  std::optional<dense::Comparison> comparison{};
+  double threshold = 0;
 
   [[nodiscard]] bool ran() const { return refusal.empty(); }
   [[nodiscard]] bool passed() const { return !comparison || comparison->differences == 0; }
+  /// Values: at least one run.
   [[nodiscard]] double median_ms() const;
   [[nodiscard]] double min_ms() const;
   /// 2 * J * K * L operations over the median.

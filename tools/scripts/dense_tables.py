@@ -37,17 +37,15 @@ def fail(message):
 
 
 class Measurer:
-    """Runs spmm-dense; a build or a machine without a GPU leaves the host kernel."""
+    """Runs spmm-dense; a build or a machine without a GPU leaves the rows of the host kernel."""
 
     def __init__(self, binary, runs):
         self.binary = binary
         self.runs = runs
         self.wrong = []
-        self.rejections = []  # of the last call
         self.head = {}  # what a measurement says of program and machine
-        self.kernels = self.call(["--list"])["kernels"]
-        self.has_device = any(kernel["on_device"] for kernel in self.kernels)
-        if not self.has_device:
+        self.kernels = [kernel for kernel in self.call(["--list"])["kernels"] if kernel["on_device"]]
+        if not self.kernels:
             print("no GPU kernel in this build: host rows only")
 
     def call(self, arguments):
@@ -70,8 +68,7 @@ class Measurer:
             return {"products": []}
 
     def names(self, only=None):
-        return [kernel["kernel"] for kernel in self.kernels
-                if kernel["on_device"] and (only is None or kernel["kernel"] in only)]
+        return [kernel["kernel"] for kernel in self.kernels if only is None or kernel["kernel"] in only]
 
     def rows(self, series, kind, names, shapes, more=()):
         """One dictionary per kernel and shape that ran."""
@@ -82,60 +79,40 @@ class Measurer:
         run = self.call(["--type", kind, "--kernel", ",".join(names), "--shape", shape_list, "--runs", str(self.runs),
                          *more])
         found = []
-        self.rejections = []
         for product in run["products"]:
             for result in product["results"]:
                 row = {"series": series, "type": kind, "rows": product["rows"], "inner": product["inner"],
                        "cols": product["cols"], "rows_checked": product["rows_checked"], **result}
                 if result["status"] != "ok":
-                    self.rejections.append(f"{result['kernel']} at {shape_text(row)}: {result['reason']}")
+                    print(f"  rejected: {result['kernel']} at {shape_text(row)}: {result['reason']}")
                     continue
                 found.append(row)
                 if not result["check"]["passed"]:
                     self.wrong.append(f"{kind} {result['kernel']} {shape_text(row)}")
         return found
 
-    def device_rows(self, series, kind, names, shapes, more=()):
-        if not self.has_device:
-            return []
-        found = self.rows(series, kind, names, shapes, more)
-        if names and not found:
-            self.has_device = False
-            print(f"no usable GPU ({self.rejections[0] if self.rejections else 'spmm-dense failed'}): host rows only")
-        elif found:
-            print("".join(f"  rejected: {rejection}\n" for rejection in self.rejections), end="")
-        return found
-
 
 def measure(arguments):
+    """Squares; then long runs with one and two outputs per thread, shapes with sides all different, tile widths."""
     quick = QUICK if arguments.quick else {}
     measurer = Measurer(arguments.bin / "spmm-dense", arguments.runs)
     squares = arguments.squares or quick.get("squares", SQUARES)
     host_sides = [n for n in squares if n <= quick.get("host_largest", HOST_LARGEST)]
     rows = []
     for kind in TYPES:
-        rows += measurer.device_rows("square", kind, measurer.names(), squares)
+        rows += measurer.rows("square", kind, measurer.names(), squares)
         rows += measurer.rows("square", kind, [HOST], host_sides)
     if not arguments.squares:
-        rows += measure_more(measurer, quick)
+        rows += measurer.rows("long", "f32", measurer.names(LONG_KERNELS), quick.get("long", LONG))
+        tiled = [kernel["kernel"] for kernel in measurer.kernels if kernel["tiles"]]
+        for kind in TYPES:
+            rows += measurer.rows("shapes", kind, measurer.names() + [HOST], quick.get("shapes", SHAPES),
+                                  ["--check", "full"])
+            rows += measurer.rows("tiles", kind, tiled, [quick.get("tile_side", TILE_SIDE)], ["--tile", "all"])
     devices = sorted({row["device"] for row in rows if row["device"] != "host"})
     return {"program": NAME, **measurer.head, "command": sys.argv, "devices": devices, "quick": arguments.quick,
             "runs": arguments.runs, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "published": PUBLISHED, "wrong": measurer.wrong, "rows": rows}
-
-
-def measure_more(measurer, quick):
-    """Long runs with one and two outputs per thread, shapes with sides all different, tile widths."""
-    rows = measurer.device_rows("long", "f32", measurer.names(LONG_KERNELS), quick.get("long", LONG))
-    shapes = quick.get("shapes", SHAPES)
-    for kind in TYPES:
-        rows += measurer.device_rows("shapes", kind, measurer.names(), shapes, ["--check", "full"])
-        rows += measurer.rows("shapes", kind, [HOST], shapes, ["--check", "full"])
-    tiled = [kernel["kernel"] for kernel in measurer.kernels if kernel["tiles"]]
-    for kind in TYPES:
-        rows += measurer.device_rows("tiles", kind, measurer.names(tiled), [quick.get("tile_side", TILE_SIDE)],
-                                     ["--tile", "all"])
-    return rows
 
 
 def shape_text(row):
@@ -157,51 +134,24 @@ def table(header, lines):
     return text + "".join("| " + " | ".join(line) + " |\n" for line in lines) + "\n"
 
 
-def by_side(rows):
-    """{n: {kernel: row}} of square products."""
-    found = {}
-    for row in rows:
-        found.setdefault(row["rows"], {})[row["kernel"]] = row
-    return dict(sorted(found.items()))
-
-
-def kernel_order(rows):
-    return list(dict.fromkeys([HOST] * any(row["kernel"] == HOST for row in rows) + [row["kernel"] for row in rows]))
-
-
-def ratio(kernels, over, under):
-    if over not in kernels or under not in kernels:
-        return None
-    return kernels[over]["gflops"] / kernels[under]["gflops"]
-
-
-def published_figure(measurement, kind, n):
-    """What is printed for f32 at that n, with its hardware."""
-    found = [f"{one['kernel']} {one['gflops']} ({one['hardware']})" for one in measurement["published"]
-             if kind == "f32" and one["n"] == n]
-    return ", ".join(found)
-
-
 def square_tables(measurement, rows, kind, seconds_title, gflops_title):
-    kernels = kernel_order(rows)
-    sides = by_side(rows)
-    seconds = [[str(n)] + [number(found[k]["median_ms"] / 1000 if k in found else None) for k in kernels]
-               for n, found in sides.items()]
-    rates = [[str(n)] + [number(found[k]["gflops"] if k in found else None) for k in kernels]
-             + [number(ratio(found, "tiled", "global")), number(ratio(found, "tiled-two", "tiled")),
-                published_figure(measurement, kind, n)] for n, found in sides.items()]
+    kernels = sorted({row["kernel"]: None for row in rows}, key=lambda kernel: kernel != HOST)
+    by_side = {}  # {n: {kernel: row}}
+    for row in sorted(rows, key=lambda row: row["rows"]):
+        by_side.setdefault(row["rows"], {})[row["kernel"]] = row
+    seconds, rates = [], []
+    for n, found in by_side.items():
+        gflops = {kernel: row["gflops"] for kernel, row in found.items()}
+        ratios = [gflops[over] / gflops[under] if over in gflops and under in gflops else None
+                  for over, under in (("tiled", "global"), ("tiled-two", "tiled"))]
+        published = [f"{one['kernel']} {one['gflops']} ({one['hardware']})" for one in measurement["published"]
+                     if kind == "f32" and one["n"] == n]
+        seconds.append([str(n)] + [number(found[k]["median_ms"] / 1000 if k in found else None) for k in kernels])
+        rates.append([str(n)] + [number(value) for value in [gflops.get(k) for k in kernels] + ratios]
+                     + [", ".join(published)])
     header = ["n"] + kernels
     return (f"## {seconds_title}\n\n" + table(header, seconds) + f"## {gflops_title}\n\n"
             + table(header + ["tiled / global", "tiled-two / tiled", "published GFLOPS"], rates))
-
-
-def resource_cells(row):
-    resources = row["resources"]
-    if resources["threads_per_cta"] == 0:
-        return [""] * 5
-    return [str(resources["threads_per_cta"]), str(resources["registers_per_thread"]),
-            str(resources["shared_bytes_per_cta"]), str(resources["ctas_per_multiprocessor"]),
-            f"{resources['occupancy']:.0%}"]
 
 
 def verdict(row):
@@ -220,8 +170,10 @@ def shapes_table(rows):
 
 
 def tiles_table(rows):
+    resources = ["threads_per_cta", "registers_per_thread", "shared_bytes_per_cta", "ctas_per_multiprocessor"]
     lines = [[row["type"], row["kernel"], str(row["tile"]), number(row["median_ms"]), number(row["gflops"])]
-             + resource_cells(row) for row in rows]
+             + [str(row["resources"][key]) for key in resources] + [f"{row['resources']['occupancy']:.0%}"]
+             for row in rows]
     header = ["type", "kernel", "tile", "ms", "GFLOPS", "threads", "registers", "shared bytes", "CTAs per SM",
               "occupancy"]
     return f"## Tile widths, n = {rows[0]['rows']}\n\n" + table(header, lines)
@@ -264,16 +216,13 @@ def load(path):
         fail(f"{path}: not a measurement of {NAME} ({error}); name a dense.json")
 
 
-def sides(text):
-    return [int(side) for side in text.split(",")]
-
-
 def main():
     parser = argparse.ArgumentParser(description="Tables of the dense kernels: dense.json and tables.md.")
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/bin"), help="folder of spmm-dense")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the results")
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each kernel")
-    parser.add_argument("--squares", type=sides, metavar="N,N...", help="squares with these sides, and nothing else")
+    parser.add_argument("--squares", type=lambda text: [int(side) for side in text.split(",")], metavar="N,N...",
+                        help="squares with these sides, and nothing else")
     parser.add_argument("--quick", action="store_true", help="small shapes only, to see that all works")
     parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="tables of an earlier measurement")
     arguments = parser.parse_args()

@@ -1,5 +1,5 @@
 // Matrices of spmm-dense: as printed, ranges, random elements.
-#include "tools/dense/dense_matrix.hpp"
+#include "tools/dense/dense_run.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -80,11 +80,11 @@ TEST_CASE("dense plan: all leaves the host out of what takes it long", "[dense][
 
 TEST_CASE("dense memory: need and have, in more than 64 bits", "[dense][run]") {
   DenseOptions options = host_options();
-  options.check = tools::CheckMode::none;
+  options.check_budget = 0;
   const Shape shape{.rows = 10, .inner = 20, .cols = 30};
   CHECK_NOTHROW(check_memory(options, shape, 4 * (200 + 600 + 300)));
   CHECK_THROWS_AS(check_memory(options, shape, 4399), OutOfMemory);
-  options.check = tools::CheckMode::sample;
+  options.check_budget = dense::kCheckBudget;
   CHECK_NOTHROW(check_memory(options, shape, 4 * (200 + 600 + 300) + 8 * 300));
   CHECK_THROWS_AS(check_memory(options, shape, 4 * (200 + 600 + 300) + 8 * 300 - 1), OutOfMemory);
   const Shape huge{.rows = UINT32_MAX, .inner = UINT32_MAX, .cols = UINT32_MAX};
