@@ -16,7 +16,7 @@ namespace spmm {
 namespace {
 
 using Wide = unsigned __int128;
-using RowSums = std::array<Wide, kMaxBlockDim>;
+using WideSums = std::array<Wide, kMaxBlockDim>;
 
 constexpr std::uint64_t kMaxTerms = (kPrime61 - 1) / (std::uint64_t{65535} * 65535);  // of a sum below p
 constexpr std::uint64_t kMaxStrayRows = 1000;
@@ -24,7 +24,7 @@ constexpr std::size_t kMaxDescribed = 4;  // block rows that are compared for me
 
 /// sums[r] += values[r, c] x[c]. Shapes: values [m, m], unaligned; x [m] below p.
 template <class T>
-void add_dot_products(const std::byte* values, std::uint32_t m, const std::uint64_t* x, RowSums& sums) {
+void add_dot_products(const std::byte* values, std::uint32_t m, const std::uint64_t* x, WideSums& sums) {
   for (std::uint32_t r = 0; r < m; ++r) {
     Wide sum = 0;
     for (std::uint32_t c = 0; c < m; ++c, values += sizeof(T)) {
@@ -91,7 +91,7 @@ std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
   std::optional<ProofFlaw> flaw;
   std::uint32_t row = nb;  // of the records that `sums` and `saturated` are of; nb: none
   std::uint32_t slot = RowSlots::kNone;
-  RowSums sums{};
+  WideSums sums{};
   std::uint64_t saturated = 0;  // a bit for each element row
   const auto hand_over = [&] {
     if (slot == RowSlots::kNone) return;
@@ -190,7 +190,7 @@ void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
                    next = end_of_run(records, record, count, x);
                    const std::uint32_t slot = b_rows.slot(read_index(records + x * record).i);
                    if (slot < begin || slot >= end) continue;
-                   RowSums sums{};
+                   WideSums sums{};
                    for (; x < next; ++x) {
                      x_.block(read_index(records + x * record).j, vector.data());
                      add_dot_products<std::uint16_t>(records + x * record + kIndexBytes, m_, vector.data(), sums);
@@ -210,7 +210,7 @@ void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
                    if (slot == RowSlots::kNone) continue;  // the file has become another one
                    const std::uint8_t* const is_exact = is_exact_.data() + std::uint64_t{slot} * m_;
                    if (std::memchr(is_exact, 0, m_) == nullptr) continue;
-                   RowSums sums{};
+                   WideSums sums{};
                    for (; x < next; ++x) {
                      const std::uint32_t met = b_rows.slot(read_index(records + x * record).j);
                      if (met < begin || met >= end) continue;
@@ -238,7 +238,7 @@ std::uint64_t Proof::subtract_exact_rows(const RowSlots& b_rows, const Run& run)
   }
   exact.compute([&](const ExactSums& found) {
     std::array<std::uint64_t, kMaxBlockDim> vector;
-    RowSums totals{};
+    WideSums totals{};
     for (const std::uint32_t col : found.cols) {
       x_.block(col, vector.data());
       const double* sum = found.sums + (col - found.first_col) * found.rows.size() * m_;
