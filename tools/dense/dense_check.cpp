@@ -86,11 +86,8 @@ ExpectedRows expected_rows(Type type, Shape shape, std::span<const std::byte> a,
   expected.rows = std::move(rows);
   expected.values.resize(expected.rows.size() * shape.cols);
   for_elements(type, [&]<class E>(E) {
-    parallel_for(num_threads, expected.rows.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
-      for (std::uint64_t r = begin; r < end; ++r) {
-        const std::span<double> row(expected.values.data() + r * shape.cols, shape.cols);
-        compute_row<E>(shape, a, b, expected.rows[r], row);
-      }
+    parallel_for(num_threads, expected.rows.size(), 1, [&](std::uint64_t r, std::uint64_t) {
+      compute_row<E>(shape, a, b, expected.rows[r], std::span(expected.values).subspan(r * shape.cols, shape.cols));
     });
   });
   if (type == Type::f32) measure_operands(shape, a, b, expected);
@@ -107,11 +104,9 @@ Comparison compare_rows(Type type, Shape shape, const ExpectedRows& expected, st
   const std::size_t cols = shape.cols;
   std::vector<Comparison> rows(expected.rows.size());
   for_elements(type, [&]<class E>(E) {
-    parallel_for(num_threads, rows.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
-      for (std::uint64_t r = begin; r < end; ++r) {
-        const std::span<const double> values(expected.values.data() + r * cols, cols);
-        rows[r] = compare_row<typename E::Out>(c, expected.rows[r] * cols, values, threshold);
-      }
+    parallel_for(num_threads, rows.size(), 1, [&](std::uint64_t r, std::uint64_t) {
+      const auto values = std::span(expected.values).subspan(r * cols, cols);
+      rows[r] = compare_row<typename E::Out>(c, expected.rows[r] * cols, values, threshold);
     });
   });
   Comparison total;

@@ -1,6 +1,7 @@
 // Element types of dense products as C++ types, and elements read from plain bytes.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,10 +34,8 @@ inline std::int32_t finish(std::uint32_t sum) {
 inline std::uint32_t finish(std::uint64_t sum) {
   return saturate(sum);
 }
-inline float finish(float sum) {
-  return sum;
-}
-inline double finish(double sum) {
+template <std::floating_point T>
+T finish(T sum) {
   return sum;
 }
 
