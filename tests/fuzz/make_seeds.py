@@ -123,7 +123,7 @@ def mtx_bytes(matrix, **more):
 def suites():
     case = {"name": "S1", "n": 8192, "m": 8, "k": 100000, "pattern": "banded", "bandwidth": 64, "max_value": 255}
     put("json", "suites", json.dumps({"suites": {"S": [case, case | {"name": "S2", "compare_with": "S1"}], "T": []}}))
-    for key, value in (("n", 0), ("m", 65), ("k", 2**33), ("pattern", "x"), ("published_s", "1"), ("other", 1), ("n", -1.5)):
+    for key, value in (("n", 0), ("m", 65), ("k", 2**33), ("pattern", "x"), ("memory_share", "1"), ("other", 1), ("n", -1.5)):
         put("json", f"case-{key}-{value}", json.dumps({"suites": {"S": [case | {key: value}]}}))
     put("json", "twice", json.dumps({"suites": {"S": [case, case]}}))
     put("json", "no-cases", '{"suites": {"S": 3}}')

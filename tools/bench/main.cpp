@@ -39,11 +39,8 @@ constexpr const char* kNotes = R"(
 Examples:
   spmm-bench --list
   spmm-bench --suite P --backend cpu --json before.json
-  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench
-  spmm-bench --suite course,shapes --kernel all --filter-seconds 5 --json all.json
-  spmm-bench --suite shapes-fit --json shapes.json
+  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --e2e
   spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
-  spmm-bench --suite S --e2e
   spmm-bench --suite patterns --checksum --max-seconds 10 --json patterns.json
   spmm-bench --diff before.json after.json --tolerance 1.05
 
@@ -51,22 +48,18 @@ For each case both inputs are made as spmm-gen makes them (A with seed 1, B with
 the next time. A baseline output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
 up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the baseline. A
 kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
-run as skipped, before its first run if ten times as long is predicted. The kernel "all" is auto and every kernel of the
-backend but reference and host-driven, which run only by name. The work folder needs room for two outputs of a case;
-with --checksum, which compares checksums of all records, for none, but for one within a memory limit. --baseline other
-is the kernel that is predicted to be the fastest of those that share no code with the one that auto takes: for products
-that two-pointer takes minutes for.
+run as skipped. The kernel "all" is auto and every kernel of the backend but reference and host-driven, which run only by
+name. The work folder needs room for two outputs of a case; for none with --checksum, which compares checksums of all
+records, except of cases with a memory limit. --baseline other is the kernel that is predicted to be the fastest of those
+that share no code with the one that auto takes: for products that two-pointer takes minutes for.
 
 Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Each run
-uploads its inputs anew: device caches are cold.
+uploads its inputs anew: device caches are cold. process = whole processes (--e2e), timed before this program starts
+CUDA itself. A table at the end has the time per pair * m^3 over that of the case named by compare_with, which runs
+first: memory limits beside none, skewed shapes beside even ones.
 
 --json writes a complete measurement: command, revision, date, machine, and per case and kernel the median, least and
-largest time of every stage, of whole products and processes (with their memory), and every run.
-
-Tables at the end, where there is something to show: prediction (what the planner expected, and what was
-measured), memory limits (cases with memory_share, checked against a baseline without a limit), comparison (time per
-pair * m^3 over that of the case named by compare_with, which runs first), and, with --e2e, whole processes, timed before
-this program starts CUDA itself, beside the same within this program and published times.
+largest time of every stage, of whole products and processes (with their memory).
 
 Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs (--diff: something got slower than
 --tolerance and beyond the spread of both, or broke), 2 usage, 65 malformed file, 66 no such file, 69 no kernel could
@@ -237,18 +230,6 @@ tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   return options;
 }
 
-std::string closing_tables(const tools::Json& json) {
-  std::string all;
-  const auto add = [&](const char* title, const std::string& table) {
-    if (!table.empty()) all += text("\n", title, "\n\n", table);
-  };
-  add("Prediction", tools::prediction_table(json));
-  add("Memory limits", tools::limits_table(json));
-  add("Comparison: time per pair * m^3, over that of another case", tools::comparison_table(json));
-  add("Whole processes", tools::process_table(json));
-  return all;
-}
-
 /// Runs the cases; the JSON file is complete up to the last finished case at any time.
 int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOptions& options,
               const std::vector<std::string>& command, const std::optional<cli::OptionText>& json_file) {
@@ -269,10 +250,12 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
                                    all_same = all_same && kernel.validated();
                                  });
     json["cases"].push_back(tools::case_result_json(result));
-    tools::add_comparisons(json);
     if (json_file && with_table) tools::write_json(json_file->value, json);
   }
-  if (with_table) std::cout << closing_tables(json);
+  const std::string compared = tools::comparison_table(json);
+  if (with_table && !compared.empty()) {
+    std::cout << "\nTimes per pair * m^3 over those of another case\n\n" << compared;
+  }
   if (!with_table) tools::write_json("-", json);
   if (!any_ran) throw DeviceError("spmm-bench", "no kernel could run", "see the reasons in the table");
   return all_same ? cli::kOk : cli::kNegative;

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kWatchEvery{20};
+constexpr std::chrono::milliseconds kWatchEvery{5};
 constexpr std::chrono::microseconds kLookEvery{500};
 constexpr unsigned kLooksPerMemory = 8;  // a look at the memory takes some 20 microseconds
 
@@ -55,30 +55,18 @@ std::uint64_t peak_resident_bytes_of(pid_t pid) {
 }  // namespace
 
 TimeLimit::TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* outer) : outer_(outer) {
-  if (limit_s) watcher_ = std::thread([this, limit = *limit_s] { watch(limit); });
-}
-
-TimeLimit::~TimeLimit() {
-  if (!watcher_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    done_ = true;
-  }
-  done_changed_.notify_one();
-  watcher_.join();
-}
-
-void TimeLimit::watch(double limit_s) {
-  const auto begin = Clock::now();
-  std::unique_lock lock(mutex_);
-  while (!done_changed_.wait_for(lock, kWatchEvery, [&] { return done_; })) {
-    const bool asked = is_set(outer_);
-    const bool over = std::chrono::duration<double>(Clock::now() - begin).count() > limit_s;
-    if (!asked && !over) continue;
-    expired_ = !asked;
-    stop_ = true;
-    return;
-  }
+  if (!limit_s) return;
+  watcher_ = std::jthread([this, limit_s = *limit_s](const std::stop_token& done) {
+    const auto begin = Clock::now();
+    for (; !done.stop_requested(); std::this_thread::sleep_for(kWatchEvery)) {
+      const bool asked = is_set(outer_);
+      const bool over = std::chrono::duration<double>(Clock::now() - begin).count() > limit_s;
+      if (!asked && !over) continue;
+      expired_ = !asked;
+      stop_ = true;
+      return;
+    }
+  });
 }
 
 TimedProcess time_process(const std::vector<std::string>& argv, const std::atomic<bool>* stop) {

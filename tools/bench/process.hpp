@@ -2,10 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,9 +17,6 @@ class TimeLimit {
  public:
   /// Values: outer may be null; it must outlive the object.
   TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* outer);
-  ~TimeLimit();
-  TimeLimit(const TimeLimit&) = delete;
-  TimeLimit& operator=(const TimeLimit&) = delete;
 
   [[nodiscard]] const std::atomic<bool>* stop_flag() const { return watcher_.joinable() ? &stop_ : outer_; }
 
@@ -29,15 +24,10 @@ class TimeLimit {
   [[nodiscard]] bool expired() const { return expired_; }
 
  private:
-  void watch(double limit_s);
-
   const std::atomic<bool>* outer_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> expired_{false};
-  std::mutex mutex_;
-  std::condition_variable done_changed_;
-  bool done_ = false;
-  std::thread watcher_;
+  std::jthread watcher_;  // last: ends before what it sets
 };
 
 /// How a program ended.

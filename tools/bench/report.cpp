@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/text.hpp"
-#include "io/formats/format.hpp"
 #include "tools/common/measurement.hpp"
 
 namespace spmm::tools {
@@ -58,6 +59,25 @@ double total_s(const Report& report) {
   return report.total_s;
 }
 
+/// "12.3" with three digits, whole above 1000.
+std::string short_number(double value) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), value >= 1000 ? "%.0f" : "%.3g", value);
+  return out.data();
+}
+
+/// "| a | b |" and a new line.
+std::string table_line(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (const std::string& cell : cells) line += " " + cell + " |";
+  return line + "\n";
+}
+
+/// The names of the columns and the line below them.
+std::string table_head(const std::vector<std::string>& names) {
+  return table_line(names) + table_line(std::vector<std::string>(names.size(), "---"));
+}
+
 /// 10^9 pairs per second.
 double pair_rate(std::uint64_t pairs, double ms) {
   return ms > 0 ? static_cast<double>(pairs) * 1e-6 / ms : 0;
@@ -65,14 +85,6 @@ double pair_rate(std::uint64_t pairs, double ms) {
 
 std::string range_text(const Spread& spread) {
   return text(short_number(spread.median), " (", short_number(spread.min), "-", short_number(spread.max), ")");
-}
-
-std::uint64_t bytes_in(const Report& report) {
-  return io::file_bytes_of(ElementType::u16, report.a) + io::file_bytes_of(ElementType::u16, report.b);
-}
-
-std::uint64_t bytes_out(const Report& report) {
-  return io::file_bytes_of(ElementType::u32, report.c);
 }
 
 /// Spread of every stage that took time in some run.
@@ -85,36 +97,13 @@ Json stages_json(const std::vector<Report>& runs) {
   return stages;
 }
 
-Json run_json(const Report& report) {
-  Json stages = Json::object();
-  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
-    if (report.stages[s].s > 0) stages[std::string(kStageNames[s])] = report.stages[s].s * 1000;
+/// Milliseconds that the planner expected of the kernel that it chose; nothing if the kernel was named.
+std::optional<double> predicted_ms(const Plan& plan) {
+  if (!plan.exact || plan.candidates.size() < 2) return std::nullopt;
+  for (const Candidate& one : plan.candidates) {
+    if (one.fits && one.kernel == plan.kernel) return one.predicted_ms;
   }
-  return {{"device_ms", device_ms(report)},
-          {"multiply_ms", multiply_ms(report)},
-          {"total_s", report.total_s},
-          {"stages_ms", std::move(stages)}};
-}
-
-/// Adds what the planner expected of the kernel, and how far that was from what was measured.
-void add_prediction(Json& json, const CaseResult& result, const KernelResult& kernel) {
-  const auto predicted = predicted_ms(result, kernel);
-  if (!predicted) return;
-  json["predicted_ms"] = *predicted;
-  if (*predicted <= 0) return;
-  json["device_over_predicted"] = spread_of(kernel.runs, device_ms).median / *predicted;
-}
-
-/// Adds times of files and whole processes.
-void add_totals(Json& json, const CaseResult& result, const KernelResult& kernel) {
-  if (!result.checksum) json["file_total_s"] = kernel.file_run.total_s;
-  if (!kernel.e2e_failure.empty()) json["e2e_failure"] = kernel.e2e_failure;
-  if (kernel.e2e_s.empty()) return;
-  const Spread e2e = spread_of(kernel.e2e_s);
-  json["e2e_s"] = spread_json(e2e);
-  json["e2e_runs_s"] = kernel.e2e_s;
-  json["e2e_peak_resident_bytes"] = kernel.e2e_peak_resident_bytes;
-  if (result.what.published_s) json["published_over_e2e"] = *result.what.published_s / e2e.median;
+  return std::nullopt;
 }
 
 Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
@@ -129,50 +118,28 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"validated", kernel.validated()},
                {"backend", backend_name(first.plan.backend)},
                {"chosen", first.plan.kernel},
-               {"reason", reason_text(first.plan)},
                {"device", first.device},
                {"threads", first.plan.num_threads},
                {"pairs", first.pairs},
-               {"terms", static_cast<double>(first.pairs) * first.a.m * first.a.m * first.a.m},
-               {"bytes_in", bytes_in(first)},
-               {"bytes_out", bytes_out(first)},
-               {"bytes_read", first.stage(Stage::read).bytes},
-               {"predicted_s", first.plan.predicted_s},
                {"peak_device_bytes", first.peak_device_bytes},
                {"device_ms", spread_json(device)},
                {"multiply_ms", spread_json(multiply)},
                {"stages_ms", stages_json(kernel.runs)},
                {"total_s", spread_json(spread_of(kernel.runs, total_s))},
-               {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply.median)},
-               {"gpairs_per_s_device", pair_rate(first.pairs, device.median)}};
+               {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply.median)}};
   if (!kernel.difference.empty()) json["difference"] = kernel.difference;
-  add_prediction(json, result, kernel);
-  add_totals(json, result, kernel);
-  Json runs = Json::array();
-  for (const Report& run : kernel.runs) runs.push_back(run_json(run));
-  json["runs"] = std::move(runs);
+  const auto predicted = predicted_ms(first.plan);
+  if (predicted && *predicted > 0) json["device_over_predicted"] = device.median / *predicted;
+  if (!result.checksum) json["file_total_s"] = kernel.file_run.total_s;
+  if (!kernel.processes.failure.empty()) json["e2e_failure"] = kernel.processes.failure;
+  if (!kernel.processes.s.empty()) {
+    json["e2e_s"] = spread_json(spread_of(kernel.processes.s));
+    json["e2e_peak_resident_bytes"] = kernel.processes.peak_resident_bytes;
+  }
   return json;
 }
 
 }  // namespace
-
-std::optional<double> predicted_ms(const Plan& plan, const std::string& kernel) {
-  if (!plan.exact || plan.candidates.size() < 2) return std::nullopt;
-  for (const Candidate& one : plan.candidates) {
-    if (one.fits && one.kernel == kernel) return one.predicted_ms;
-  }
-  return std::nullopt;
-}
-
-std::optional<double> predicted_ms(const CaseResult& result, const KernelResult& kernel) {
-  const Plan& own = kernel.runs.front().plan;
-  if (const auto found = predicted_ms(own, own.kernel)) return found;
-  for (const KernelResult& other : result.kernels) {
-    if (!other.ran()) continue;
-    if (const auto found = predicted_ms(other.runs.front().plan, own.kernel)) return found;
-  }
-  return std::nullopt;
-}
 
 double device_ms(const Report& report) {
   double sum = 0;
@@ -182,7 +149,7 @@ double device_ms(const Report& report) {
 
 std::string table_header() {
   return table_head({"case", "kernel", "chosen", "pairs", "multiply ms", "device ms", "Gpair/s multiply",
-                     "Gpair/s device", "total s (null)", "total s (file)", "same bytes"});
+                     "total s (null)", "total s (file)", "process s", "same bytes"});
 }
 
 std::string table_row(const CaseResult& result, const KernelResult& kernel) {
@@ -202,9 +169,11 @@ std::string table_row(const CaseResult& result, const KernelResult& kernel) {
                                     range_text(multiply),
                                     range_text(device),
                                     short_number(pair_rate(first.pairs, multiply.median)),
-                                    short_number(pair_rate(first.pairs, device.median)),
                                     range_text(spread_of(kernel.runs, total_s)),
                                     result.checksum ? "" : short_number(kernel.file_run.total_s)};
+  std::string process = kernel.processes.failure.empty() ? "" : "failed";
+  if (!kernel.processes.s.empty()) process = range_text(spread_of(kernel.processes.s));
+  words.push_back(process);
   words.push_back(kernel.validated() ? "yes" : "NO: " + kernel.difference);
   return table_line(words);
 }
@@ -224,13 +193,43 @@ Json case_result_json(const CaseResult& result) {
   json["yardstick"] = result.baseline;  // the key in the layout of the files
   json["compared_by"] = result.checksum ? "checksum" : "file";
   if (!result.baseline.empty()) {
-    json["baseline"] = run_json(result.baseline_run);
-    json["baseline"]["kernel"] = result.baseline;
+    json["baseline"] = {{"kernel", result.baseline},
+                        {"device_ms", device_ms(result.baseline_run)},
+                        {"multiply_ms", multiply_ms(result.baseline_run)},
+                        {"total_s", result.baseline_run.total_s}};
   }
   Json kernels = Json::array();
   for (const KernelResult& kernel : result.kernels) kernels.push_back(kernel_json(result, kernel));
   json["kernels"] = std::move(kernels);
   return json;
+}
+
+std::string comparison_table(const Json& measurement) {
+  const Json& cases = measurement.at("cases");
+  const auto find = [](const Json& all, const char* key, const Json& name) {
+    return std::find_if(all.begin(), all.end(), [&](const Json& one) { return one.at(key) == name; });
+  };
+  std::string lines;
+  for (const Json& one : cases) {
+    if (!one.contains("compare_with")) continue;
+    const auto partner = find(cases, "name", one.at("compare_with"));
+    if (partner == cases.end()) continue;
+    const double m_ratio = one.at("m").get<double>() / partner->at("m").get<double>();
+    for (const Json& kernel : one.at("kernels")) {
+      const Json& others = partner->at("kernels");
+      const auto other = find(others, "kernel", kernel.at("kernel"));
+      if (other == others.end() || kernel.at("status") != "ok" || other->at("status") != "ok") continue;
+      const double work = kernel.at("pairs").get<double>() / other->at("pairs").get<double>() * std::pow(m_ratio, 3);
+      const auto ratio = [&](const char* figure) {
+        const double base = other->at(figure).at("median").get<double>() * work;
+        return base > 0 ? short_number(kernel.at(figure).at("median").get<double>() / base) : "";
+      };
+      lines += table_line({one.at("name").get<std::string>(), kernel.at("kernel").get<std::string>(),
+                           one.at("compare_with").get<std::string>(), ratio("multiply_ms"), ratio("device_ms"),
+                           ratio("total_s")});
+    }
+  }
+  return lines.empty() ? "" : table_head({"case", "kernel", "compared with", "multiply", "device", "total"}) + lines;
 }
 
 }  // namespace spmm::tools

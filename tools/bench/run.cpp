@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <stdexcept>
 
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/options/words.hpp"
 #include "cli/program.hpp"
-#include "cli/run_length.hpp"
-#include "engine/backend_choice.hpp"
 #include "io/files/input_file.hpp"
 #include "io/formats/format.hpp"
 #include "spmm/engine.hpp"
@@ -44,20 +41,6 @@ struct Scratch {
     fs::remove(path, ignored);
   }
 };
-
-ResultChecksum file_checksum(const fs::path& path, unsigned num_threads) {
-  const io::InputFile file(path, ElementType::u32);
-  ChecksumSink sink(file.header().m, num_threads);
-  const std::uint64_t num_records = file.header().num_blocks;
-  const std::uint64_t per_read = records_per_read(file.record_bytes());
-  std::vector<std::byte> buffer(per_read * file.record_bytes());
-  for (std::uint64_t first = 0; first < num_records; first += per_read) {
-    const std::uint64_t count = std::min(per_read, num_records - first);
-    file.read_records(first, count, buffer.data());
-    sink.append(std::span(buffer).first(count * file.record_bytes()), [] {});
-  }
-  return sink.checksum();
-}
 
 /// A run took longer than the user wants to wait.
 class TooSlow : public std::runtime_error {
@@ -97,20 +80,10 @@ std::vector<std::string> process_words(const fs::path& a, const fs::path& b, con
   return words;
 }
 
-/// Errors: TooSlow.
-void check_prediction(const fs::path& a, const fs::path& b, const Options& how, std::optional<double> max_s) {
-  if (!max_s) return;
-  const double predicted_s = expected_seconds(read_header(a), read_header(b), how);
-  if (predicted_s <= *max_s * kPredictionMargin) return;
-  throw TooSlow(
-      text("a run is predicted to take about ", cli::rough_time(predicted_s), ", more than --max-seconds ", *max_s));
-}
-
 /// Times processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
 ProcessTimes run_processes(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
                            const BenchOptions& options) {
   const std::vector<std::string> words = process_words(a, b, out, how);
-  check_prediction(a, b, how, options.max_s);
   ProcessTimes all;
   while (all.s.size() < options.num_runs) {
     if (options.filter_s && !all.s.empty() && all.s.front() > *options.filter_s) break;
@@ -159,6 +132,7 @@ class CaseRun {
         a_(make_input(bench_case, 1, options)),
         b_(make_input(bench_case, 2, options)),
         memory_bytes_(limit_bytes(bench_case)),
+        checksum_(options.checksum && memory_bytes_ == 0),
         baseline_(options.work / text("baseline-", getpid(), ".bin")),
         out_(options.work / text("out-", getpid(), ".bin")) {}
 
@@ -170,7 +144,7 @@ class CaseRun {
     if (baselines.empty()) baselines = {options_.baseline_backend == Backend::cpu ? "row-merge" : "two-pointer"};
     if (baselines == std::vector<std::string>{"other"}) baselines = found_others();
     candidates.insert(candidates.begin(), baselines.begin(), baselines.end());
-    result.checksum = options_.checksum;
+    result.checksum = checksum_;
     for (const std::string& kernel : candidates) {
       Report report;
       Options how = with_kernel(kernel);
@@ -185,9 +159,15 @@ class CaseRun {
   KernelResult run(const std::string& kernel, bool has_baseline) {
     KernelResult result;
     result.kernel = kernel;
+    const Options how = with_kernel(kernel);
     result.refusal = refusal_of([&] {
       try {
-        run_all(kernel, result);
+        const Report warm_up = multiply_to("/dev/null", how);
+        const bool is_slow = options_.filter_s && warm_up.total_s > *options_.filter_s;
+        if (is_slow) result.runs.push_back(warm_up);
+        for (unsigned r = 0; r < options_.num_runs && !is_slow; ++r)
+          result.runs.push_back(multiply_to("/dev/null", how));
+        result.file_run = multiply_checked(out_.path, how, out_sum_);
       } catch (const TooSlow&) {
         result.too_slow = true;
         throw;
@@ -212,20 +192,8 @@ class CaseRun {
   }
 
  private:
-  void run_all(const std::string& kernel, KernelResult& result) {
-    check_prediction(a_, b_, with_kernel(kernel), options_.max_s);
-    const Report warm_up = multiply_to("/dev/null", with_kernel(kernel));
-    if (options_.filter_s && warm_up.total_s > *options_.filter_s) {
-      result.runs.push_back(warm_up);
-    } else {
-      for (unsigned r = 0; r < options_.num_runs; ++r)
-        result.runs.push_back(multiply_to("/dev/null", with_kernel(kernel)));
-    }
-    result.file_run = multiply_checked(out_.path, with_kernel(kernel), out_sum_);
-  }
-
   [[nodiscard]] std::string difference() const {
-    if (!options_.checksum) return result_difference(baseline_.path, out_.path);
+    if (!checksum_) return result_difference(baseline_.path, out_.path);
     if (out_sum_ == baseline_sum_) return "";
     return text("the checksums differ; ", out_sum_.num_blocks, " blocks, the baseline has ", baseline_sum_.num_blocks);
   }
@@ -237,16 +205,9 @@ class CaseRun {
     return others;
   }
 
-  /// A run whose result can be compared: as a file, or by its checksum. Within a memory limit it goes to a file, since
-  /// a product without one may not keep a scratch file.
+  /// A run whose result can be compared: as a file, or by its checksum.
   Report multiply_checked(const fs::path& out, const Options& options, ResultChecksum& sum) const {
-    if (!options_.checksum) return multiply_to(out, options);
-    if (options.memory_limit_bytes != 0) {
-      const Report report = multiply_to(out, options);
-      sum = file_checksum(out, threads_of(options_));
-      fs::remove(out);
-      return report;
-    }
+    if (!checksum_) return multiply_to(out, options);
     return multiply_in_time(options, options_.max_s, [&](const Options& how) {
       Engine engine(how);
       const auto a = open_file_source(a_);
@@ -273,6 +234,7 @@ class CaseRun {
   fs::path a_;
   fs::path b_;
   std::uint64_t memory_bytes_;  // 0 = not limited
+  bool checksum_;               // not within a memory limit: without a file, a product may not keep a scratch file
   Scratch baseline_;
   Scratch out_;
   ResultChecksum baseline_sum_;
@@ -360,12 +322,7 @@ CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
   run.make_baseline(result);
   for (std::size_t k = 0; k < options.kernels.size(); ++k) {
     KernelResult& kernel = result.kernels.emplace_back(run.run(options.kernels[k], !result.baseline.empty()));
-    if (kernel.ran() && k < processes.size()) {
-      const ProcessTimes& times = processes[k];
-      kernel.e2e_s = times.s;
-      kernel.e2e_peak_resident_bytes = times.peak_resident_bytes;
-      kernel.e2e_failure = times.failure;
-    }
+    if (kernel.ran() && k < processes.size()) kernel.processes = processes[k];
     on_kernel(result, kernel);
   }
   return result;

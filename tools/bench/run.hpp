@@ -13,9 +13,6 @@
 
 namespace spmm::tools {
 
-/// Headers tell of evenly spread blocks only.
-inline constexpr double kPredictionMargin = 10;
-
 struct BenchOptions {
   std::filesystem::path work;               ///< folder of inputs and outputs
   std::vector<std::string> kernels;         ///< names, or "auto"
@@ -23,24 +20,28 @@ struct BenchOptions {
   Backend baseline_backend = Backend::cpu;  ///< its simplest fast kernel makes the baseline
   unsigned num_runs = 5;
   std::optional<double> filter_s;      ///< a warm-up that takes longer stays the only run
-  std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped, without a run if
-                                       ///< the prediction is kPredictionMargin times as long
+  std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped
   std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one;
                                        ///< "other" = see other_kernels()
-  bool checksum = false;               ///< compare checksums instead of files: no result is written
+  bool checksum = false;               ///< compare checksums instead of files, except within a memory limit
   bool e2e = false;                    ///< also time whole processes
 };
 
+/// Whole processes `spmm A B OUT` of one kernel that write a new file.
+struct ProcessTimes {
+  std::vector<double> s;
+  std::uint64_t peak_resident_bytes = 0;  ///< of the largest
+  std::string failure;                    ///< why there are none, if they were asked for
+};
+
 struct KernelResult {
-  std::string kernel;                         ///< as asked for
-  std::string refusal;                        ///< why it did not run; "" if it did
-  bool too_slow = false;                      ///< it did not run because it took too long
-  std::vector<Report> runs;                   ///< to /dev/null
-  Report file_run;                            ///< to a file, or to a checksum
-  std::string difference;                     ///< from the baseline's bytes; "" if there is none
-  std::vector<double> e2e_s;                  ///< whole processes `spmm A B OUT` that write a new file
-  std::uint64_t e2e_peak_resident_bytes = 0;  ///< the largest of these processes
-  std::string e2e_failure;                    ///< why there are none, if they were asked for
+  std::string kernel;        ///< as asked for
+  std::string refusal;       ///< why it did not run; "" if it did
+  bool too_slow = false;     ///< it did not run because it took too long
+  std::vector<Report> runs;  ///< to /dev/null
+  Report file_run;           ///< to a file, or to a checksum
+  std::string difference;    ///< from the baseline's bytes; "" if there is none
+  ProcessTimes processes;
 
   [[nodiscard]] bool ran() const { return refusal.empty(); }
   [[nodiscard]] bool validated() const { return ran() && difference.empty(); }
@@ -69,13 +70,6 @@ std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed
 
 /// How the second result differs from the first; "" if the bytes are the same. Errors: InputError, IoError.
 std::string result_difference(const std::filesystem::path& baseline, const std::filesystem::path& found);
-
-/// Whole processes of one kernel.
-struct ProcessTimes {
-  std::vector<double> s;
-  std::uint64_t peak_resident_bytes = 0;  ///< of the largest
-  std::string failure;                    ///< why there are none
-};
 
 /// Times processes of each of BenchOptions::kernels, if the options say so. For all cases before the first run_case():
 /// a process that holds a context of CUDA makes each start and end of CUDA in other processes cheaper. Inputs stay in

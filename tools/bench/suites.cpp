@@ -35,7 +35,6 @@ class CaseReader {
     if (json_.contains("group")) out.group = number("group", 1, UINT32_MAX);
     out.max_value = json_.contains("max_value") ? number("max_value", 0, UINT16_MAX) : kDefaultMaxValue;
     out.memory_share = positive("memory_share");
-    out.published_s = positive("published_s");
     if (json_.contains("compare_with")) out.compare_with = string("compare_with", "");
     refuse_other_keys();
     return out;
@@ -77,8 +76,7 @@ class CaseReader {
 
   void refuse_other_keys() const {
     static const std::set<std::string> kKnown = {"name",         "n",         "m",     "k",         "pattern",
-                                                 "memory_share", "bandwidth", "group", "max_value", "published_s",
-                                                 "compare_with"};
+                                                 "memory_share", "bandwidth", "group", "max_value", "compare_with"};
     for (const auto& [key, value] : json_.items()) {
       if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
     }
@@ -215,7 +213,6 @@ Json case_json(const BenchCase& one) {
   if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
   if (one.group) json["group"] = *one.group;
   if (one.memory_share) json["memory_share"] = *one.memory_share;
-  if (one.published_s) json["published_s"] = *one.published_s;
   if (one.compare_with) json["compare_with"] = *one.compare_with;
   return json;
 }

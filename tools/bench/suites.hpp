@@ -22,7 +22,6 @@ struct BenchCase {
   std::optional<std::uint32_t> group;
   std::uint32_t max_value = 0;
   std::optional<double> memory_share;       ///< memory limit, over the bytes of both operands
-  std::optional<double> published_s;        ///< time published elsewhere for the product
   std::optional<std::string> compare_with;  ///< a case whose time per pair * m^3 is set next to that of this one
 
   /// Share of the blocks that are stored.

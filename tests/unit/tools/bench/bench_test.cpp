@@ -102,16 +102,11 @@ TEST_CASE("bench: the quick suite on the CPU", "[tools][bench]") {
       CHECK(kernel["validated"] == true);
       CHECK(kernel["backend"] == "cpu");
       CHECK(kernel["pairs"] > 0);
-      CHECK(kernel["bytes_in"] ==
-            2 * (kHeaderBytes + one["k"].get<std::uint64_t>() * input_record_bytes(one["m"].get<std::uint32_t>())));
-      CHECK(kernel["bytes_out"] > kHeaderBytes);
       for (const char* figure : {"device_ms", "multiply_ms", "total_s"}) check_spread(kernel[figure]);
       CHECK(kernel["stages_ms"]["multiply"] == kernel["multiply_ms"]);
       check_spread(kernel["stages_ms"]["read"]);
       CHECK(kernel["file_total_s"] > 0);
       CHECK(kernel["gpairs_per_s_multiply"] > 0);
-      CHECK(kernel["gpairs_per_s_device"] <= kernel["gpairs_per_s_multiply"]);
-      CHECK(kernel["runs"].size() == 3);
     }
     CHECK(one["kernels"][0]["kernel"] == "auto");
     CHECK(one["kernels"][0]["chosen"] == "row-merge");
@@ -152,17 +147,10 @@ TEST_CASE("bench: what cannot run is refused, what is slow runs once", "[tools][
   CHECK(kernels[0]["status"] == "refused");
   CHECK(kernels[0]["reason"].get<std::string>().find("belongs to backend cuda") != std::string::npos);
   CHECK(kernels[1]["status"] == "ok");
-  CHECK(kernels[1]["runs"].size() == 1);
+  CHECK(kernels[1]["total_s"]["min"] == kernels[1]["total_s"]["max"]);
 
   const ProcessResult none = run_bench({"--case", "quick-m8", "--backend", "cpu", "--kernel", "two-pointer"});
   CHECK(none.exit_code == 69);
-}
-
-TEST_CASE("bench: what is predicted to take ten times as long as --max-seconds is not begun", "[tools][bench]") {
-  const ProcessResult result =
-      run_bench({"--case", "quick-m8", "--backend", "cpu", "--kernel", "row-merge", "--max-seconds", "1e-9"});
-  CHECK(result.exit_code == 69);
-  CHECK(result.out.find("skipped: a run is predicted to take about ") != std::string::npos);
 }
 
 TEST_CASE("bench: processes are timed before this program has run a product, which may start CUDA", "[tools][bench]") {
@@ -179,7 +167,7 @@ TEST_CASE("bench: processes are timed before this program has run a product, whi
                    "--runs", "2", "--e2e", "--work", folder.file("work"), "--json", "-"});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK(parse_report("bench", result.out)["cases"][1]["kernels"][0]["e2e_runs_s"].size() == 2);
+  check_spread(parse_report("bench", result.out)["cases"][1]["kernels"][0]["e2e_s"]);
   std::ifstream in(programs / "seen");
   const std::string seen{std::istreambuf_iterator<char>(in), {}};
   CHECK(seen.find("-seed1.bin") != std::string::npos);
@@ -218,16 +206,7 @@ TEST_CASE("bench: another output is a difference", "[tools][bench]") {
   CHECK(tools::case_result_json(result)["kernels"][0]["validated"] == false);
 }
 
-TEST_CASE("bench: what a plan predicts for a kernel", "[tools][bench]") {
-  Plan plan;
-  plan.exact = true;
-  plan.candidates = {{"rows", 0.916}, {"dense-tensor", 150}, {"dense-tiled", 300, false}};
-  CHECK(tools::predicted_ms(plan, "dense-tensor") == 150.0);
-  CHECK_FALSE(tools::predicted_ms(plan, "dense-tiled"));  // does not fit
-  CHECK_FALSE(tools::predicted_ms(plan, "tensor"));
-  plan.candidates.resize(1);  // it was named, not chosen
-  CHECK_FALSE(tools::predicted_ms(plan, "rows"));
-
+TEST_CASE("bench: device time is that of five stages", "[tools][bench]") {
   Report report;
   for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s].s = static_cast<double>(1u << s);
   CHECK(tools::device_ms(report) == 1000.0 * (16 + 32 + 64 + 128 + 256));  // build, count, plan, multiply, compact
@@ -364,7 +343,7 @@ TEST_CASE("bench: checksums instead of files", "[tools][bench]") {
   CHECK(run_bench({"--case", "quick-m8", "--baseline", "nothing"}).exit_code == 2);
 }
 
-TEST_CASE("bench: checksums within a memory limit, of a file that is gone afterwards", "[tools][bench]") {
+TEST_CASE("bench: within a memory limit files are compared, which are gone afterwards", "[tools][bench]") {
   const TemporaryFolder folder;
   const std::string suites =
       write_text(folder.file("suites.json"),
@@ -375,7 +354,7 @@ TEST_CASE("bench: checksums within a memory limit, of a file that is gone afterw
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   const Json one = parse_report("bench", result.out)["cases"][0];
-  CHECK(one["compared_by"] == "checksum");
+  CHECK(one["compared_by"] == "file");
   CHECK(one["kernels"][0]["validated"] == true);
   const std::filesystem::directory_iterator left(work);
   CHECK(std::distance(begin(left), end(left)) == 2);  // the operands
