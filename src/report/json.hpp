@@ -1,4 +1,4 @@
-// The report of a product as JSON: the one writer for programs and for the C interface.
+// The report of a product as JSON: the one writer for programs and for the C interface; and its trace.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include "report/json_writer.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
+#include "spmm/trace.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cli {
@@ -27,5 +28,10 @@ struct ReportLayout {
 
 std::string report_json(const Report& report, const RunNames& names, const ReportLayout& layout = {});
 std::string plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names);
+
+/// A trace for chrome://tracing and Perfetto: an array of events in the Trace Event Format, times in microseconds. The
+/// host and each device are a process with a name, threads and streams are its threads. The product itself is the first
+/// event of the thread that called it.
+std::string trace_json(const Trace& trace, const Report& report);
 
 }  // namespace spmm::cli

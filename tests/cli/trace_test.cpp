@@ -7,7 +7,7 @@
 
 #include "cli/exit_codes.hpp"
 #include "cli/workplace.hpp"
-#include "report/trace_file.hpp"
+#include "report/json.hpp"
 #include "spmm/report.hpp"
 #include "support/catch.hpp"
 

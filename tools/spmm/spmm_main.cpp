@@ -13,7 +13,6 @@
 #include "io/files/paths.hpp"
 #include "report/json.hpp"
 #include "report/text.hpp"
-#include "report/trace_file.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -74,7 +73,9 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
     if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()
   }
   if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
-  if (!options.trace.empty()) write_after_product("trace", [&] { cli::write_trace(options.trace, trace, report); });
+  if (!options.trace.empty()) {
+    write_after_product("trace", [&] { cli::write_text(options.trace, cli::trace_json(trace, report)); });
+  }
   if (!options.report.empty()) {
     write_after_product("report", [&] { cli::write_json_text(options.report, cli::report_json(report, names)); });
   }

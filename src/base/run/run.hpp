@@ -54,9 +54,9 @@ struct Run {
   void run_workers(unsigned num_workers, const std::function<void(unsigned worker)>& body) const {
     TraceLog* const trace = clock.trace();
     const TraceLane* const caller = trace == nullptr ? nullptr : trace->lane();
-    const std::string_view stage = caller == nullptr ? std::string_view{} : caller->open;
-    if (stage.empty()) return pool().run(num_workers, body);
+    if (caller == nullptr || caller->open == nullptr) return pool().run(num_workers, body);
     // The other threads are in the caller's stage.
+    const std::string_view stage = caller->open->name;
     pool().run(num_workers, [&](unsigned worker) {
       const TraceSpan span(trace->lane() == caller ? nullptr : trace, stage);
       body(worker);

@@ -9,11 +9,10 @@
 namespace spmm {
 namespace {
 
+/// Whether an event became a part of the one before it: a neighbour of the same name, short together with it.
 bool join(TraceEvent& before, const TraceEvent& event, std::int64_t resolution_ns) {
-  const bool joins = before.depth == event.depth && before.name == event.name &&
-                     event.end_ns - before.begin_ns <= resolution_ns &&
-                     event.begin_ns - before.end_ns <= resolution_ns / 4;
-  if (!joins) return false;
+  if (before.depth != event.depth || before.name != event.name) return false;
+  if (event.end_ns - before.begin_ns > resolution_ns) return false;
   before.end_ns = event.end_ns;
   before.work.bytes += event.work.bytes;
   before.work.pairs += event.work.pairs;
@@ -25,18 +24,15 @@ bool join(TraceEvent& before, const TraceEvent& event, std::int64_t resolution_n
 /// Orders events by their beginnings, an event before those that it contains, and sets the depths. Cuts off what lies
 /// outside [0, end_ns], and behind the end of an event that contains the beginning.
 void nest(std::vector<TraceEvent>& events, std::int64_t end_ns) {
-  for (TraceEvent& event : events) {
-    event.begin_ns = std::clamp<std::int64_t>(event.begin_ns, 0, end_ns);
-    event.end_ns = std::clamp(event.end_ns, event.begin_ns, end_ns);
-  }
   std::sort(events.begin(), events.end(), [](const TraceEvent& x, const TraceEvent& y) {
     return std::tuple(x.begin_ns, -x.end_ns, x.depth) < std::tuple(y.begin_ns, -y.end_ns, y.depth);
   });
-  std::vector<std::int64_t> open;  // ends of the events that contain the next one, innermost last
+  std::vector<std::int64_t> open = {end_ns};  // ends of the run and of the events that contain the next one
   for (TraceEvent& event : events) {
-    while (!open.empty() && open.back() <= event.begin_ns) open.pop_back();
-    if (!open.empty()) event.end_ns = std::min(event.end_ns, open.back());
-    event.depth = static_cast<std::uint32_t>(open.size());
+    event.begin_ns = std::clamp<std::int64_t>(event.begin_ns, 0, end_ns);
+    while (open.size() > 1 && open.back() <= event.begin_ns) open.pop_back();
+    event.end_ns = std::clamp(event.end_ns, event.begin_ns, open.back());
+    event.depth = static_cast<std::uint32_t>(open.size() - 1);
     open.push_back(event.end_ns);
   }
 }
@@ -61,14 +57,13 @@ void TraceLane::add(const TraceEvent& event) noexcept {
 
 TraceLane* TraceLog::lane(const char* role) noexcept try {
   const std::lock_guard lock(mutex_);
-  const auto id = std::this_thread::get_id();
+  unsigned number = 1;  // of a new lane among those of its role
   for (TraceLane& known : lanes_) {
-    if (known.thread == id) return &known;
+    if (known.thread == std::this_thread::get_id()) return &known;
+    if (known.track.name.starts_with(role)) ++number;
   }
-  const std::string name = role;
-  const auto num = std::count_if(lanes_.begin(), lanes_.end(),
-                                 [&](const TraceLane& lane) { return lane.track.name.starts_with(name + " "); });
-  TraceLane made{.thread = id, .track = {.name = lanes_.empty() ? name : name + " " + std::to_string(num + 1)}};
+  TraceLane made{.thread = std::this_thread::get_id(), .track = {.name = role}};
+  if (!lanes_.empty()) made.track.name += " " + std::to_string(number);
   made.track.events.reserve(TraceLane::kMaxEvents);
   return &lanes_.emplace_back(std::move(made));
 } catch (const std::bad_alloc&) {
@@ -89,7 +84,7 @@ Trace TraceLog::take(std::int64_t end_ns) {
   const std::lock_guard lock(mutex_);
   Trace trace{.end_ns = end_ns};
   for (TraceLane& lane : lanes_) trace.tracks.push_back(std::move(lane.track));
-  for (TraceTrack& track : streams_) trace.tracks.push_back(std::move(track));
+  trace.tracks.insert(trace.tracks.end(), streams_.begin(), streams_.end());
   for (TraceTrack& track : trace.tracks) nest(track.events, end_ns);
   return trace;
 }
@@ -97,15 +92,14 @@ Trace TraceLog::take(std::int64_t end_ns) {
 TraceSpan::TraceSpan(TraceLog* log, std::string_view name, const StageWork& work, const char* role) noexcept
     : log_(log), lane_(log == nullptr ? nullptr : log->lane(role)), event_{.name = name, .work = work} {
   if (lane_ == nullptr) return;
-  outer_ = std::exchange(lane_->open, name);
-  event_.depth = lane_->depth++;
+  outer_ = std::exchange(lane_->open, &event_);
+  if (outer_ != nullptr) event_.depth = outer_->depth + 1;
   event_.begin_ns = log->now();
 }
 
 TraceSpan::~TraceSpan() {
   if (lane_ == nullptr) return;
   lane_->open = outer_;
-  --lane_->depth;
   event_.end_ns = log_->now();
   lane_->add(event_);
 }

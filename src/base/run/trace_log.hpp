@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -15,20 +14,17 @@
 namespace spmm {
 
 /// The events of one thread, in the order of their ends. Threads: that one alone, until it has nothing to do any more.
-/// Memory: at most kMaxEvents events. Neighbours of one name are joined if together they are shorter than the
-/// resolution. A full list doubles the resolution, and drops events shorter than a quarter of it, until it is half
-/// empty.
 struct TraceLane {
   static constexpr std::size_t kMaxEvents = 4096;
 
-  /// An event that has ended; none that it contains ends later.
+  /// Adds an event that has ended, or joins it with the last one. A full list doubles the resolution, and drops events
+  /// shorter than a quarter of it, until it is half empty.
   void add(const TraceEvent& event) noexcept;
 
   std::thread::id thread{};
   TraceTrack track{};
-  std::int64_t resolution_ns = 100'000;
-  std::string_view open{};  ///< name of the innermost interval; "" = none
-  std::uint32_t depth = 0;  ///< open intervals
+  std::int64_t resolution_ns = 100'000;  ///< neighbours of one name that are shorter together are joined
+  const TraceEvent* open = nullptr;      ///< the innermost interval that has not ended; null = none
 };
 
 /// The lanes of one product. Threads: any.
@@ -38,8 +34,6 @@ class TraceLog {
 
   /// The calling thread gets the first track, "main".
   explicit TraceLog(Clock::time_point start) : start_(start) { lane("main"); }
-  TraceLog(const TraceLog&) = delete;
-  TraceLog& operator=(const TraceLog&) = delete;
 
   /// The lane of the calling thread; null if there is no memory for it. Values: role = name of a new lane, which gets a
   /// number behind it.
@@ -47,12 +41,12 @@ class TraceLog {
 
   /// Nanoseconds since the start.
   [[nodiscard]] std::int64_t since_start(Clock::time_point at) const {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(at - start_).count();
+    return std::chrono::nanoseconds(at - start_).count();
   }
   [[nodiscard]] std::int64_t now() const { return since_start(Clock::now()); }
 
-  /// A track of a device stream, or more of it; its events may be in any order, and may overlap by the error of their
-  /// measured times.
+  /// A track of a device stream, or more of it. Its events may be in any order, and overlap by the error of their
+  /// times.
   void add_track(TraceTrack track);
 
   /// Everything, when all work has ended. Values: end_ns = the end of the run.
@@ -82,7 +76,7 @@ class TraceSpan {
   TraceLog* log_;
   TraceLane* lane_;
   TraceEvent event_;
-  std::string_view outer_{};
+  const TraceEvent* outer_ = nullptr;
 };
 
 }  // namespace spmm
