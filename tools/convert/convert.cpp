@@ -121,7 +121,7 @@ std::string bin_to_bin(const ConvertOptions& options) {
   std::vector<std::uint16_t> values(std::size_t{m} * m);
   for_each_block(matrix, options.transposed, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
     for (std::size_t e = 0; e < values.size(); ++e) {
-      const RuledElement element = apply_rule(elements[e], options.rule);
+      const RuledElement element = apply_rule(elements[e], options.rule, changed);
       if (element.fault != ElementFault::none) {
         auto row = static_cast<std::uint32_t>(at.i * m + e / m), column = static_cast<std::uint32_t>(at.j * m + e % m);
         if (options.transposed) std::swap(row, column);
@@ -131,7 +131,6 @@ std::string bin_to_bin(const ConvertOptions& options) {
                           options.rule);
       }
       values[e] = element.value;
-      changed.count(element.change);
     }
     const bool is_zero = std::all_of(values.begin(), values.end(), [](std::uint16_t value) { return value == 0; });
     if (!is_zero) std::memcpy(out.add(at), values.data(), values.size() * sizeof(std::uint16_t));
@@ -151,7 +150,7 @@ std::string bin_to_mtx(const ConvertOptions& options) {
     throw UsageError("--shape", text(shape.rows, "x", shape.columns, " is larger than n = ", n, " of ", options.in),
                      text("give at most ", n, "x", n));
   }
-  MtxOutput out(options.out, shape, options.scale);
+  MtxOutput out(options.out, shape, options.rule.scale);
   for_each_block(matrix, options.transposed, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
     for (std::size_t e = 0; e < elements.size(); ++e) {
       if (elements[e] == 0) continue;

@@ -23,17 +23,17 @@ struct ConvertOptions {
   unsigned num_threads = 1;
   bool quiet = false;
 
+  ElementRule rule;  ///< its factor goes for .mtx, too
+
   // To .bin.
   bool auto_block = false;
   std::optional<std::uint32_t> block;
   std::optional<std::uint32_t> n;
   std::optional<std::string> like;
-  ElementRule rule;
 
   // From .bin.
   std::optional<ElementType> type;
   std::optional<MatrixShape> shape;
-  double scale = 1;
 };
 
 cli::OptionTable make_convert_options();

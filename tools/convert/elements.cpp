@@ -43,29 +43,30 @@ constexpr Wording kWordings[] = {  // by ElementFault
 
 }  // namespace
 
-RuledElement apply_rule(double sum, const ElementRule& rule) {
+RuledElement apply_rule(double sum, const ElementRule& rule, ChangedElements& changed) {
   const double scaled = sum * rule.scale;
   if (std::isnan(scaled)) return {.fault = ElementFault::not_a_number};
   const double value = rule.round ? std::nearbyint(scaled) : scaled;
   if (value < 0) {
     if (!rule.saturate) return {.fault = ElementFault::negative};
-    return {.value = 0, .change = ElementChange::raised};
+    ++changed.raised;
+    return {.value = 0};
   }
   if (value > kLargest) {
     if (!rule.saturate) return {.fault = ElementFault::too_large};
-    return {.value = static_cast<std::uint16_t>(kLargest), .change = ElementChange::cut};
+    ++changed.cut;
+    return {.value = static_cast<std::uint16_t>(kLargest)};
   }
   const auto whole = static_cast<std::uint16_t>(value);
   if (whole != value) return {.fault = ElementFault::fraction};
-  return {.value = whole, .change = value == scaled ? ElementChange::none : ElementChange::rounded};
+  if (value != scaled) ++changed.rounded;
+  return {.value = whole};
 }
 
 std::string ChangedElements::summary() const {
   std::string line;
-  for (const auto& [change, words] : {std::pair{ElementChange::rounded, " rounded"},
-                                      {ElementChange::raised, " raised to 0"},
-                                      {ElementChange::cut, " cut to 65535"}}) {
-    if (of(change) > 0) line += text(line.empty() ? "; " : ", ", of(change), words);
+  for (const auto& [num, words] : {std::pair{rounded, " rounded"}, {raised, " raised to 0"}, {cut, " cut to 65535"}}) {
+    if (num > 0) line += text(line.empty() ? "; " : ", ", num, words);
   }
   return line;
 }
@@ -148,12 +149,11 @@ BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& r
       element.fault = ElementFault::inexact;
     } else {
       if (values.size() > 1) sum = exact_sum(values);
-      element = apply_rule(sum, rule);
+      element = apply_rule(sum, rule, changed);
     }
     if (element.fault != ElementFault::none) {
       return {.row = first.row, .column = first.column, .sum = sum, .num_values = end - begin, .fault = element.fault};
     }
-    changed.count(element.change);
     if (element.value != 0) {
       entries[kept++] = {.column = first.column, .row = first.row, .value = static_cast<double>(element.value)};
     }

@@ -2,7 +2,6 @@
 // README.md.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,29 +28,23 @@ struct ElementRule {
 /// What is wrong with a number; none: nothing.
 enum class ElementFault : std::uint8_t { none, not_a_number, inexact, negative, too_large, fraction };
 
-/// What became of a number that is no element as it is. One that was rounded as well counts as raised or cut alone.
-enum class ElementChange : std::uint8_t { none, rounded, raised, cut };
-
 struct RuledElement {
   std::uint16_t value = 0;
   ElementFault fault = ElementFault::none;
-  ElementChange change = ElementChange::none;
 };
 
-/// How many elements the rule has changed.
-class ChangedElements {
- public:
-  void count(ElementChange change) { ++counts_[static_cast<std::size_t>(change)]; }
-  [[nodiscard]] std::uint64_t of(ElementChange change) const { return counts_[static_cast<std::size_t>(change)]; }
+/// Number of elements that the rule has changed. One that was rounded as well counts as raised or cut alone.
+struct ChangedElements {
   /// "; 3 rounded, 2 raised to 0, 1 cut to 65535"; "" if none was changed.
   [[nodiscard]] std::string summary() const;
 
- private:
-  std::array<std::uint64_t, 4> counts_{};
+  std::uint64_t rounded = 0;
+  std::uint64_t raised = 0;  ///< to 0
+  std::uint64_t cut = 0;     ///< to 65,535
 };
 
 /// The element for the sum of the numbers of one place.
-RuledElement apply_rule(double sum, const ElementRule& rule);
+RuledElement apply_rule(double sum, const ElementRule& rule, ChangedElements& changed);
 
 /// A place whose sum breaks the rule.
 struct BadElement {

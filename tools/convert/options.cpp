@@ -44,11 +44,6 @@ std::optional<FileFormat> format_of_ending(const std::string& path) {
   return std::nullopt;
 }
 
-std::optional<FileFormat> format_option(const cli::ParsedOptions& parsed, const std::string& option) {
-  if (!cli::option_text(parsed, option)) return std::nullopt;
-  return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
-}
-
 /// A file whose header fits its length is ours; others are told by their first bytes, then by their ending. Errors:
 /// InputError, FormatError, UsageError.
 FileFormat input_format(const std::string& path) {
@@ -99,22 +94,25 @@ MatrixShape parse_shape(const cli::OptionText& given) {
           .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMax32)};
 }
 
-/// Errors: UsageError if one of the options is given.
-void refuse_options(const cli::ParsedOptions& parsed, const std::vector<std::string>& options, const char* reason) {
-  for (const std::string& option : options) {
-    if (parsed.count(option) > 0) throw UsageError("--" + option, reason, "leave it out; see spmm-convert --help");
-  }
+/// Errors: UsageError if an option is given that has no effect between these formats.
+void refuse_useless_options(const cli::ParsedOptions& parsed, FileFormat from, FileFormat to) {
+  const auto refuse = [&](bool is_useless, const std::vector<std::string>& options) {
+    for (const std::string& option : options) {
+      if (!is_useless || parsed.count(option) == 0) continue;
+      throw UsageError("--" + option,
+                       text("has no effect from ", kFormatNames[static_cast<std::size_t>(from)], " to ",
+                            kFormatNames[static_cast<std::size_t>(to)]),
+                       "leave it out; see spmm-convert --help");
+    }
+  };
+  refuse(from == FileFormat::bin, {"block", "n", "like"});
+  refuse(from != FileFormat::bin, {"type"});
+  refuse(to == FileFormat::bin, {"shape"});
+  refuse(to != FileFormat::bin, {"round", "on-overflow"});
 }
 
-void parse_to_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
-  if (options.from == FileFormat::bin) {
-    refuse_options(parsed, {"block", "n", "like"},
-                   "is not for a .bin made of a .bin: n and the blocks stay as they are");
-    refuse_options(parsed, {"shape"}, "is only for other formats made of a .bin");
-    options.type = type_option(parsed);
-  } else {
-    refuse_options(parsed, {"shape", "type"}, "is only for what is made from a .bin");
-  }
+/// Errors: UsageError.
+void parse_size(const cli::ParsedOptions& parsed, ConvertOptions& options) {
   if (const auto block = cli::option_text(parsed, "block")) {
     options.auto_block = block->value == "auto";
     if (!options.auto_block) {
@@ -128,15 +126,6 @@ void parse_to_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
     throw UsageError("--n", text(*options.n, " is not a multiple of --block ", *options.block),
                      text("give ", (*options.n / *options.block + 1) * std::uint64_t{*options.block}));
   }
-  options.rule = {.scale = options.scale,
-                  .round = cli::option_flag(parsed, "round"),
-                  .saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1};
-}
-
-void parse_from_bin(const cli::ParsedOptions& parsed, ConvertOptions& options) {
-  refuse_options(parsed, {"block", "n", "like", "round", "on-overflow"}, "is only for what a .bin is made from");
-  options.type = type_option(parsed);
-  if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
 }
 
 }  // namespace
@@ -171,24 +160,26 @@ ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
   ConvertOptions options;
   options.in = cli::required_positional(parsed, "in", "input file");
   options.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
-  const auto from = format_option(parsed, "from");
-  const auto to = format_option(parsed, "to");
-  options.from = from ? *from : input_format(options.in);
-  options.to = to ? *to : output_format(options.out, options.from);
+  const auto format = [&](const char* option) {
+    return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
+  };
+  options.from = parsed.has_text("from") ? format("from") : input_format(options.in);
+  options.to = parsed.has_text("to") ? format("to") : output_format(options.out, options.from);
   if (options.from != FileFormat::bin && options.to != FileFormat::bin) {
     throw UsageError("command line", "from mtx to mtx: one of the two must be a block-sparse file (.bin)",
                      "convert to .bin and from there");
   }
+  refuse_useless_options(parsed, options.from, options.to);
+  parse_size(parsed, options);
   options.transposed = cli::option_flag(parsed, "transpose");
   options.quiet = cli::option_flag(parsed, "quiet");
   options.num_threads =
       static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
-  if (const auto scale = cli::option_text(parsed, "scale")) options.scale = parse_scale(*scale);
-  if (options.to == FileFormat::bin) {
-    parse_to_bin(parsed, options);
-  } else {
-    parse_from_bin(parsed, options);
-  }
+  if (const auto scale = cli::option_text(parsed, "scale")) options.rule.scale = parse_scale(*scale);
+  options.rule.round = cli::option_flag(parsed, "round");
+  options.rule.saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1;
+  options.type = type_option(parsed);
+  if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
   return options;
 }
 

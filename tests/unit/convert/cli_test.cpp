@@ -55,8 +55,8 @@ TEST_CASE("convert: wrong command lines", "[convert]") {
     check_fails({mtx, out, "--scale", bad}, 2, "--scale: \"" + bad + "\" is not a factor");
   }
   check_fails({mtx, out, "--on-overflow", "wrap"}, 2, "\"wrap\" is not known; give error or saturate");
-  check_fails({mtx, out, "--shape", "2x2"}, 2, "--shape: is only for what is made from a .bin");
-  check_fails({bin, folder.file("o.mtx"), "--block", "4"}, 2, "--block: is only for what a .bin is made from");
+  check_fails({mtx, out, "--shape", "2x2"}, 2, "--shape: has no effect from mtx to bin");
+  check_fails({bin, folder.file("o.mtx"), "--block", "4"}, 2, "--block: has no effect from bin to mtx");
   check_fails({bin, folder.file("o.mtx"), "--shape", "12"}, 2, "--shape: \"12\" is not a shape");
   check_fails({bin, folder.file("o.mtx"), "--shape", "12x13"}, 2, "--shape: 12x13 is larger than n = 12");
   write_content(folder.file("unknown"), "just text of some length");
