@@ -98,7 +98,7 @@ std::string mtx_to_bin(const ConvertOptions& options) {
   const MatrixShape& shape = file.shape();
   Size size = fixed_size(shape, options);
   std::vector<MatrixEntry> entries = read_entries(file, options.transposed);
-  sort_entries(entries, options.num_threads);
+  sort_entries(entries);
   ChangedElements changed;
   const BadElement bad = make_elements(entries, options.rule, changed);
   if (bad.fault != ElementFault::none) throw_with_lines(file, bad, options);

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "base/run/parallel.hpp"
 #include "base/text.hpp"
-#include "cli/program.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {
@@ -71,35 +68,9 @@ std::string ChangedElements::summary() const {
   return line;
 }
 
-void sort_entries(std::vector<MatrixEntry>& entries, unsigned num_threads) {
-  constexpr std::size_t kBuckets = 2048;
+void sort_entries(std::vector<MatrixEntry>& entries) {
   const auto before = [](const MatrixEntry& x, const MatrixEntry& y) { return x.key() < y.key(); };
-  if (entries.empty() || std::is_sorted(entries.begin(), entries.end(), before)) return;
-  std::uint32_t last_row = 0;
-  for (const MatrixEntry& entry : entries) last_row = std::max(last_row, entry.row);
-  const int shift = std::max(0, static_cast<int>(std::bit_width(last_row)) - std::countr_zero(kBuckets));
-  const auto bucket_of = [&](const MatrixEntry& entry) { return std::size_t{entry.row} >> shift; };
-
-  // Each element goes to the next free place of its bucket of rows, in place; then the buckets are sorted.
-  std::array<std::uint64_t, kBuckets + 1> bounds{};
-  for (const MatrixEntry& entry : entries) ++bounds[bucket_of(entry) + 1];
-  for (std::size_t b = 0; b < kBuckets; ++b) bounds[b + 1] += bounds[b];
-  std::array<std::uint64_t, kBuckets> next{};
-  std::copy_n(bounds.begin(), kBuckets, next.begin());
-  for (std::size_t b = 0; b < kBuckets; ++b) {
-    while (next[b] < bounds[b + 1]) {
-      MatrixEntry entry = entries[next[b]];
-      for (std::size_t home = bucket_of(entry); home != b; home = bucket_of(entry)) {
-        std::swap(entry, entries[next[home]++]);
-      }
-      entries[next[b]++] = entry;
-    }
-  }
-  parallel_for(num_threads, kBuckets, 1, [&](std::uint64_t first, std::uint64_t end) {
-    cli::check_cancelled("spmm-convert");
-    const auto at = [&](std::uint64_t bound) { return entries.begin() + static_cast<std::ptrdiff_t>(bounds[bound]); };
-    for (std::uint64_t b = first; b < end; ++b) std::sort(at(b), at(b + 1), before);
-  });
+  if (!std::is_sorted(entries.begin(), entries.end(), before)) std::sort(entries.begin(), entries.end(), before);
 }
 
 double exact_sum(const std::vector<double>& values) {

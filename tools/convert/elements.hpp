@@ -55,8 +55,8 @@ struct BadElement {
   ElementFault fault = ElementFault::none;
 };
 
-/// Sorts by row and column. Memory: none beyond the list. Threads: num_threads.
-void sort_entries(std::vector<MatrixEntry>& entries, unsigned num_threads);
+/// Sorts by row and column. Memory: none beyond the list.
+void sort_entries(std::vector<MatrixEntry>& entries);
 
 /// The exact sum of numbers, rounded once, so that their order changes nothing. Values: finite. Source: J. R. Shewchuk,
 /// Adaptive Precision Floating-Point Arithmetic (1997); as math.fsum of Python.

@@ -46,28 +46,26 @@ std::uint64_t blocks_by_definition(const std::vector<MatrixEntry>& entries, std:
 
 }  // namespace
 
-TEST_CASE("convert: elements are sorted by row and column, for every number of threads", "[convert]") {
+TEST_CASE("convert: elements are sorted by row and column", "[convert]") {
   for (const std::uint32_t side : {1u, 3u, 1000u, 5'000'000u, UINT32_MAX}) {
     const auto given = random_entries(20'000, side, side);
     auto expected = keys_of(given);
     std::sort(expected.begin(), expected.end());
     double sum = 0;
     for (const MatrixEntry& entry : given) sum += entry.value;
-    for (const unsigned threads : {1u, 3u}) {
-      auto entries = given;
-      sort_entries(entries, threads);
-      CHECK(keys_of(entries) == expected);
-      double found = 0;
-      for (const MatrixEntry& entry : entries) found += entry.value;
-      CHECK(found == sum);
-    }
+    auto entries = given;
+    sort_entries(entries);
+    CHECK(keys_of(entries) == expected);
+    double found = 0;
+    for (const MatrixEntry& entry : entries) found += entry.value;
+    CHECK(found == sum);
   }
 }
 
 TEST_CASE("convert: blocks are counted as by definition, and the shortest file is chosen", "[convert]") {
   for (const std::uint32_t side : {7u, 100u, 3000u, 4'000'000'000u}) {
     auto entries = random_entries(3000, side, 7);
-    sort_entries(entries, 1);
+    sort_entries(entries);
     ChangedElements changed;
     REQUIRE(make_elements(entries, {.saturate = true}, changed).fault == ElementFault::none);
     for (const std::uint32_t m : kTriedSides) CHECK(count_blocks(entries, m) == blocks_by_definition(entries, m));
@@ -143,7 +141,7 @@ TEST_CASE("convert: numbers become elements by the rule, whatever surrounds them
         entries.push_back({.column = 10 + e, .row = 40 + e, .value = other});
       }
       std::shuffle(entries.begin(), entries.end(), random);
-      sort_entries(entries, 1);
+      sort_entries(entries);
       const BadElement bad = make_elements(entries, one.rule, changed);
       INFO(one.result << " of " << one.values.size() << ": " << one.values[0]);
       if (bad.fault != ElementFault::none && bad.column == 9) {
