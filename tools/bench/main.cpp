@@ -20,7 +20,6 @@
 #include "io/files/paths.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
-#include "tools/bench/process.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/run.hpp"
 #include "tools/bench/suites.hpp"

@@ -1,10 +1,18 @@
-// Times kernels on one case and compares their outputs.
+// Times kernels and whole processes on one case, and compares their outputs.
 #include "tools/bench/run.hpp"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <stdexcept>
 
 #include "base/run/parallel.hpp"
@@ -17,7 +25,6 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "tools/bench/checksum_sink.hpp"
-#include "tools/bench/process.hpp"
 #include "tools/compare/compare.hpp"
 #include "tools/gen/generate.hpp"
 
@@ -25,6 +32,39 @@ namespace spmm::tools {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kWatchEvery{5};
+constexpr std::chrono::microseconds kLookEvery{500};
+constexpr unsigned kLooksPerMemory = 8;  // a look at the memory takes some 20 microseconds
+
+bool is_set(const std::atomic<bool>* flag) {
+  return flag != nullptr && flag->load(std::memory_order_relaxed);
+}
+
+pid_t start(const std::vector<std::string>& argv) {
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, words[0], &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw IoError(argv[0], std::strerror(error), "build all programs of the project into one folder");
+  return pid;
+}
+
+/// VmHWM of a process; 0 once it has ended. The kernel's own record of ended children would count this process too.
+std::uint64_t peak_resident_bytes_of(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  const std::string key = "VmHWM:";
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key)) return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
+  }
+  return 0;
+}
 
 unsigned threads_of(const BenchOptions& options) {
   return options.multiply.num_threads != 0 ? options.multiply.num_threads : usable_cores();
@@ -78,27 +118,6 @@ std::vector<std::string> process_words(const fs::path& a, const fs::path& b, con
   if (how.memory_limit_bytes != 0)
     words.insert(words.end(), {"--memory-limit", std::to_string(how.memory_limit_bytes)});
   return words;
-}
-
-/// Times processes, each of which writes a new file. Errors: TooSlow, DeviceError (the program failed).
-ProcessTimes run_processes(const fs::path& a, const fs::path& b, const fs::path& out, const Options& how,
-                           const BenchOptions& options) {
-  const std::vector<std::string> words = process_words(a, b, out, how);
-  ProcessTimes all;
-  while (all.s.size() < options.num_runs) {
-    if (options.filter_s && !all.s.empty() && all.s.front() > *options.filter_s) break;
-    fs::remove(out);
-    const TimeLimit limit(options.max_s, how.cancel);
-    const TimedProcess run = time_process(words, limit.stop_flag());
-    cli::check_cancelled("spmm-bench");
-    if (limit.expired()) throw TooSlow(too_slow_text(options.max_s));
-    if (run.exit_code != 0) {
-      throw DeviceError(words[0], text("ended with exit code ", run.exit_code), "see its message above");
-    }
-    all.s.push_back(run.s);
-    all.peak_resident_bytes = std::max(all.peak_resident_bytes, run.peak_resident_bytes);
-  }
-  return all;
 }
 
 /// Calls body; why it was refused, or "".
@@ -182,13 +201,28 @@ class CaseRun {
     return result;
   }
 
-  /// Errors: Interrupted.
+  /// Times processes of a kernel, each of which writes a new file. Errors: Interrupted.
   [[nodiscard]] ProcessTimes time_processes(const std::string& kernel) const {
-    ProcessTimes times;
-    std::string failure = refusal_of([&] { times = run_processes(a_, b_, out_.path, with_kernel(kernel), options_); });
-    times.failure = std::move(failure);
+    const std::vector<std::string> words = process_words(a_, b_, out_.path, with_kernel(kernel));
+    ProcessTimes all;
+    std::string failure = refusal_of([&] {
+      while (all.s.size() < options_.num_runs) {
+        if (options_.filter_s && !all.s.empty() && all.s.front() > *options_.filter_s) break;
+        fs::remove(out_.path);
+        const TimeLimit limit(options_.max_s, options_.multiply.cancel);
+        const TimedProcess run = time_process(words, limit.stop_flag());
+        cli::check_cancelled("spmm-bench");
+        if (limit.expired()) throw TooSlow(too_slow_text(options_.max_s));
+        if (run.exit_code != 0) {
+          throw DeviceError(words[0], text("ended with exit code ", run.exit_code), "see its message above");
+        }
+        all.s.push_back(run.s);
+        all.peak_resident_bytes = std::max(all.peak_resident_bytes, run.peak_resident_bytes);
+      }
+    });
     fs::remove(out_.path);
-    return times;
+    if (!failure.empty()) return {.s = {}, .failure = std::move(failure)};
+    return all;
   }
 
  private:
@@ -242,6 +276,47 @@ class CaseRun {
 };
 
 }  // namespace
+
+TimeLimit::TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* outer) : outer_(outer) {
+  if (!limit_s) return;
+  watcher_ = std::jthread([this, limit_s = *limit_s](const std::stop_token& done) {
+    const auto begin = Clock::now();
+    for (; !done.stop_requested(); std::this_thread::sleep_for(kWatchEvery)) {
+      const bool asked = is_set(outer_);
+      const bool over = std::chrono::duration<double>(Clock::now() - begin).count() > limit_s;
+      if (!asked && !over) continue;
+      expired_ = !asked;
+      stop_ = true;
+      return;
+    }
+  });
+}
+
+TimedProcess time_process(const std::vector<std::string>& argv, const std::atomic<bool>* stop) {
+  const auto begin = Clock::now();
+  const pid_t pid = start(argv);
+  int status = 0;
+  bool asked = false;
+  std::uint64_t peak = 0;
+  for (unsigned look = 0; waitpid(pid, &status, WNOHANG) == 0; ++look) {
+    if (look % kLooksPerMemory == kLooksPerMemory - 1) peak = std::max(peak, peak_resident_bytes_of(pid));
+    if (!asked && is_set(stop)) {
+      kill(pid, SIGTERM);
+      asked = true;
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  return {.s = std::chrono::duration<double>(Clock::now() - begin).count(),
+          .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          .peak_resident_bytes = peak};
+}
+
+std::filesystem::path program_folder() {
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed) throw IoError("/proc/self/exe", failed.message(), "run on Linux with /proc mounted");
+  return program.parent_path();
+}
 
 std::string result_difference(const fs::path& baseline, const fs::path& found) {
   const MatrixFile left{.file = io::InputFile(baseline, ElementType::u32), .type = ElementType::u32};
