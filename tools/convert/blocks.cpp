@@ -8,7 +8,6 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
@@ -78,22 +77,19 @@ std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_
   return blocks;
 }
 
-std::uint32_t choose_block_side(const std::vector<MatrixEntry>& entries, std::uint32_t n, unsigned num_threads) {
-  constexpr unsigned kAtOnce = 2;  // each may take 4 bytes for each element
-  std::vector<std::uint64_t> bytes(std::size(kTriedSides), UINT64_MAX);
-  parallel_for(std::min(num_threads, kAtOnce), bytes.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t s = begin; s < end; ++s) {
-      cli::check_cancelled("spmm-convert");
-      if (n % kTriedSides[s] != 0) continue;
-      const std::uint64_t blocks = count_blocks(entries, kTriedSides[s]);
-      if (blocks <= kMaxBlocks) bytes[s] = blocks * input_record_bytes(kTriedSides[s]);
-    }
-  });
-  std::size_t best = 0;
-  for (std::size_t s = 1; s < bytes.size(); ++s) {
-    if (bytes[s] <= bytes[best]) best = s;
+std::uint32_t choose_block_side(const std::vector<MatrixEntry>& entries, std::uint32_t n) {
+  std::uint32_t best = 1;
+  std::uint64_t least_bytes = UINT64_MAX;
+  for (const std::uint32_t m : kTriedSides) {
+    cli::check_cancelled("spmm-convert");
+    if (n % m != 0) continue;
+    const std::uint64_t blocks = count_blocks(entries, m);
+    const std::uint64_t bytes = blocks * input_record_bytes(m);
+    if (blocks > kMaxBlocks || bytes > least_bytes) continue;
+    least_bytes = bytes;
+    best = m;
   }
-  return kTriedSides[best];
+  return best;
 }
 
 std::byte* BufferedOutput::add(std::size_t bytes) {

@@ -22,8 +22,8 @@ inline constexpr std::uint32_t kTriedSides[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1
 std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_t m);
 
 /// The tried side whose file is the shortest, the larger one of two; only sides that divide n, unless n is 0.
-/// Memory: 8 bytes for each element. Threads: num_threads.
-std::uint32_t choose_block_side(const std::vector<MatrixEntry>& entries, std::uint32_t n, unsigned num_threads);
+/// Memory: as count_blocks().
+std::uint32_t choose_block_side(const std::vector<MatrixEntry>& entries, std::uint32_t n);
 
 /// An output file that is written front to back, 4 MB at a time. Errors: OutputError, IoError, Interrupted.
 class BufferedOutput {

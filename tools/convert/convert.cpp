@@ -54,7 +54,7 @@ std::uint32_t padded_side(const MatrixShape& shape, std::uint32_t m, const std::
 }
 
 /// Host memory of a conversion from .mtx: buffers, and for each element 16 bytes as a MatrixEntry and 8 while a block
-/// row is written, or two sides of blocks are tried.
+/// row is written.
 constexpr std::uint64_t kBufferBytes = 20'000'000;
 constexpr std::uint64_t kElementBytes = sizeof(MatrixEntry) + 8;
 
@@ -102,7 +102,7 @@ std::string mtx_to_bin(const ConvertOptions& options) {
   ChangedElements changed;
   const BadElement bad = make_elements(entries, options.rule, changed);
   if (bad.fault != ElementFault::none) throw_with_lines(file, bad, options);
-  if (size.m == 0) size.m = choose_block_side(entries, size.n, options.num_threads);
+  if (size.m == 0) size.m = choose_block_side(entries, size.n);
   if (size.n == 0) size.n = padded_side(shape, size.m, options.in);
   const MatrixHeader header = write_blocks(options.out, entries, size.n, size.m);
   const std::uint64_t places = header.num_blocks * std::uint64_t{header.m} * header.m;

@@ -20,7 +20,6 @@ struct ConvertOptions {
   FileFormat from = FileFormat::bin;
   FileFormat to = FileFormat::bin;
   bool transposed = false;
-  unsigned num_threads = 1;
   bool quiet = false;
 
   ElementRule rule;  ///< its factor goes for .mtx, too

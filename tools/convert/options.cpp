@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
@@ -28,7 +27,6 @@ namespace spmm::tools {
 namespace {
 
 constexpr std::uint64_t kMax32 = UINT32_MAX;
-constexpr std::uint64_t kMaxThreads = 1024;
 const std::vector<std::string> kFormatNames = {"bin", "mtx"};
 
 /// Errors: UsageError for a format that Python converts.
@@ -140,7 +138,6 @@ cli::OptionTable make_convert_options() {
       ("to", "format of OUT (default: its ending; else bin)", value(), "FORMAT")                          //
       ("transpose", "write the transposed matrix")                                                        //
       ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")               //
-      ("threads", "threads (default: all cores)", value(), "T")                                           //
       ("q,quiet", "print nothing on success");
   cli::add_common_options(options);
   options.add_options("To .bin")                                                                                    //
@@ -173,8 +170,6 @@ ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
   parse_size(parsed, options);
   options.transposed = cli::option_flag(parsed, "transpose");
   options.quiet = cli::option_flag(parsed, "quiet");
-  options.num_threads =
-      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
   if (const auto scale = cli::option_text(parsed, "scale")) options.rule.scale = parse_scale(*scale);
   options.rule.round = cli::option_flag(parsed, "round");
   options.rule.saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1;

@@ -58,8 +58,7 @@ TEST_CASE("convert: memory is 24 bytes for each element, and 20 MB", "[convert]"
     for (std::uint32_t e = 0; e < kElements; ++e) mtx << e % 2 + 1 << ' ' << e * 29 + 1 << " 7\n";
   }
   for (const std::string block : {"auto", "2"}) {
-    const ProcessResult result =
-        run_convert({folder.file("a.mtx"), folder.file("a.bin"), "--block", block, "--threads", "18"});
+    const ProcessResult result = run_convert({folder.file("a.mtx"), folder.file("a.bin"), "--block", block});
     INFO(result.err << result.peak_resident_bytes);
     CHECK(result.exit_code == 0);
     CHECK(stayed_below(result, 24 * kElements + 20'000'000));

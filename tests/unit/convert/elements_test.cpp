@@ -73,16 +73,16 @@ TEST_CASE("convert: blocks are counted as by definition, and the shortest file i
     for (const std::uint32_t m : kTriedSides) {
       least = std::min(least, blocks_by_definition(entries, m) * input_record_bytes(m));
     }
-    const std::uint32_t chosen = choose_block_side(entries, 0, 2);
+    const std::uint32_t chosen = choose_block_side(entries, 0);
     CHECK(count_blocks(entries, chosen) * input_record_bytes(chosen) == least);
   }
   std::vector<MatrixEntry> full;
   for (std::uint32_t row = 0; row < 64; ++row) {
     for (std::uint32_t column = 0; column < 64; ++column) full.push_back({.column = column, .row = row, .value = 1});
   }
-  CHECK(choose_block_side(full, 0, 1) == 64);
-  CHECK(choose_block_side(full, 96, 1) == 32);
-  CHECK(choose_block_side(full, 7 * 11 * 13, 1) == 13);
+  CHECK(choose_block_side(full, 0) == 64);
+  CHECK(choose_block_side(full, 96) == 32);
+  CHECK(choose_block_side(full, 7 * 11 * 13) == 13);
 }
 
 namespace {
