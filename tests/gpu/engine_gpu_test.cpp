@@ -27,8 +27,6 @@ namespace {
 using namespace spmm;
 using test::on_gpu;
 
-constexpr unsigned kThreads = 8;
-
 /// Different shapes, every kernel of the GPU.
 std::vector<test::ProductCase> make_cases() {
   std::vector<test::ProductCase> cases;
@@ -113,32 +111,18 @@ class BlockedLegacyStream {
 }  // namespace
 
 TEST_CASE("engine: concurrent products of different shapes and kernels give the bytes of single ones") {
-  const std::vector<test::ProductCase> cases = make_cases();
   EngineOptions shared;
   shared.num_threads = 3;
   Engine engine(shared);
-  std::vector<std::string> wrong(kThreads);
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        for (std::size_t x = 0; x < 2 * cases.size(); ++x) {
-          const test::ProductCase& one = cases[(x + t) % cases.size()];
-          ProductOptions options = on_gpu(one.kernel);
-          if (t == 0 && x % 2 == 0) {  // the CPU at the same time
-            options.backend = Backend::cpu;
-            options.kernel = "auto";
-          }
-          try {
-            if (engine.multiply(one.a, one.b, options) != one.expected) wrong[t] += " " + one.kernel;
-          } catch (const std::exception& error) {
-            wrong[t] += " " + one.kernel + ": " + error.what();
-          }
-        }
-      });
+  const auto options_of = [](unsigned thread, std::size_t number, const test::ProductCase& one) {
+    ProductOptions options = on_gpu(one.kernel);
+    if (thread == 0 && number % 2 == 0) {  // the CPU at the same time
+      options.backend = Backend::cpu;
+      options.kernel = "auto";
     }
-  }
-  for (const std::string& one : wrong) CHECK(one == "");
+    return options;
+  };
+  for (const std::string& one : test::wrong_at_once(engine, make_cases(), options_of)) CHECK(one == "");
 }
 
 TEST_CASE("engine: 300 products leave host and device memory as they are, on one engine and on many") {
@@ -178,14 +162,6 @@ TEST_CASE("engine: a second product sees the memory that the first one saw") {
   check_same_plan(first, plan_of(alone));
   check_same_plan(first, plan_of(shared));
   check_same_plan(first, plan_of(shared));
-}
-
-TEST_CASE("engine: memory goes back to the device with the engine") {
-  const test::ProductCase one = test::make_product_case(8, 100, 3000, "auto");
-  multiply(one.a, one.b, {{}, on_gpu()});
-  const std::uint64_t before = free_device_bytes();
-  multiply(one.a, one.b, {{}, on_gpu()});
-  CHECK(free_device_bytes() + (4u << 20) >= before);
 }
 
 TEST_CASE("engine: the caller's device stays current, in its threads too") {

@@ -1,4 +1,4 @@
-// Every CUDA kernel against the oracle: the battery, panels, limits, errors.
+// Every CUDA kernel against the oracle: small products, panels, limits, errors.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -19,46 +19,12 @@ using namespace spmm;
 using test::on_gpu;
 using test::Operands;
 
-/// Kernels that keep something dense are not meant for every shape: planes of n x n bytes, or tiles of every column.
-bool suits_device(const std::string& kernel, const BlockMatrix& a) {
-  const std::uint32_t nb = a.n / a.m;
-  if (kernel == "dense-tensor") return a.n <= 40'000;
-  if (kernel == "tile-tensor") return a.n <= 2'000'000;
-  if (kernel == "dense-tiled") return a.n <= 10'000;  // the same work at a twentieth of the speed
-  if (kernel == "row-spread") return nb <= 4'000'000;
-  if (kernel == "small-blocks") return a.m <= 4 && (a.m == 1 || nb <= 4'000'000);
-  if (kernel == "row-rank") return a.m <= 16 && nb <= 1'000'000;
-  return true;
-}
-
 /// Limits that leave room for a few hundred tiles of 64 x 64, and for less than both operands, in addition to the work
 /// space.
 constexpr std::uint64_t kLimitForPanels = 100u << 20;
 constexpr std::uint64_t kLimitForSlabs = 72u << 20;
 
 }  // namespace
-
-TEST_CASE("block rows of a product by every CUDA kernel, of plain and transposed operands") {
-  const BlockMatrix a = test::random_matrix(4 * 200, 4, 4000, 65535, 1);
-  const BlockMatrix b = test::random_matrix(4 * 200, 4, 5000, 65535, 2);
-  for (const bool transposes : {false, true}) {
-    const ProductMatrix whole = test::oracle_multiply(transposes ? test::transposed(a) : a, b);
-    for (const std::string& kernel : test::kernels_here()) {
-      ProductMatrix joined{.n = whole.n, .m = whole.m, .index = {}, .values = {}};
-      for (const RowRange rows : {RowRange{0, 67}, RowRange{67, 68}, RowRange{68, 68}, RowRange{68, 200}}) {
-        Options options = on_gpu(kernel);
-        options.rows = rows;
-        options.transpose_a = transposes;
-        options.verify_full = true;
-        const ProductMatrix some = multiply(a, b, options);
-        joined.index.insert(joined.index.end(), some.index.begin(), some.index.end());
-        joined.values.insert(joined.values.end(), some.values.begin(), some.values.end());
-      }
-      INFO("kernel " << kernel << (transposes ? ", A^T" : ""));
-      CHECK((joined == whole));
-    }
-  }
-}
 
 namespace {
 
@@ -69,7 +35,7 @@ void check_small_products(const std::vector<std::string>& kernels) {
     const BlockMatrix b = test::random_matrix(m * 8, m, 40, 2047, m + 1);
     const ProductMatrix expected = test::oracle_multiply(a, b);
     for (const std::string& kernel : kernels) {
-      if (!suits_device(kernel, a)) continue;
+      if (!test::takes_operands(kernel, m, 8)) continue;
       INFO("m " << m << ", kernel " << kernel);
       Report report;
       REQUIRE((multiply(a, b, on_gpu(kernel), &report) == expected));

@@ -50,28 +50,6 @@ TEST_CASE("the whole battery on 2 to 7 ranks has the bytes of one process") {
   }
 }
 
-TEST_CASE("every number of ranks on one product, and on more ranks than block rows", "[slow]") {
-  for (const int num_ranks : {2, 3, 4, 7}) {
-    const MpiPlace place;
-    ProductList products;
-    for (const std::uint32_t m : {1u, 4u, 5u, 8u}) {
-      const ProductList::How operands =
-          products.add_operands(random_matrix(64 * m, m, 300, 65535, m), random_matrix(64 * m, m, 300, 65535, m + 50));
-      products.add(operands, {"records=read"});
-      products.add(operands, {"records=sent"});
-    }
-    const ProductList::How few =
-        products.add_operands(random_matrix(8, 4, 4, 65535, 3), random_matrix(8, 4, 4, 65535, 4));
-    products.add(few, {"records=read"});
-    products.add(few, {"records=sent"});
-    products.run(num_ranks);
-  }
-  const MpiPlace place;
-  place.set_operands(random_matrix(64, 1, 300, 65535, 1), random_matrix(64, 1, 300, 65535, 51));
-  check_ranks(1, {});
-  check_ranks(7, {});
-}
-
 TEST_CASE("messages of at most 1 KB change nothing") {
   const MpiPlace place;
   place.set_operands(random_matrix(1024, 8, 2000, 65535, 5), random_matrix(1024, 8, 2000, 65535, 6));

@@ -9,8 +9,11 @@
 #include <new>
 #include <span>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "spmm/block_matrix.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/stream.hpp"
 #include "support/battery.hpp"
@@ -42,6 +45,30 @@ inline ProductCase make_product_case(std::uint32_t m, std::uint32_t side, std::u
                   .expected = {}};
   one.expected = oracle_multiply(one.a, one.b);
   return one;
+}
+
+/// All cases twice on one engine by several threads at once, each from another case on; options_of(thread, number,
+/// case). What was wrong, of each thread.
+template <class OptionsOf>
+std::vector<std::string> wrong_at_once(Engine& engine, const std::vector<ProductCase>& cases,
+                                       const OptionsOf& options_of) {
+  constexpr unsigned kThreads = 8;
+  std::vector<std::string> wrong(kThreads);
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t x = 0; x < 2 * cases.size(); ++x) {
+        const ProductCase& one = cases[(x + t) % cases.size()];
+        try {
+          if (engine.multiply(one.a, one.b, options_of(t, x, one)) != one.expected) wrong[t] += " " + one.kernel;
+        } catch (const std::exception& error) {
+          wrong[t] += " " + one.kernel + ": " + error.what();
+        }
+      }
+    });
+  }
+  for (std::jthread& thread : threads) thread.join();
+  return wrong;
 }
 
 /// A number from /proc/self/status: "VmRSS" in kB, or "Threads".

@@ -197,12 +197,3 @@ TEST_CASE("a second supervisor on one journal is refused") {
   CHECK(run_batch({"good.tsv", "--no-journal"}).exit_code == 0);
   CHECK(first.wait().exit_code == 0);
 }
-
-TEST_CASE("help and version") {
-  for (const char* word : {"--help", "--version"}) {
-    const ProcessResult result = run_batch({word});
-    CHECK(result.exit_code == 0);
-    CHECK(result.err.empty());
-    CHECK(result.out.size() > 20);
-  }
-}

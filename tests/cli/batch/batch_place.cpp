@@ -1,7 +1,6 @@
 // A folder with small operands and a list of jobs, and spmm-batch run inside it.
 #include "cli/batch/batch_place.hpp"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -13,23 +12,6 @@
 namespace spmm::test {
 
 namespace fs = std::filesystem;
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write_bytes(const fs::path& path, const std::string& bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out << bytes;
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 BatchPlace::BatchPlace(int num_operands, std::uint32_t n, std::uint32_t num_blocks)
     : before_(fs::current_path()), num_operands_(num_operands) {

@@ -6,15 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/workplace.hpp"
 #include "support/process.hpp"
 
 namespace spmm::test {
-
-std::string bytes_of(const std::filesystem::path& path);
-void write_bytes(const std::filesystem::path& path, const std::string& bytes);
-
-/// Names in a folder, sorted.
-std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 /// A fresh working directory with the operands 1.bin, 2.bin, ... while the object lives.
 class BatchPlace {

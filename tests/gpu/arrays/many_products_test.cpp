@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -327,32 +326,6 @@ struct SmallResults {
   std::uint64_t num_saturated = 0;
 };
 
-/// Says the best time of five calls, and what the stages of one take that is reported.
-template <class Products>
-DeviceBsrBatch multiply_timed(Engine& engine, const Products& products, const char* kind) {
-  DeviceBsrBatch batch;
-  double best_s = std::numeric_limits<double>::max();
-  for (int round = 0; round < 5; ++round) {
-    batch = {};
-    check(cudaDeviceSynchronize(), "device");
-    const auto start = std::chrono::steady_clock::now();
-    batch = multiply(engine, products, {});
-    check(cudaDeviceSynchronize(), "device");
-    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  batch = {};
-  Report report;
-  batch = multiply(engine, products, {}, &report);
-  std::string stages;
-  for (std::size_t x = 0; x < report.stages.size(); ++x) {
-    const double ms = report.stages[x].s * 1e3;
-    if (ms > 0) stages += ", " + std::string(kStageNames[x]) + " " + std::to_string(ms);
-  }
-  WARN("10^5 products, " << kind << ": " << best_s * 1e3 << " ms, the best of 5 calls; a reported one "
-                         << report.total_s * 1e3 << " ms" << stages);
-  return batch;
-}
-
 }  // namespace
 
 TEST_CASE("many products: 300 of many shapes equal the CPU's, one by one") {
@@ -567,8 +540,8 @@ TEST_CASE("many products: 10^5 of n = 64, m = 8, 16 blocks each, all checked") {
   std::vector<DevicePair> pairs(kProducts);
   for (std::size_t x = 0; x < kProducts; ++x) pairs[x] = {.a = view(2 * x), .b = view(2 * x + 1)};
   Engine engine;
-  const DeviceBsrBatch listed = multiply_timed(engine, pairs, "listed");
-  const DeviceBsrBatch batch = multiply_timed(engine, stacked(pairs), "stacked");
+  const DeviceBsrBatch listed = multiply(engine, pairs, {});
+  const DeviceBsrBatch batch = multiply(engine, stacked(pairs), {});
 
   SmallResults results(batch, kProducts);
   const SmallResults results_of_list(listed, kProducts);

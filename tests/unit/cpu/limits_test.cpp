@@ -56,33 +56,6 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
   }
 }
 
-TEST_CASE("cpu: lists of random elements that are longer than a run") {
-  struct Largest {
-    std::uint32_t a;
-    std::uint32_t b;
-  };
-  constexpr std::uint32_t kPairs = 150;
-  for (const Largest largest : {Largest{2047, 2047}, Largest{65535, 50}, Largest{50, 65535}}) {
-    for (std::uint32_t m = 4; m <= 18; ++m) {
-      MatrixBuilder a(kPairs, m, 1);
-      MatrixBuilder b(kPairs, m, 2);
-      for (std::uint32_t x = 0; x < kPairs; ++x) {
-        a.add_random(3, x, largest.a);
-        b.add_random(x, 5, largest.b);
-        if (x % 2 == 0) b.add_random(x, 6, largest.b);
-      }
-      const BlockMatrix left = a.matrix();
-      const BlockMatrix right = b.matrix();
-      const ProductMatrix expected = oracle_multiply(left, right);
-      for (const std::string& isa : available_isas()) {
-        const ForcedIsa forced(isa);
-        INFO(isa << ", m = " << m << ", elements to " << largest.a << " and " << largest.b);
-        CHECK((run_cpu(left, right) == expected));
-      }
-    }
-  }
-}
-
 TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest element") {
   for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
     const cpu::PackedShape shape = cpu::packed_shape(cpu::Isa::avx2, m);

@@ -14,6 +14,7 @@
 #include "cpu/simd/kernels.hpp"
 #include "plan/models/host_models.hpp"
 #include "plan/registry.hpp"
+#include "support/catch.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
 
@@ -81,6 +82,18 @@ inline ProductMatrix run_cpu(const BlockMatrix& a, const BlockMatrix& b, const S
   if (stats.num_blocks != product.index.size()) throw std::logic_error("num_blocks differs from the records written");
   if (stats.num_saturated != num_saturated(product)) throw std::logic_error("num_saturated differs from the records");
   return product;
+}
+
+/// Every instruction set, large buffers and buffers of one record (a row is shared by threads then), against the
+/// oracle.
+inline void check_product(const BlockMatrix& a, const BlockMatrix& b) {
+  const ProductMatrix expected = oracle_multiply(a, b);
+  for (const std::string& isa : available_isas()) {
+    INFO(isa);
+    const ForcedIsa forced(isa);
+    CHECK((run_cpu(a, b) == expected));
+    CHECK((run_cpu(a, b, {.panel_bytes = 1, .num_buffers = 3}) == expected));
+  }
 }
 
 }  // namespace spmm::test

@@ -31,17 +31,6 @@ cpu::Prepared prepared(const BlockMatrix& a, const BlockMatrix& b) {
   return cpu::prepare(MemorySource(a), MemorySource(b), cpu::packed_shape(cpu::Isa::avx2, a.m), run);
 }
 
-/// Every instruction set, large buffers and buffers of one record, against the oracle.
-void check_product(const BlockMatrix& a, const BlockMatrix& b) {
-  const ProductMatrix expected = oracle_multiply(a, b);
-  for (const std::string& isa : available_isas()) {
-    INFO(isa);
-    const ForcedIsa forced(isa);
-    CHECK((run_cpu(a, b) == expected));
-    CHECK((run_cpu(a, b, {.panel_bytes = 1, .num_buffers = 3}) == expected));
-  }
-}
-
 /// Elements on both sides of what the kernel of paired rows takes.
 constexpr std::uint32_t kLargest[] = {65'535, cpu::kMaxPairedElement};
 

@@ -1,6 +1,4 @@
 // spmm-dense from outside: tables, checks, JSON, refusals and exit codes. The host kernel, so no GPU is needed.
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -19,11 +17,6 @@ using Json = nlohmann::ordered_json;
 ProcessResult run_host(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--kernel", "host-naive"});
   return run_tool("dense", arguments);
-}
-
-std::string write_text(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-  return path;
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -166,53 +159,4 @@ TEST_CASE("dense: help, version and JSON beside the table", "[tools][dense]") {
   const Json json = Json::parse(content_of(folder.file("j.json")));
   CHECK(json["type"] == "i32");
   CHECK(json["command"].size() == 9);
-}
-
-TEST_CASE("dense: the tables in one command, and again from its JSON", "[tools][dense]") {
-  if (std::system("command -v python3 > /dev/null") != 0) {
-    WARN("python3 is missing: dense_tables.py is not tested");
-    return;
-  }
-  const TemporaryFolder folder;
-  const std::string script = SPMM_SOURCE_DIR "/tools/scripts/dense_tables.py";
-  const ProcessResult result = run_process({"/usr/bin/env", "python3", script, "--bin", SPMM_BIN_DIR, "--out",
-                                            folder.file("tables"), "--quick", "--runs", "1"});
-  INFO(result.out << result.err);
-  REQUIRE(result.exit_code == 0);
-  Json json = Json::parse(content_of(folder.file("tables/dense.json")));
-  CHECK(json["schema"] == 1);
-  CHECK_FALSE(json["revision"].get<std::string>().empty());
-  CHECK(json["command"].size() == 8);
-  CHECK(json["machine"]["cores"] > 0);
-  std::size_t host_rows = 0;
-  for (const Json& row : json["rows"]) {
-    CHECK(row["check"]["passed"] == true);
-    host_rows += row["kernel"] == "host-naive" ? 1 : 0;
-  }
-  CHECK(host_rows == 3 * (1 + 5));  // per type one square and five other shapes
-  const std::string tables = content_of(folder.file("tables/tables.md"));
-  CHECK(contains(tables, "## f32: GFLOPS against n"));
-  CHECK(contains(tables, "| 50x128x50 | u16 | host-naive |"));
-
-  // The published figure stands in the row of its n; a wrong result is exit code 1.
-  Json row = json["rows"][0];
-  row["series"] = "square";
-  row["type"] = "f32";
-  row["rows"] = row["inner"] = row["cols"] = 8192;
-  row["check"]["passed"] = false;
-  json["rows"] = Json::array({row});
-  json["wrong"] = {"f32 8192"};
-  write_text(folder.file("other.json"), json.dump());
-  const ProcessResult again = run_process(
-      {"/usr/bin/env", "python3", script, "--from", folder.file("other.json"), "--out", folder.file("again")});
-  CHECK(again.exit_code == 1);
-  CHECK(contains(content_of(folder.file("again/tables.md")), "tiled 291.5 (hardware not stated) |"));
-
-  const ProcessResult squares = run_process({"/usr/bin/env", "python3", script, "--bin", SPMM_BIN_DIR, "--out",
-                                             folder.file("squares"), "--squares", "16,32", "--runs", "1"});
-  INFO(squares.err);
-  REQUIRE(squares.exit_code == 0);
-  json = Json::parse(content_of(folder.file("squares/dense.json")));
-  CHECK(json["rows"].size() >= 3 * 2);
-  for (const Json& one : json["rows"]) CHECK(one["series"] == "square");
 }

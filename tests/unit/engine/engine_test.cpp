@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <new>
 #include <span>
@@ -23,8 +22,6 @@
 namespace {
 
 using namespace spmm;
-
-constexpr unsigned kThreads = 8;
 
 /// Different shapes and every kernel of the CPU.
 std::vector<test::ProductCase> make_cases() {
@@ -47,11 +44,6 @@ ProductOptions on_cpu(const std::string& kernel = "auto") {
   return options;
 }
 
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// Counts what is read of it.
 class CountingSource : public test::MemorySource {
  public:
@@ -66,50 +58,11 @@ class CountingSource : public test::MemorySource {
 }  // namespace
 
 TEST_CASE("concurrent products of different shapes and kernels on one engine give the bytes of single ones") {
-  const std::vector<test::ProductCase> cases = make_cases();
   EngineOptions shared;
   shared.num_threads = 3;
   Engine engine(shared);
-  std::vector<std::string> wrong(kThreads);
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        for (std::size_t x = 0; x < 2 * cases.size(); ++x) {
-          const test::ProductCase& one = cases[(x + t) % cases.size()];
-          if (engine.multiply(one.a, one.b, on_cpu(one.kernel)) != one.expected) wrong[t] += " " + one.kernel;
-        }
-      });
-    }
-  }
-  for (const std::string& one : wrong) CHECK(one == "");
-}
-
-TEST_CASE("files, matrices and streams are multiplied by the same code, at the same time") {
-  const test::ProductCase one = test::make_product_case(4, 40, 400, "auto");
-  const test::TemporaryFolder folder;
-  write_matrix(folder.file("a"), one.a);
-  write_matrix(folder.file("b"), one.b);
-  write_product(folder.file("expected"), one.expected);
-  Engine engine;
-  std::vector<std::string> wrong(kThreads);
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        const std::string out = folder.file("c" + std::to_string(t));
-        ProductOptions options = on_cpu();
-        options.verify_blocks = 5;
-        const Report of_files = engine.multiply(folder.file("a"), folder.file("b"), out, options);
-        if (content_of(out) != content_of(folder.file("expected"))) wrong[t] += " file";
-        test::MemorySink sink(one.a.header());
-        const Report report = engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), sink, options);
-        if (sink.product() != one.expected) wrong[t] += " stream";
-        if (report.verified_blocks != of_files.verified_blocks || report.pairs != of_files.pairs) wrong[t] += " report";
-      });
-    }
-  }
-  for (const std::string& one_wrong : wrong) CHECK(one_wrong == "");
+  const auto options_of = [](unsigned, std::size_t, const test::ProductCase& one) { return on_cpu(one.kernel); };
+  for (const std::string& one : test::wrong_at_once(engine, make_cases(), options_of)) CHECK(one == "");
 }
 
 TEST_CASE("1,000 products in one process: no more memory, no more threads") {

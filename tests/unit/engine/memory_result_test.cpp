@@ -1,4 +1,4 @@
-// Matrices in memory: the limit counts the result, samples are verified, and messages speak of matrices.
+// Matrices in memory: the limit counts the result, and messages speak of matrices.
 #include <functional>
 #include <string>
 
@@ -95,16 +95,6 @@ TEST_CASE("an interrupted product in memory gives everything back") {
     CHECK(engine.multiply(outer.a, outer.b, on_host(), &report).index.size() == 10'000);
     CHECK(report.plan.host_limit_bytes > 20'000'000);
   }
-}
-
-TEST_CASE("blocks of a product in memory are verified") {
-  const test::ProductCase one = test::make_product_case(4, 40, 300, "row-merge");
-  ProductOptions options = on_host();
-  options.verify_blocks = 50;
-  Report report;
-  CHECK(multiply(one.a, one.b, {{.num_threads = 2}, options}, &report) == one.expected);
-  CHECK(report.verified_blocks > 50);
-  CHECK(report.verified_blocks <= 100);
 }
 
 TEST_CASE("messages about matrices in memory name blocks, not bytes of files") {

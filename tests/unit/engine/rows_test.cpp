@@ -11,8 +11,6 @@
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"
-#include "support/oracle.hpp"
-#include "support/process.hpp"
 
 namespace {
 
@@ -36,12 +34,6 @@ void append_rows(const Matrix& whole, RowRange rows, Matrix& to) {
     to.index.push_back(whole.index[x]);
     to.values.insert(to.values.end(), whole.block(x), whole.block(x) + elements);
   }
-}
-
-ProductMatrix rows_of(const ProductMatrix& whole, RowRange rows) {
-  ProductMatrix some{.n = whole.n, .m = whole.m, .index = {}, .values = {}};
-  append_rows(whole, rows, some);
-  return some;
 }
 
 BlockMatrix sorted_by_rows(const BlockMatrix& matrix) {
@@ -105,34 +97,6 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
       }
     }
   }
-}
-
-TEST_CASE("some rows of files, in little memory, with report and plan") {
-  const test::TemporaryFolder folder;
-  const BlockMatrix a = test::random_matrix(8 * 700, 8, 8000, 65535, 1);
-  write_matrix(folder.file("a"), a);
-  write_matrix(folder.file("b"), test::random_matrix(8 * 700, 8, 8000, 65535, 2));
-  multiply(folder.file("a"), folder.file("b"), folder.file("whole"), {{}, on_cpu({})});
-  const ProductMatrix whole = read_product(folder.file("whole"));
-  bool was_cut = false;
-  for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1'300'000}, std::uint64_t{300'000}}) {
-    for (const RowRange rows : {RowRange{0, 350}, RowRange{350, 700}, RowRange{100, 101}}) {
-      INFO("limit " << limit << ", rows " << rows.first << ":" << rows.end);
-      EngineOptions limited;
-      limited.num_threads = 2;
-      limited.memory_limit_bytes = limit;
-      ProductOptions options = on_cpu(rows);
-      options.verify_blocks = 10;
-      Engine engine(limited);
-      const Report report = engine.multiply(folder.file("a"), folder.file("b"), folder.file("c"), options);
-      CHECK((read_product(folder.file("c")) == rows_of(whole, rows)));
-      CHECK(report.plan.rows == rows);
-      CHECK(report.a == a.header());
-      was_cut = was_cut || report.plan.num_a_slabs > 1 || report.plan.num_b_slabs > 1;
-      CHECK(engine.plan(folder.file("a"), folder.file("b"), options).rows == rows);
-    }
-  }
-  CHECK(was_cut);
 }
 
 TEST_CASE("expected sizes are those of the rows alone") {

@@ -133,6 +133,36 @@ Outcome multiply_within(const BlockMatrix& a, const BlockMatrix& b, const Allowe
   return out;
 }
 
+/// What a matrix times itself out of core keeps of lists while its first slab of B is multiplied.
+struct ListBytes {
+  plan::Execution execution;
+  unsigned num_slabs = 0;  ///< of A
+  std::uint64_t most = 0;
+};
+
+ListBytes list_bytes(const BlockMatrix& matrix, const Allowed& allowed) {
+  const auto source = make_memory_source(matrix, "matrix");
+  ProductMatrix product;
+  const auto sink = make_memory_sink(product);
+  StageClock clock;
+  const Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
+  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
+  const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
+  const std::uint64_t before = array_bytes();
+  const Source* first_b = nullptr;
+  ListBytes lists;
+  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
+    if (first_b == nullptr || lists.execution.num_b_slabs == 1) first_b = &one.b;
+    if (first_b == &one.b) {  // nothing is kept yet
+      ++lists.num_slabs;
+      lists.most = std::max(lists.most, array_bytes() - before + counts);
+    }
+    return cpu::multiply(one.a, one.b, to, execution, decide, run);
+  };
+  multiply_decided({*source, *source}, *sink, decide, at_once, run, lists.execution);
+  return lists;
+}
+
 }  // namespace
 
 TEST_CASE("the division that is needed is used, and counts add up") {
@@ -182,57 +212,19 @@ TEST_CASE("a slab whose result is too large is divided further") {
 
 TEST_CASE("lists of slabs take no more than is planned, however often a slab is divided") {
   const BlockMatrix matrix = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
-  const auto source = make_memory_source(matrix, "matrix");
-  ProductMatrix product;
-  const auto sink = make_memory_sink(product);
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 2};
-  const Allowed allowed{.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 100 * output_record_bytes(8)};
-  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, allowed); };
-  const std::uint64_t before = array_bytes();
-  const Source* first_b = nullptr;
-  unsigned num_slabs_of_a = 0;
-  std::uint64_t most_bytes = 0;
-  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
-    if (first_b == nullptr) first_b = &one.b;
-    if (first_b == &one.b) {  // nothing is kept yet
-      ++num_slabs_of_a;
-      most_bytes = std::max(most_bytes, array_bytes() - before);
-    }
-    return cpu::multiply(one.a, one.b, to, execution, decide, run);
-  };
-  plan::Execution execution;
-  multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
-  CHECK(execution.num_a_slabs == 1);
-  CHECK(num_slabs_of_a > 10);
-  const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
-  CHECK(most_bytes + counts <= plan::slab_list_bytes(matrix.header(), matrix.header()));
+  const ListBytes lists =
+      list_bytes(matrix, {.a_blocks = 2000, .b_blocks = 1100, .kept_bytes = 100 * output_record_bytes(8)});
+  CHECK(lists.execution.num_a_slabs == 1);
+  CHECK(lists.num_slabs > 10);
+  CHECK(lists.most <= plan::slab_list_bytes(matrix.header(), matrix.header()));
 }
 
 TEST_CASE("lists of needed rows take no more than is planned") {
   const BlockMatrix matrix = test::random_matrix(8 * 100, 8, 2000, 2047, 1);
-  const auto source = make_memory_source(matrix, "matrix");
-  ProductMatrix product;
-  const auto sink = make_memory_sink(product);
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr, .num_threads = 1};
-  const auto decide = [&](const plan::Statistics& s) { return decide_within(s, {.a_blocks = 200, .b_blocks = 2000}); };
-  const std::uint64_t before = array_bytes();
-  std::uint64_t most_bytes = 0;
-  unsigned num_slabs = 0;
-  const auto at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
-    ++num_slabs;
-    most_bytes = std::max(most_bytes, array_bytes() - before);
-    return cpu::multiply(one.a, one.b, to, execution, decide, run);
-  };
-  plan::Execution execution;
-  multiply_decided({*source, *source}, *sink, decide, at_once, run, execution);
-  CHECK(execution.num_b_slabs == 1);
-  CHECK(num_slabs >= 10);
-  const std::uint64_t counts = 2 * plan::kNumBuckets * sizeof(std::uint64_t);  // not in arrays
-  CHECK(most_bytes + counts <= plan::needed_list_bytes(matrix.header(), matrix.header()));
+  const ListBytes lists = list_bytes(matrix, {.a_blocks = 200, .b_blocks = 2000});
+  CHECK(lists.execution.num_b_slabs == 1);
+  CHECK(lists.num_slabs >= 10);
+  CHECK(lists.most <= plan::needed_list_bytes(matrix.header(), matrix.header()));
 }
 
 TEST_CASE("a division that the exact sizes of slabs forbid is refused, and nothing runs") {

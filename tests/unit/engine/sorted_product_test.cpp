@@ -17,17 +17,12 @@
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "cpu/backend.hpp"
-#include "plan/decide.hpp"
-#include "plan/models/run_models.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"
 #include "support/process.hpp"
-#include "support/product_cases.hpp"
 #include "support/wrapped_calls.hpp"
-#include "unit/plan/plan_support.hpp"
 
 namespace {
 
@@ -113,15 +108,6 @@ class ChangingSource : public Source {
   std::unique_ptr<Source> whole_;
   mutable unsigned num_reads_ = 0;
 };
-
-/// Values: clock, folders: they outlive it.
-Run run_on_two_threads(StageClock& clock, const std::vector<std::string>& folders) {
-  return {.clock = clock,
-          .on_progress = test::kNoProgress,
-          .cancel = nullptr,
-          .num_threads = 2,
-          .scratch_folders = folders};
-}
 
 }  // namespace
 
@@ -253,38 +239,6 @@ TEST_CASE("slabs of A that need little of B have more rows") {
   CHECK(report.plan.num_a_slabs > 2);
   CHECK(report.plan.num_a_slabs < 60);
 }
-
-/// One matrix times itself through a scratch file. Tests say how a slab is multiplied.
-class SlabRun {
- public:
-  SlabRun(const BlockMatrix& matrix, std::uint64_t limit_bytes) {
-    write_matrix(folder_.file("a"), matrix);
-    source_ = open_file_source(folder_.file("a"));
-    limits_.backend = Backend::cpu;
-    limits_.kernel = plan::KernelId::row_merge;
-    limits_.has_scratch = limits_.discards_result = true;
-    limits_.host_bytes = limit_bytes;
-    execution_ = decide_(expected());
-  }
-
-  [[nodiscard]] plan::Statistics expected() const { return expected_statistics({.a = *source_, .b = *source_}); }
-  [[nodiscard]] const plan::Execution& execution() const { return execution_; }
-
-  ProductStats run(const MultiplyAtOnce& at_once) {
-    const std::vector<std::string> folders = {folder_.path().string()};
-    StageClock clock;
-    const Run run = run_on_two_threads(clock, folders);
-    test::MemorySink sink(source_->header());
-    return multiply_out_of_core({.a = *source_, .b = *source_}, sink, decide_, at_once, run, execution_);
-  }
-
- private:
-  test::TemporaryFolder folder_;
-  std::unique_ptr<Source> source_;
-  plan::Limits limits_ = test::large_machine();
-  plan::Decide decide_ = [this](const plan::Statistics& slabs) { return plan::decide(slabs, limits_); };
-  plan::Execution execution_;
-};
 
 TEST_CASE("elements come into order as one number, or as records if their indices are too long") {
   const test::TemporaryFolder folder;

@@ -115,26 +115,6 @@ TEST_CASE("slices keep their order for any number of writers and size of pieces"
   }
 }
 
-TEST_CASE("the public sink writes a file, also an empty product, also durably") {
-  const TempFolder folder;
-  const std::string records = result_records(kSinkSide, 300);
-  Appender appender(records);
-  for (const bool durable : {false, true}) {
-    auto sink = open_file_sink(folder / "c.bin", kSinkSide, {.durable = durable});
-    appender.append_all(*sink, 100);
-    sink->finish(header_of(300));
-    sink->publish();
-    sink.reset();
-    CHECK((read_bytes(folder / "c.bin") == file_of(300, records)));
-    sink = open_file_sink(folder / "empty.bin", kSinkSide, {.durable = durable});
-    sink->finish(header_of(0));
-    sink->publish();
-    CHECK((read_bytes(folder / "empty.bin") == file_of(0, "")));
-  }
-  CHECK(read_product(folder / "c.bin").index.size() == 300);
-  CHECK(folder.names() == std::vector<std::string>{"c.bin", "empty.bin"});
-}
-
 TEST_CASE("until it is published an output leaves the old content alone, and nothing behind") {
   const TempFolder folder;
   const std::string records = result_records(kSinkSide, 500);

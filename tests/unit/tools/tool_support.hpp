@@ -31,16 +31,6 @@ inline bool stayed_below(const ProcessResult& result, std::uint64_t limit_bytes)
   return result.peak_resident_bytes <= std::max(limit_bytes, peak_resident_bytes());
 }
 
-inline ProcessResult run_python(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"/usr/bin/env", "python3"});
-  return run_process(arguments);
-}
-
-/// Whether python3 is there and runs this code ("import matplotlib").
-inline bool has_python(const std::string& code) {
-  return run_python({"-c", code}).exit_code == 0;
-}
-
 inline std::string content_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};

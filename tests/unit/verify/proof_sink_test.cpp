@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "spmm/saturate.hpp"
@@ -125,41 +124,4 @@ TEST_CASE("proof sink: the message has what was found in the file") {
   CHECK(said.find("block (" + std::to_string(at.i) + ", " + std::to_string(at.j) + "): 1 of 16") != std::string::npos);
   CHECK(said.find("expected " + std::to_string(o.c.values[77 * 16 + 6]) + ", found " + std::to_string(value)) !=
         std::string::npos);
-}
-
-TEST_CASE("engine: --verify full with any kernel and limit gives the same result and a report") {
-  const BlockMatrix a = random_matrix(8 * 60, 8, 700, 65535, 1);
-  const BlockMatrix b = random_matrix(8 * 60, 8, 700, 65535, 2);
-  const ProductMatrix c = oracle_multiply(a, b);
-  const TemporaryFolder folder;
-  write_matrix(folder.file("a.bin"), a);
-  write_matrix(folder.file("b.bin"), b);
-  for (const std::string kernel : {"auto", "reference"}) {
-    for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{3'000'000}}) {
-      if (kernel == "reference" && limit != 0) continue;
-      Engine engine({.num_threads = 2, .memory_limit_bytes = limit});
-      ProductOptions options;
-      options.backend = Backend::cpu;
-      options.kernel = kernel;
-      options.verify_full = true;
-      const std::string out = folder.file("c");
-      const Report report = engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options);
-      INFO(kernel << " " << limit);
-      CHECK(read_product(out) == c);
-      CHECK(report.proof.is_proven);
-      CHECK(report.proof.key == 0);
-      CHECK(report.proof.num_rows == 480);
-      CHECK(report.proof.num_saturated == report.saturated_elements);
-      CHECK(report.proof.num_exact_rows > 0);
-      CHECK(report.verified_blocks == 0);
-      options.proof_key = 77;
-      CHECK(engine.multiply(folder.file("a.bin"), folder.file("b.bin"), out, options).proof.key == 77);
-    }
-  }
-  Options options;
-  options.backend = Backend::cpu;
-  options.verify_full = true;
-  CHECK(Engine(options).multiply(a, b, options) == c);
-  options.memory_limit_bytes = 20'000;
-  CHECK_THROWS_AS(Engine(options).multiply(a, b, options), OutOfMemory);
 }

@@ -44,9 +44,7 @@ struct Proven {
 
 struct ProvenHow {
   ProofSettings settings{.key = 1};
-  std::uint64_t piece_records = 7;  ///< of one look()
-  bool backwards = false;           ///< the last piece first
-  bool can_find = true;             ///< blocks of C for messages
+  bool can_find = true;  ///< blocks of C for messages
   unsigned num_threads = 2;
 };
 
@@ -60,10 +58,9 @@ inline Proven prove(const BlockMatrix& a, const BlockMatrix& b, const ProductMat
   Proof proof(source_a, source_b, how.settings, run);
   const std::vector<std::byte> bytes = packed(c);
   const std::uint64_t record = output_record_bytes(c.m);
-  const std::uint64_t num_pieces = (c.index.size() + how.piece_records - 1) / how.piece_records;
-  for (std::uint64_t p = 0; p < num_pieces; ++p) {
-    const std::uint64_t first = (how.backwards ? num_pieces - 1 - p : p) * how.piece_records;
-    const std::uint64_t count = std::min<std::uint64_t>(how.piece_records, c.index.size() - first);
+  constexpr std::uint64_t kPieceRecords = 7;  // of one look()
+  for (std::uint64_t first = 0; first < c.index.size(); first += kPieceRecords) {
+    const std::uint64_t count = std::min<std::uint64_t>(kPieceRecords, c.index.size() - first);
     auto flaw = proof.look(std::span(bytes).subspan(first * record, count * record));
     if (flaw) {
       flaw->record += first;

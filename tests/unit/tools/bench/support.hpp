@@ -1,4 +1,4 @@
-// Made-up measurements with known numbers, for tests of what spmm-bench and its plots say about them.
+// Made-up measurements with known numbers, for tests of what spmm-bench says about them.
 #pragma once
 
 #include <cstdint>

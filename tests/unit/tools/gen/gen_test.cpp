@@ -5,8 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,11 +21,6 @@ using namespace spmm;
 using namespace spmm::test;
 
 using Blocks = std::map<BlockIndex, std::vector<std::uint16_t>>;
-
-std::string bytes_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 /// Writes a file with spmm-gen and reads it back; read_matrix() checks indices and refuses a block twice.
 BlockMatrix generate(const std::string& path, std::vector<std::string> arguments) {
@@ -106,7 +99,7 @@ TEST_CASE("gen: each pattern keeps its promises in every order and for every num
     CHECK(*std::max_element(matrix.values.begin(), matrix.values.end()) <= 900);
 
     generate(folder.file("b"), with({"--threads", "3"}));
-    CHECK(bytes_of(folder.file("a")) == bytes_of(folder.file("b")));
+    CHECK(content_of(folder.file("a")) == content_of(folder.file("b")));
 
     const BlockMatrix sorted = generate(folder.file("c"), with({"--order", "sorted", "--threads", "2"}));
     CHECK(std::is_sorted(sorted.index.begin(), sorted.index.end()));
@@ -292,19 +285,4 @@ TEST_CASE("gen: a signal ends it cleanly", "[tools][gen]") {
     CHECK(result.err == "spmm-gen: error: spmm-gen: interrupted; nothing was written, it is safe to run it again\n");
     CHECK(std::filesystem::is_empty(folder.path()));
   }
-}
-
-TEST_CASE("gen: help, and a warning about variables that were options", "[tools][gen]") {
-  const ProcessResult help = run_tool("gen", {"--help"});
-  CHECK(help.exit_code == 0);
-  CHECK(help.out.find("Examples:") != std::string::npos);
-  const TemporaryFolder folder;
-  ProcessOptions options;
-  options.env = {{"SPMM_K", "2"}, {"SPMM_MAX_VALUE", "9"}, {"SPMM_SEED", ""}, {"SPMM_THREADS", "1"}};
-  const ProcessResult result = run_tool("gen", {folder.file("a"), "--n=8", "--m=2", "--k=3", "-q"}, options);
-  CHECK(result.exit_code == 0);
-  CHECK(result.err ==
-        "spmm-gen: warning: the variable SPMM_K has no effect, give -k\n"
-        "spmm-gen: warning: the variable SPMM_MAX_VALUE has no effect, give --max-value\n");
-  CHECK(read_matrix(folder.file("a")).index.size() == 3);
 }

@@ -2,12 +2,9 @@
 #include "tools/gen/pattern.hpp"
 
 #include <cstdlib>
-#include <iterator>
 #include <set>
-#include <string>
 #include <vector>
 
-#include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "tools/common/random.hpp"
 
@@ -63,17 +60,6 @@ TEST_CASE("every pattern numbers its cells completely and in order", "[tools][pa
       }
     }
   }
-}
-
-TEST_CASE("patterns have names", "[tools][pattern]") {
-  CHECK(tools::pattern_names().size() == std::size(kKinds) + 1);  // and rmat
-  CHECK(tools::pattern_name(PatternKind::uniform) == "uniform");
-  CHECK(tools::pattern_name(PatternKind::power_law) == "power-law");
-  CHECK(tools::pattern_name(PatternKind::heavy_column) == "heavy-column");
-  CHECK(tools::pattern_name(PatternKind::hub) == "hub");
-  CHECK(tools::pattern_name(PatternKind::stencil_27) == "stencil-27");
-  CHECK(tools::pattern_name(PatternKind::rmat) == "rmat");
-  CHECK(tools::pattern_name(PatternKind::saddle_point) == "saddle-point");
 }
 
 TEST_CASE("bands of every width", "[tools][pattern]") {
@@ -145,18 +131,6 @@ TEST_CASE("patterns of the largest grid fit 64 bits", "[tools][pattern]") {
       CHECK((last == 0 || part.region->cell(last - 1) < at));
     }
   }
-}
-
-TEST_CASE("blocks that do not fit are refused with the limit", "[tools][pattern]") {
-  CHECK_THROWS_WITH(make_pattern(PatternKind::uniform, 4, 17, {}),
-                    "--k: 17 blocks do not fit a matrix of 4 x 4 blocks; give at most 16 blocks, a larger --n or a "
-                    "smaller --m");
-  CHECK_THROWS_WITH(make_pattern(PatternKind::diagonal, 4, 5, {}),
-                    "--k: 5 blocks do not fit the pattern, which has 4 places; give at most 4 blocks, a wider "
-                    "--bandwidth or another --pattern");
-  CHECK_THROWS_AS(make_pattern(PatternKind::banded, 4, 11, {.bandwidth = 1}), UsageError);
-  CHECK(make_pattern(PatternKind::banded, 4, 10, {.bandwidth = 1}).size() == 1);
-  CHECK_THROWS_AS(make_pattern(PatternKind::banded, 4, 1, {.bandwidth = 4}), UsageError);
 }
 
 TEST_CASE("a permutation takes every value once", "[tools][random]") {

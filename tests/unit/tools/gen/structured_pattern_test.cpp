@@ -132,13 +132,3 @@ TEST_CASE("rmat: distinct places by the quadrants of Graph500, fixed by the seed
                     "--k: 64 draws for each of 65536 blocks do not find as many places of the rmat pattern; give fewer "
                     "blocks or a larger --n");
 }
-
-TEST_CASE("patterns whose places depend on the number of blocks have no number of places", "[tools][pattern]") {
-  CHECK(num_places(PatternKind::uniform, 7, {}) == 49u);
-  CHECK(num_places(PatternKind::hub, 2, {}) == 4u);
-  CHECK(num_places(PatternKind::diagonal, 7, {}) == 7u);
-  CHECK(num_places(PatternKind::banded, 7, {.bandwidth = 1}) == 19u);
-  CHECK_FALSE(num_places(PatternKind::banded, 7, {}));
-  CHECK_FALSE(num_places(PatternKind::power_law, 7, {}));
-  CHECK_FALSE(num_places(PatternKind::rmat, 7, {}));
-}
