@@ -137,6 +137,21 @@ TEST_CASE("proof: an element of C at the limit that no sum reaches, and a sum of
   }
 }
 
+TEST_CASE("proof: every side from 1 to 64, sums of every size") {
+  for (std::uint32_t m = 1; m <= 64; ++m) {
+    for (const std::uint32_t most : {100u, 20000u / m + 9000u, 65535u}) {
+      const BlockMatrix a = random_matrix(m * 6, m, 20, most, m);
+      const BlockMatrix b = random_matrix(m * 6, m, 20, most, m + 100);
+      ProductMatrix c = oracle_multiply(a, b);
+      INFO("m " << m << ", elements to " << most);
+      CHECK(prove(a, b, c).is_right());
+      std::uint32_t& value = c.values[c.values.size() * 2 / 3];
+      value = value == kMaxVal ? kMaxVal - 1 : value + 1;
+      CHECK_FALSE(prove(a, b, c).is_right());
+    }
+  }
+}
+
 TEST_CASE("proof: a long row is divided among threads, and gives the same answer") {
   for (const std::uint64_t memory : {std::uint64_t{0}, std::uint64_t{200'000}, std::uint64_t{20'000}}) {
     BlockMatrix a{.n = 2 * 300, .m = 2, .index = {}, .values = {}};
