@@ -16,7 +16,7 @@ namespace {
 
 using namespace spmm;
 
-ProductOptions on_cpu(RowRange rows, bool transpose_a = false, bool transpose_b = false) {
+ProductOptions rows_on_cpu(RowRange rows, bool transpose_a = false, bool transpose_b = false) {
   ProductOptions options;
   options.backend = Backend::cpu;
   options.rows = rows;
@@ -114,7 +114,7 @@ TEST_CASE("expected sizes are those of the rows alone") {
 TEST_CASE("rows that there are not, and what is wrong with A, are named") {
   const BlockMatrix a = test::random_matrix(50 * 4, 4, 300, 9, 1);
   const auto with_rows = [&](RowRange rows) {
-    return message_of<UsageError>([&] { multiply(a, a, {{}, on_cpu(rows)}); });
+    return message_of<UsageError>([&] { multiply(a, a, {{}, rows_on_cpu(rows)}); });
   };
   CHECK(with_rows({0, 51}).find("0:51 leaves the product, which has 50 block rows") != std::string::npos);
   CHECK(with_rows({51, 0xFFFF'FFFFu}).find("leaves the product") != std::string::npos);
@@ -125,13 +125,13 @@ TEST_CASE("rows that there are not, and what is wrong with A, are named") {
   BlockMatrix outside = a;
   outside.index[17] = {.i = 3, .j = 70};
   CHECK(message_of<FormatError>([&] {
-          multiply(outside, a, {{}, on_cpu({40, 50})});
+          multiply(outside, a, {{}, rows_on_cpu({40, 50})});
         }).find("matrix A, block 17: block index (3, 70)") != std::string::npos);
   BlockMatrix twice = sorted_by_rows(a);
   std::size_t in_last = twice.index.size() - 1;
   twice.index[in_last - 1] = twice.index[in_last];
   const auto duplicate = [&](RowRange rows) {
-    return message_of<FormatError>([&] { multiply(twice, a, {{}, on_cpu(rows)}); });
+    return message_of<FormatError>([&] { multiply(twice, a, {{}, rows_on_cpu(rows)}); });
   };
   CHECK(duplicate({twice.index[in_last].i, 50}).find("block " + std::to_string(in_last)) != std::string::npos);
   CHECK(duplicate({0, twice.index[in_last].i}) == "no such error");  // of rows outside, indices alone are checked
