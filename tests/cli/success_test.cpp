@@ -263,8 +263,9 @@ TEST_CASE("a product that is predicted to take long says so, also with -q; more 
   CHECK(rough_time(7.18e8) == "8310 days");
   const Workplace workplace;
   // The header of a full matrix, and no data behind it: the existing output is refused before that would be read.
+  // 600 block rows take 12 hours with the portable kernels and over 2 days with the reference.
   constexpr std::uint32_t kSide = 64;
-  constexpr std::uint32_t kRows = 1000;
+  constexpr std::uint32_t kRows = 600;
   std::string header;
   for (const std::uint32_t value : {kRows * kSide, kSide, kRows * kRows}) {
     for (int shift = 0; shift < 32; shift += 8) header += static_cast<char>(value >> shift & 0xFF);
