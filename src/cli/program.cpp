@@ -223,7 +223,8 @@ void silence_warnings() {
 void open_standard_streams() noexcept {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     const bool is_closed = ::fcntl(fd, F_GETFD) == -1 && errno == EBADF;
-    if (is_closed && ::open("/dev/null", O_RDWR) != fd) ::_exit(kIoError);  // there is no stream for a message
+    const int way = fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY;
+    if (is_closed && ::open("/dev/null", way) != fd) ::_exit(kIoError);  // there is no stream for a message
   }
 }
 

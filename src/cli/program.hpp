@@ -19,7 +19,7 @@ namespace spmm::cli {
 int run_program(const std::string& program, const std::function<int()>& body);
 
 /// Opens standard streams that are closed on /dev/null: a file that is opened later would become one of them, and
-/// messages would be written into it.
+/// messages would be written into it. Reading or writing there fails, but for messages on standard error.
 void open_standard_streams() noexcept;
 
 /// One line for a terminal: control characters (a file name may hold any) are shown as \xNN.
@@ -52,6 +52,12 @@ std::uint64_t parse_bytes(const std::string& text, const std::string& where = "s
 /// A whole number: "33000000", "33e6", "1_000_000". Errors: UsageError, also outside [low, high].
 std::uint64_t parse_count(const std::string& text, const std::string& where = "count", std::uint64_t low = 0,
                           std::uint64_t high = UINT64_MAX);
+
+/// parse_verify() of "full".
+inline constexpr std::uint64_t kVerifyFull = 0xFFFF'FFFF'FFFF'FFFFu;
+
+/// What --verify asks for: a number of blocks, or "full". Errors: UsageError.
+std::uint64_t parse_verify(const std::string& text, const std::string& where);
 
 /// CUDA devices from "0,1" or "all" (kAllDevices); none from "auto". Errors: UsageError.
 std::vector<int> parse_devices(const std::string& text, const std::string& where);

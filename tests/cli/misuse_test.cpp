@@ -243,7 +243,7 @@ TEST_CASE("what does not fit the memory limit is refused with need and have") {
   check_table({
       {{"--backend", "cpu", "--memory-limit", "1000", "a.bin", "b.bin", "old.bin"},
        kMemory,
-       {"host memory", "needs", "limit is", "(1000 bytes)", "--memory-limit"}},
+       {"host memory", "needs", "limit leaves", "(1000 bytes)", "--memory-limit"}},
       {{"--backend", "cpu", "--kernel", "reference", "--memory-limit", "1k", "a.bin", "b.bin", "c.bin"},
        kMemory,
        {"needs", "--memory-limit"}},
@@ -255,8 +255,11 @@ TEST_CASE("standard streams that are closed are no file of the product") {
   const Workplace workplace;
   const std::string a = bytes_of("a.bin");
   REQUIRE(spmm_command({"a.bin", "b.bin", "c.bin"}).exit_code == kOk);
-  const std::string script = "exec " SPMM_BIN_DIR "/spmm a.bin b.bin old.bin <&- >&- 2>&-";
+  const std::string script = "exec " SPMM_BIN_DIR "/spmm -q a.bin b.bin old.bin <&- >&- 2>&-";
   CHECK(run_process({"/bin/sh", "-c", script}).exit_code == kOk);
   CHECK(bytes_of("old.bin") == bytes_of("c.bin"));
+  const ProcessResult lost = run_process({"/bin/sh", "-c", "exec " SPMM_BIN_DIR "/spmm info a.bin >&-"});
+  CHECK(lost.exit_code == kIoError);
+  CHECK(lost.err.find("standard output: writing failed") != std::string::npos);
   CHECK(bytes_of("a.bin") == a);
 }

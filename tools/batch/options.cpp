@@ -104,8 +104,7 @@ JobOptions job_defaults(const cli::ParsedOptions& parsed) {
   defaults.backend = kBackends[cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
   defaults.kernel = wanted_kernel(parsed);
   if (const auto verify = cli::option_text(parsed, "verify")) {
-    defaults.verify_blocks =
-        verify->value == "full" ? kVerifyFull : cli::parse_count(verify->value, verify->where, 0, kVerifyFull - 1);
+    defaults.verify_blocks = cli::parse_verify(verify->value, verify->where);
   }
   defaults.transpose_a = cli::option_flag(parsed, "transpose-a");
   defaults.transpose_b = cli::option_flag(parsed, "transpose-b");

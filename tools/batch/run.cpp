@@ -82,7 +82,9 @@ std::string read_text(const std::string& path) {
   if (!file)
     throw InputError(path, text("cannot be opened (", io::error_text(errno), ")"), "check the path of the list");
   try {
-    return {std::istreambuf_iterator<char>(file), {}};
+    std::string list(std::istreambuf_iterator<char>(file), {});
+    if (list.empty()) throw_empty(path);
+    return list;
   } catch (const std::ios_base::failure& error) {
     throw IoError(path, text("reading failed (", error.code().message(), ")"), "check the disk, then run again");
   }

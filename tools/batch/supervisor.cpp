@@ -113,6 +113,7 @@ void Supervisor::wait_for_events() {
 
 void Supervisor::read_feed() {
   for (const std::string& line : p_.feed->read_lines()) add_line(line);
+  if (num_lines_ == 0 && p_.feed->has_ended()) throw_empty(p_.place.name);
 }
 
 void Supervisor::add_line(const std::string& line) {

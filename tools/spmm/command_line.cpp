@@ -99,14 +99,10 @@ void set_verify(Options& run, const ParsedOptions& parsed, const std::string& pr
   if (seed) run.verify_seed = run.proof_key = *seed;
   const auto given = option_text(parsed, "verify");
   if (!given) return;
-  run.verify_full = given->value == "full";
+  const std::uint64_t blocks = parse_verify(given->value, given->where);
+  run.verify_full = blocks == kVerifyFull;
   if (!run.verify_full) {
-    const std::string meant = suggestion(given->value, {"full"});
-    if (!meant.empty()) {
-      throw UsageError(given->where, "\"" + given->value + "\" is not known" + meant,
-                       "give full or a number of blocks");
-    }
-    run.verify_blocks = parse_count(given->value, given->where);
+    run.verify_blocks = blocks;
   } else if (program != "spmm") {
     throw UsageError(given->where, "'full' is not there in " + program,
                      "give a number of blocks, and use spmm-verify on the result");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cli/options/did_you_mean.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
 #include "spmm/options.hpp"
@@ -129,6 +130,15 @@ std::uint64_t parse_count(const std::string& text, const std::string& where, std
                                         : spmm::text("give a number from ", low, " to ", high));
   }
   return *value;
+}
+
+std::uint64_t parse_verify(const std::string& text, const std::string& where) {
+  if (text == "full") return kVerifyFull;
+  if (const auto number = read_decimal(text); number && number->rest.empty()) {
+    return parse_count(text, where, 0, kVerifyFull - 1);
+  }
+  throw UsageError(where, in_quotes(text) + " is not known" + suggestion(text, {"full"}),
+                   "give full or a number of blocks");
 }
 
 std::vector<int> parse_devices(const std::string& text, const std::string& where) {

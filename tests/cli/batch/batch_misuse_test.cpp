@@ -37,7 +37,7 @@ TEST_CASE("wrong command lines") {
       {{"--memory-limit", "0", "good.tsv"}, 2, "--memory-limit: is 0 bytes"},
       {{"--memory-limit", "lots", "good.tsv"}, 2, "not a number of bytes"},
       {{"--in-flight", "0", "good.tsv"}, 2, "--in-flight: "},
-      {{"--verify", "x", "good.tsv"}, 2, "--verify: "},
+      {{"--verify", "x", "good.tsv"}, 2, "--verify: \"x\" is not known; give full or a number of blocks"},
       {{"--on-saturation", "warn", "good.tsv"}, 2, "give report or error"},
       {{"--timeout", "1x", "good.tsv"}, 2, "--timeout: \"1x\" is not a time"},
       {{"--grace", "never", "good.tsv"}, 2, "--grace: "},
@@ -54,11 +54,14 @@ TEST_CASE("wrong command lines") {
       {{"--dry-run", "-"}, 2, "give a list file"},
       {{"none.tsv"}, 66, "none.tsv: cannot be opened (No such file or directory)"},
       {{"."}, 66, "is a directory"},
+      {{"empty.tsv"}, 65, "empty.tsv: is empty, expected a list of jobs"},
+      {{"-"}, 65, "standard input: is empty, expected a list of jobs"},
       {{"--journal", "none/j", "good.tsv"}, 73, "cannot create the journal's folder"},
       {{"--report", "none/r.json", "good.tsv"}, 73, "none/r.json"},
   };
   const BatchPlace place;
   write_bytes("good.tsv", kGood);
+  write_bytes("empty.tsv", "");
   const Words before = names_in(".");
   for (const Case& c : table) {
     const ProcessResult result = run_batch(c.arguments);
@@ -87,6 +90,8 @@ TEST_CASE("malformed lists run nothing") {
       {good + "1.bin\t2.bin\tx.bin\n", 65, "bad.tsv:2: "},
       {good + "1.bin\t2.bin\t./x.bin\n", 65, "is the output of line 1 already"},
       {good + "1.bin\t2.bin\t1.bin\n", 65, "is an input of line 1"},
+      {good + "1.bin\t2.bin\t1.bin\n", 65, "has 1 problem, nothing was run"},
+      {good + "1.bin\t2.bin\t./2.bin\n", 65, "has 1 problem, nothing was run"},
       {good + "1.bin\tx.bin\ty.bin\n", 65, "x.bin is an input of line 2"},
       {good + "1.bin\tnone.bin\ty.bin\n", 66, "bad.tsv:2: "},
       {good + "1.bin\t2.bin\tnone/y.bin\n", 73, "create it (mkdir -p"},
@@ -97,6 +102,7 @@ TEST_CASE("malformed lists run nothing") {
       {good + "1.bin\t2.bin\ty.bin\tkernel=fast\n", 65, "kernel \"fast\" is not known"},
       {good + "1.bin\t2.bin\ty.bin\tbackend=cuda\tkernel=row-merge\n", 65, "belongs to backend cpu"},
       {good + "1.bin\t2.bin\ty.bin\tverify=-1\n", 65, "bad.tsv:2 verify: "},
+      {good + "1.bin\t2.bin\ty.bin\tverify=ful\n", 65, "bad.tsv:2 verify: \"ful\" is not known, did you mean full?"},
       {good + "1.bin\t2.bin\ty.bin\ton-saturation=warn\n", 65, "on-saturation \"warn\" is not known"},
       {good + "1.bin\t2.bin\ty.bin\tdurable=maybe\n", 65, "neither on nor off"},
       {good + "1.bin\t2.bin\ty.bin\ttimeout=soon\n", 65, "bad.tsv:2 timeout: \"soon\" is not a time"},
@@ -142,10 +148,19 @@ TEST_CASE("no job or report may have a file that the run has for itself") {
       {{"--journal", "."}, "1.bin\t2.bin\tall.lock\n", 65, "all.lock is a file of the journal"},
       {{"--journal", "."}, "old.journal\t2.bin\tx.bin\n", 65, "old.journal is a file of the journal"},
       {{}, "1.bin\t2.bin\tjobs.tsv\n", 65, "jobs.tsv is the list"},
+      {{"--journal", "x.bin"}, good, 65, "x.bin is the journal's folder"},
+      {{"--journal", "./x.bin//"}, good, 65, "x.bin is the journal's folder"},
+      {{"--journal", "here/x.bin"}, good, 65, "x.bin is the journal's folder"},
+      {{"--journal", "later"}, "1.bin\t2.bin\tto-later\n", 65, "to-later is the journal's folder"},
+      {{"--journal", "to-later"}, "1.bin\t2.bin\tlater\n", 65, "later is the journal's folder"},
+      {{"--journal", "jobs.tsv"}, good, 2, "--journal: jobs.tsv is the list"},
+      {{}, "1.bin\t2.bin\tjobs.tsv.journal\n", 65, "jobs.tsv.journal is the journal's folder"},
   };
   const BatchPlace place;
   fs::copy_file("1.bin", "old.journal");
   fs::create_symlink("2.bin", "link");
+  fs::create_symlink("later", "to-later");
+  fs::create_directory_symlink(".", "here");
   for (const Case& c : table) {
     write_bytes("jobs.tsv", c.list);
     const Words before = names_in(".");

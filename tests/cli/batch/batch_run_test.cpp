@@ -133,7 +133,8 @@ TEST_CASE("standard input: lines as they come, a bad one is a failed job") {
   CHECK(result.err.find("x.bin is the output of an earlier line") != std::string::npos);
   CHECK(result.out.find("5 jobs: 2 done, 3 failed") != std::string::npos);
   CHECK_FALSE(fs::exists("-.journal"));
-  CHECK(run_batch_on("", "-").exit_code == 0);
+  CHECK(run_batch_on("", "-").exit_code == 65);
+  CHECK(run_batch_on("# nothing to do", "-").exit_code == 0);
 }
 
 TEST_CASE("a feeder sees a job done before it sends the next one") {
@@ -236,16 +237,31 @@ TEST_CASE("standard streams that are closed are no other file") {
     const ProcessOptions soon{.env = {}, .folder = {}, .timeout = std::chrono::seconds(20)};
     return run_process({"/bin/sh", "-c", "exec " SPMM_BIN_DIR "/spmm-batch " + rest}, soon);
   };
-  CHECK(run("jobs.tsv >&- 2> err").exit_code == 0);
-  CHECK(bytes_of("err").empty());
+  CHECK(run("jobs.tsv >&- 2> err").exit_code == 74);  // the table is lost
+  CHECK(bytes_of("err").starts_with("spmm-batch: error: standard output: writing failed"));
   CHECK(place.wrong_outputs().empty());
   const std::string lock = bytes_of("jobs.tsv.journal/all.lock");
   CHECK(std::count(lock.begin(), lock.end(), '\n') == 1);  // host and process, nothing else
-  CHECK(run("jobs.tsv <&- >&- 2>&-").exit_code == 0);
+  CHECK(run("jobs.tsv --quiet <&- >&- 2>&-").exit_code == 0);
   const ProcessResult feed = run("- <&-");
   CHECK_FALSE(feed.timed_out);
-  CHECK(feed.exit_code == 0);
-  CHECK(feed.out.find("0 jobs: 0 done") != std::string::npos);
+  CHECK(feed.exit_code == 74);
+  CHECK(feed.err.starts_with("spmm-batch: error: standard input: Bad file descriptor"));
+}
+
+TEST_CASE("a worker that can start no thread runs its jobs by itself") {
+  if (!kForksWithThreads) {
+    WARN("not with this sanitizer or emulator");
+    return;
+  }
+  BatchPlace place(2);
+  place.write_list();
+  fs::permissions(".", fs::perms::all);
+  for (const unsigned limit : {3u, 4u}) {  // the test, the supervisor and its worker are three
+    const auto run = [] { return run_batch({"jobs.tsv", "--no-journal"}).exit_code; };
+    CHECK(exit_status_under_thread_limit(limit, run) == 0);
+    CHECK(place.wrong_outputs().empty());
+  }
 }
 
 TEST_CASE("a working folder that was deleted is said") {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/program.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 
@@ -60,7 +61,7 @@ TEST_CASE("columns override the defaults") {
   CHECK(first.retries == 0);
   CHECK(list.jobs[0].cost_micro == 2'500'000);
   CHECK(list.jobs[1].options.backend == Backend::cuda);
-  CHECK(list.jobs[1].options.verify_blocks == kVerifyFull);
+  CHECK(list.jobs[1].options.verify_blocks == cli::kVerifyFull);
   CHECK(list.jobs[2].options.timeout_s == 7);
   CHECK(list.has_costs);
 }
@@ -85,8 +86,8 @@ TEST_CASE("malformed lines are refused with line, problem and hint") {
       {"a\tb\tc\tbackend=tpu", "backend \"tpu\" is not known"},
       {"a\tb\tc\tkernel=fast", "kernel \"fast\" is not known"},
       {"a\tb\tc\tbackend=cuda\tkernel=row-merge", "kernel row-merge belongs to backend cpu, not cuda"},
-      {"a\tb\tc\tverify=-1", "verify: \"-1\" is not a whole number"},
-      {"a\tb\tc\tverify=many", "verify: \"many\" is not a whole number"},
+      {"a\tb\tc\tverify=-1", "verify: \"-1\" is not known"},
+      {"a\tb\tc\tverify=many", "verify: \"many\" is not known; give full or a number"},
       {"a\tb\tc\tdurable=perhaps", "durable=perhaps is neither on nor off"},
       {"a\tb\tc\tno-clobber=", "no-clobber= is neither on nor off"},
       {"a\tb\tc\ttimeout=soon", "timeout: \"soon\" is not a time"},

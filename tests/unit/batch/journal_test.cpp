@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "cli/program.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
@@ -64,7 +65,7 @@ TEST_CASE("a journal line comes back, a torn one does not") {
                              .b = {.size = 1ULL << 40, .mtime_ns = 7},
                              .out = {.size = 0, .mtime_ns = 0},
                              .out_inode = 1234,
-                             .verified = kVerifyFull,
+                             .verified = cli::kVerifyFull,
                              .durable = true,
                              .saturated_elements = 77,
                              .options = "cpu auto 7"};
@@ -80,7 +81,7 @@ TEST_CASE("a journal line comes back, a torn one does not") {
   CHECK(back->b == record.b);
   CHECK(back->out == record.out);
   CHECK(back->out_inode == 1234);
-  CHECK(back->verified == kVerifyFull);
+  CHECK(back->verified == cli::kVerifyFull);
   CHECK(back->durable);
   CHECK(back->saturated_elements == 77);
   CHECK(back->options == record.options);
@@ -193,9 +194,9 @@ TEST_CASE("done is: what the job asks for now was promised then") {
     before.options.durable = durable;
     return is_done(journal_with(record_of(before)), job);
   };
-  for (const std::uint64_t asked : {std::uint64_t{0}, std::uint64_t{10}, kVerifyFull}) {
+  for (const std::uint64_t asked : {std::uint64_t{0}, std::uint64_t{10}, cli::kVerifyFull}) {
     job.options.verify_blocks = asked;
-    for (const std::uint64_t verified : {std::uint64_t{0}, std::uint64_t{10}, kVerifyFull}) {
+    for (const std::uint64_t verified : {std::uint64_t{0}, std::uint64_t{10}, cli::kVerifyFull}) {
       INFO(asked << " after " << verified);
       CHECK(is_done_after(verified, false) == (verified >= asked));
     }

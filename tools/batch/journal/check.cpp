@@ -100,7 +100,7 @@ class FileCheck {
       } else if (const auto what = own_.find(state, states_(folder_of(*path)), name_of(*path)); !what.empty()) {
         add(cli::kBadData, job, own_problem(*path, what));
       } else {
-        inputs_.emplace(FileId{state.device, state.inode}, job.line);
+        inputs_.emplace(FileId{state.device, state.inode}, &job);
       }
     }
   }
@@ -124,9 +124,10 @@ class FileCheck {
     if (state.exists) {
       const auto input = inputs_.find(FileId{state.device, state.inode});
       if (input != inputs_.end()) {
-        return add(
-            cli::kBadData, job,
-            text(job.out, " is the same file as an input of line ", input->second, "; give the output another name"));
+        if (input->second->a == job.out || input->second->b == job.out) return;  // was found by name
+        return add(cli::kBadData, job,
+                   text(job.out, " is the same file as an input of line ", input->second->line,
+                        "; give the output another name"));
       }
     }
     check_folder(job, target);
@@ -153,7 +154,7 @@ class FileCheck {
   const OwnFiles& own_;
   ListProblems& problems_;
   StateCache states_;
-  std::map<FileId, std::uint64_t> inputs_;
+  std::map<FileId, const Job*> inputs_;
   std::unordered_map<std::string, const Job*> outs_;
 };
 
@@ -186,13 +187,15 @@ void OwnFiles::add(const std::string& what, const std::string& path) {
   if (const std::string other = find(target); !other.empty()) {
     throw UsageError(what, text(path, " is ", other), "name another file");
   }
-  files_.push_back({.what = what.starts_with("--") ? "the file of " + what : what,
+  const std::string shown = what == "--journal" ? "the journal's folder" : "the file of " + what;
+  files_.push_back({.what = what.starts_with("--") ? shown : what,
                     .name = name_of(target),
                     .state = state_of(target),
                     .folder = state_of(folder_of(target))});
 }
 
 void OwnFiles::add_journal(const std::string& folder) {
+  add("--journal", folder.substr(0, folder.find_last_not_of('/') + 1));
   journal_ = state_of(folder);
   for (const OwnFile& file : files_) {
     if (!is_of_journal(file.folder, file.name)) continue;

@@ -16,7 +16,7 @@ class OwnFiles {
  public:
   /// Values: what = "the list" or the option. Errors: UsageError if an earlier one is the same file.
   void add(const std::string& what, const std::string& path);
-  /// The files in the journal's folder that have names of a journal.
+  /// The journal's folder, and the files in it that have names of a journal. Errors: UsageError.
   void add_journal(const std::string& folder);
 
   /// What a file of these properties is; "" = none of them. Values: state = of the file, folder = of its folder.

@@ -103,15 +103,13 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
   }
   const std::string_view key = column.substr(0, equals);
   const std::string_view value = column.substr(equals + 1);
-  const auto count = [&](std::uint64_t high) {
-    return parsed_value([&] { return cli::parse_count(std::string(value), text(line.where(), " ", key), 0, high); });
-  };
   if (key == "backend") {
     job.options.backend = backend_of(value, line);
   } else if (key == "kernel") {
     job.options.kernel = kernel_of(value, line);
   } else if (key == "verify") {
-    job.options.verify_blocks = value == "full" ? kVerifyFull : count(kVerifyFull - 1);
+    job.options.verify_blocks =
+        parsed_value([&] { return cli::parse_verify(std::string(value), text(line.where(), " verify")); });
   } else if (key == "transpose-a") {
     job.options.transpose_a = is_switch_on(value, key, line);
   } else if (key == "transpose-b") {
@@ -128,7 +126,8 @@ void apply_column(Job& job, std::string_view column, const Line& line) {
     job.options.timeout_s =
         parsed_value([&] { return parse_seconds(std::string(value), text(line.where(), " timeout")); });
   } else if (key == "retries") {
-    job.options.retries = count(kMaxListRetries);
+    job.options.retries = parsed_value(
+        [&] { return cli::parse_count(std::string(value), text(line.where(), " retries"), 0, kMaxListRetries); });
   } else if (key == "cost") {
     job.cost_micro = cost_of(value, line);
   } else {
@@ -163,6 +162,10 @@ std::string path_of(std::string_view column, const char* what, const Line& line)
 }
 
 }  // namespace
+
+void throw_empty(const std::string& list) {
+  throw FormatError(list, "is empty, expected a list of jobs", "check what writes it");
+}
 
 std::string working_folder() {
   std::error_code error;

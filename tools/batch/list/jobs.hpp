@@ -12,14 +12,11 @@
 
 namespace spmm::batch {
 
-/// JobOptions::verify_blocks for verify=full.
-inline constexpr std::uint64_t kVerifyFull = 0xFFFF'FFFF'FFFF'FFFFu;
-
 /// How one job runs; the command line gives the defaults, key=value columns of its line override them.
 struct JobOptions {
   Backend backend = Backend::automatic;
   std::string kernel = "auto";
-  std::uint64_t verify_blocks = 0;  ///< kVerifyFull: a proof of the whole result
+  std::uint64_t verify_blocks = 0;  ///< cli::kVerifyFull: a proof of the whole result
   bool transpose_a = false;
   bool transpose_b = false;
   RowRange rows{};
@@ -61,6 +58,9 @@ std::optional<Job> parse_job_line(std::string_view line, std::uint64_t number, c
 
 /// A whole list. Values: a pure function of the text; it reads no file.
 JobList parse_job_list(std::string_view text, const ListPlace& place, const JobOptions& defaults);
+
+/// A list without a line: what should write it has failed. Errors: FormatError.
+[[noreturn]] void throw_empty(const std::string& list);
 
 /// Errors: InputError (it was deleted).
 std::string working_folder();

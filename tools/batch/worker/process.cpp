@@ -19,9 +19,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/run/workers.hpp"
 #include "base/temporary_names.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
+#include "cli/program.hpp"
 #include "io/formats/format.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
@@ -63,7 +65,7 @@ class ProductRunner {
     options.rows = order.job.options.rows;
     options.durable = order.job.options.durable;
     options.no_clobber = order.job.options.no_clobber;
-    options.verify_full = order.job.options.verify_blocks == kVerifyFull;
+    options.verify_full = order.job.options.verify_blocks == cli::kVerifyFull;
     options.verify_blocks = options.verify_full ? 0 : order.job.options.verify_blocks;
     options.on_saturation = order.job.options.on_saturation;
     options.cancel = &cancel;
@@ -98,16 +100,22 @@ class Worker {
 
  private:
   /// Hands a job to an idle thread, or to a new one where all are busy: the supervisor bounds how many are in flight.
+  /// If no thread can be started, a busy one runs the job later, or this one now, which then reads no orders meanwhile.
   void start(JobOrder order) {
     auto job = std::make_shared<RunningJob>();
     job->order = std::move(order);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     jobs_.emplace(job->order.id, job);
     queue_.push_back(std::move(job));
-    if (num_idle_ < queue_.size()) {
-      threads_.emplace_back([this] { work(); });
-    } else {
-      queue_changed_.notify_one();
+    if (num_idle_ >= queue_.size()) return queue_changed_.notify_one();
+    threads_.reserve(threads_.size() + 1);
+    std::jthread thread = start_thread([this] { work(); });
+    if (thread.joinable()) {
+      threads_.push_back(std::move(thread));
+    } else if (threads_.empty()) {
+      ++num_idle_;
+      run_next(lock);
+      --num_idle_;
     }
   }
 
@@ -115,19 +123,24 @@ class Worker {
     std::unique_lock lock(mutex_);
     for (++num_idle_;;) {
       queue_changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-      --num_idle_;
       if (queue_.empty()) return;
-      const auto job = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      const JobResult result = run(*job);
-      lock.lock();
-      jobs_.erase(result.id);
-      ++num_idle_;  // before the supervisor hears of it and sends the next one, else threads would pile up
-      lock.unlock();
-      report(result);
-      lock.lock();
+      run_next(lock);
     }
+  }
+
+  /// Takes the first job of the queue from there, runs and reports it.
+  void run_next(std::unique_lock<std::mutex>& lock) {
+    --num_idle_;
+    const auto job = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    const JobResult result = run(*job);
+    lock.lock();
+    jobs_.erase(result.id);
+    ++num_idle_;  // before the supervisor hears of it and sends the next one, else threads would pile up
+    lock.unlock();
+    report(result);
+    lock.lock();
   }
 
   /// A result that is lost would be waited for for ever: the end of this process tells the supervisor that there is
@@ -199,7 +212,7 @@ class Worker {
       for (const auto& [id, job] : jobs_) job->cancel.store(true);
     }
     queue_changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    for (std::jthread& thread : threads_) thread.join();
   }
 
   const WorkerSetup& setup_;
@@ -209,7 +222,7 @@ class Worker {
   std::condition_variable queue_changed_;
   std::deque<std::shared_ptr<RunningJob>> queue_;                        // with mutex_
   std::unordered_map<std::uint64_t, std::shared_ptr<RunningJob>> jobs_;  // in the queue or running; with mutex_
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
   std::size_t num_idle_ = 0;  // threads that wait; with mutex_
   bool stopping_ = false;     // with mutex_
 };
