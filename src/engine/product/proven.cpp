@@ -34,7 +34,7 @@ std::uint64_t leave_to_proof(const plan::Statistics& expected, plan::Limits& lim
     throw OutOfMemory(
         "ProductOptions::verify_full",
         text("the proof needs ", human_bytes(resident), " in addition to the product, and ", human_bytes(at_end),
-             " at its end, the limit is ", human_bytes(limit)),
+             " at its end, the limit leaves ", human_bytes(limit)),
         "raise EngineOptions::memory_limit_bytes, or multiply without ProductOptions::verify_full and use spmm-verify "
         "on the result");
   }
