@@ -31,7 +31,7 @@
 #include "cli/options/table.hpp"
 #include "cli/stop_request.hpp"
 #include "spmm/error.hpp"
-#include "spmm/options.hpp"
+#include "spmm/multiply.hpp"
 
 namespace spmm::cli {
 namespace {
@@ -174,23 +174,6 @@ std::vector<std::string> all_option_names(const OptionTable& options) {
   return names;
 }
 
-/// Errors: UsageError for the first word that is no option; else the exception that is being handled.
-[[noreturn]] void throw_unknown_option(const std::vector<std::string>& words, const std::vector<std::string>& names,
-                                       const std::string& hint) {
-  for (std::size_t w = 1; w < words.size() && words[w] != "--"; ++w) {
-    const std::string& word = words[w];
-    if (word.size() < 3 || word[0] != '-') continue;
-    const std::size_t dashes = word[1] == '-' ? 2 : 1;
-    const std::string name = word.substr(dashes, word.find('=') - dashes);
-    const bool is_known = std::find(names.begin(), names.end(), name) != names.end();
-    if (is_known == (dashes == 2)) continue;  // "-threads" lacks a dash
-    const std::string meant = is_known ? ", did you mean --" + name + "?" : suggestion(name, names, "--");
-    if (dashes == 1 && !is_known) continue;
-    throw UsageError(word.substr(0, word.find('=')), "is not an option" + meant, hint);
-  }
-  throw;
-}
-
 }  // namespace
 
 std::string printable(const std::string& message) {
@@ -296,8 +279,13 @@ ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* 
   ParsedOptions parsed;
   try {
     parsed = options.parse(words);
-  } catch (const UnknownOption&) {
-    throw_unknown_option(words, names, hint);
+  } catch (const UnknownOption& error) {
+    const std::string typed = error.what();
+    const std::string name = typed.substr(typed.find_first_not_of('-'));
+    const std::string meant = suggestion(name, names, "--");
+    if (!meant.empty()) throw UsageError(typed, "is not an option" + meant, hint);
+    throw UsageError(typed, "is not an option",
+                     text("write ", options.page().program, " ", options.page().arguments, "; ", hint));
   }
   if (!parsed.unexpected().empty()) {
     throw UsageError("command line", "unexpected argument " + quoted(parsed.unexpected()), hint);
@@ -351,6 +339,17 @@ std::size_t option_choice(const ParsedOptions& parsed, const std::string& option
   }
   throw UsageError(found->where, quoted(found->value) + " is not known" + suggestion(found->value, choices),
                    "give " + list);
+}
+
+Backend backend_option(const ParsedOptions& parsed) {
+  constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
+  const Backend backend = kBackends[option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
+  if (backend == Backend::cuda && !has_backend(backend)) {
+    throw DeviceError(
+        option_text(parsed, "backend")->where, "is cuda, but this program was built without CUDA",
+        "install CUDA 12 or newer and build it again (bash tools/scripts/demo.sh --cuda), or give --backend cpu");
+  }
+  return backend;
 }
 
 std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,

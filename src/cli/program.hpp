@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/options/table.hpp"
+#include "spmm/options.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cli {
@@ -103,6 +104,9 @@ std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std
 /// Position of the option's value in `choices`; 0 if it is not given. Errors: UsageError that lists the choices.
 std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
                           const std::vector<std::string>& choices);
+
+/// --backend. Errors: UsageError, DeviceError if it is cuda and this build has none.
+Backend backend_option(const ParsedOptions& parsed);
 
 /// Whether "-" stands for a standard stream.
 enum class Dash : std::uint8_t { refused_input, refused_output, allowed };

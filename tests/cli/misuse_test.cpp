@@ -4,6 +4,7 @@
 
 #include "cli/exit_codes.hpp"
 #include "cli/workplace.hpp"
+#include "spmm/multiply.hpp"
 #include "spmm/types.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
@@ -61,19 +62,30 @@ TEST_CASE("wrong command lines") {
       {{"-", "b.bin", "c.bin"}, kUsage, {"left operand (A) is -", "store it in a file first"}},
       {{"a.bin", "-", "c.bin"}, kUsage, {"right operand (B) is -", "store it in a file first"}},
       {{"a.bin", "b.bin", "-"}, kUsage, {"output (OUT) is -", "the header is written last", "name a file"}},
-      {{"-x", "a.bin", "b.bin", "c.bin"}, kUsage, {"x", "spmm --help"}},
+      {{"-x", "a.bin", "b.bin", "c.bin"}, kUsage, {"-x: is not an option", "spmm --help"}},
+      {{"-j", "2", "a.bin", "b.bin", "c.bin"}, kUsage, {"-j: is not an option, did you mean --threads?"}},
+      {{"-qj2", "a.bin", "b.bin", "c.bin"}, kUsage, {"-j: is not an option, did you mean --threads?"}},
+      {{"--threads", "-3", "-o", "o.bin", "a.bin", "b.bin"},
+       kUsage,
+       {"-o: is not an option; write spmm [options] A B OUT; see spmm --help"}},
+      {{"-V"}, kUsage, {"-V: is not an option, did you mean --version?"}},
+      {{"hlep"}, kUsage, {"hlep: is neither a file nor a subcommand, did you mean help?", "spmm --help lists"}},
+      {{"infoo", "a.bin"}, kUsage, {"infoo: is neither a file nor a subcommand, did you mean info?"}},
+      {{"verfiy", "a.bin", "b.bin", "c.bin", "-q"}, kUsage, {"verfiy", "did you mean verify?"}},
+      {{"plan", "a.bin", "b.bin"}, kUsage, {"plan: is neither a file nor a subcommand, did you mean --plan?"}},
       {{"a.bin", "b.bin", "c.bin", "--threads"}, kUsage, {"threads"}},
       {{"--threads", "1", "--threads", "2", "a.bin", "b.bin", "c.bin"}, kUsage, {"threads"}},
       {{"-q", "-q", "a.bin", "b.bin", "c.bin"}, kUsage, {"quiet"}},
       {{"--plan=maybe", "a.bin", "b.bin"}, kUsage, {"maybe", "spmm --help"}},
-      {{"--backend", "gpu", "a.bin", "b.bin", "c.bin"}, kUsage, {"--backend", "\"gpu\"", "give auto, cuda or cpu"}},
+      {{"--backend", "gpu", "a.bin", "b.bin", "c.bin"},
+       kUsage,
+       {"--backend", "\"gpu\"", "did you mean cuda?", "give auto, cuda or cpu"}},
       {{"--kernel", "fast", "a.bin", "b.bin", "c.bin"},
        kUsage,
        {"--kernel", "\"fast\"", "two-pointer", "binary-search", "host-driven", "row-merge", "reference"}},
       {{"--backend", "cpu", "--kernel", "two-pointer", "a.bin", "b.bin", "c.bin"},
        kUsage,
        {"two-pointer", "belongs to backend cuda, not cpu", "--backend"}},
-      {{"--backend", "cuda", "--kernel", "row-merge", "a.bin", "b.bin", "c.bin"}, kUsage, {"row-merge", "backend cpu"}},
       {{"--devices", "0,1,0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--devices", "device 0 is listed twice"}},
       {{"--devices", "0,x", "a.bin", "b.bin", "c.bin"}, kUsage, {"--devices", "\"x\""}},
       {{"--devices", "0,", "a.bin", "b.bin", "c.bin"}, kUsage, {"--devices", "\"\""}},
@@ -81,7 +93,9 @@ TEST_CASE("wrong command lines") {
        kUsage,
        {"--devices", "together with --device"}},
       {{"--devices", "all", "--backend", "cpu", "a.bin", "b.bin", "c.bin"}, kUsage, {"--devices", "backend cuda"}},
-      {{"--threads", "-1", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"-1\""}},
+      {{"--threads", "-3", "a.bin", "b.bin", "c.bin"},
+       kUsage,
+       {"--threads: \"-3\" is not a whole number from 0 to 4096"}},
       {{"--threads", "two", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"two\""}},
       {{"--threads", "2x", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"2x\""}},
       {{"--threads=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--threads", "\"\""}},
@@ -90,10 +104,13 @@ TEST_CASE("wrong command lines") {
       {{"--device", "0.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--device", "\"0.5\""}},
       {{"--verify", "ful", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "did you mean full?"}},
       {{"--verify", "-3", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"-3\""}},
+      {{"--verify", "10%", "a.bin", "b.bin", "c.bin"},
+       kUsage,
+       {"--verify", "\"10%\"", "give full or a number of blocks"}},
       {{"--verify", "all", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"all\""}},
       {{"--verify", "full", "--verify-seed", "0", "a.bin", "b.bin", "c.bin"},
        kUsage,
-       {"--verify-seed", "give 1 or more"}},
+       {"--verify-seed", "from 1 to 2^64 - 1"}},
       {{"--verify", "1.5", "a.bin", "b.bin", "c.bin"}, kUsage, {"--verify", "\"1.5\""}},
       {{"--memory-limit", "8Q", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit", "8Q"}},
       {{"--memory-limit", "0", "a.bin", "b.bin", "c.bin"}, kUsage, {"--memory-limit"}},
@@ -106,10 +123,20 @@ TEST_CASE("wrong command lines") {
       {{"--report", "old.bin", "a.bin", "b.bin", "old.bin"}, kUsage, {"--report", "same file as old.bin"}},
       {{"--report=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report"}},
       {{"a.bin", "b.bin", "c.mtx"}, kUsage, {"c.mtx: ends in .mtx", "write c.bin", "spmm-convert c.bin c.mtx"}},
-      {{"a.bin", "b.bin", "x y.npy"}, kUsage, {"ends in .npy", "python -m spmm convert 'x y.bin' 'x y.npy'"}},
+      {{"a.bin", "b.bin", "x y.npy"}, kUsage, {"ends in .npy", "python3 -m spmm convert 'x y.bin' 'x y.npy'"}},
       {{"--parts", "2", "a.bin", "b.bin", "c.bin"}, kUsage, {"--parts"}},
       {{"none.bin", "b.bin", "c.mtx"}, kUsage, {"ends in .mtx"}},
   });
+}
+
+TEST_CASE("--backend cuda of another kernel, or in a build without CUDA") {
+  const Workplace workplace;
+  const Words words = {"--backend", "cuda", "--kernel", "row-merge", "a.bin", "b.bin", "c.bin"};
+  if (spmm::has_backend(spmm::Backend::cuda)) {
+    check_table({{words, kUsage, {"row-merge", "backend cpu"}}});
+  } else {
+    check_table({{words, kUnavailable, {"without CUDA", "install CUDA 12 or newer", "demo.sh --cuda"}}});
+  }
 }
 
 TEST_CASE("bad environment variables are named") {

@@ -81,7 +81,7 @@ TEST_CASE("report, plan and summary say which rows; others are refused with a wa
                                    {"9:3", "\"9:3\" ends before it begins"},
                                    {"0:17", "--rows: 0:17 leaves the product, which has 16 block rows"},
                                    {"a:3", "\"a\" is not a whole number"},
-                                   {"0:4294967296", "is out of range"},
+                                   {"0:4294967296", "is not a whole number from 0 to 4294967295"},
                                    {"", "\"\" is not a range"}}) {
     const ProcessResult result = spmm_command({"--rows", rows, "a.bin", "b.bin", "old.bin"});
     INFO(rows << ": " << result.err);

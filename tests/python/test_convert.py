@@ -1,4 +1,4 @@
-"""python -m spmm convert: the rule for elements, both directions, hostile files, exit codes."""
+"""python3 -m spmm convert: the rule for elements, both directions, hostile files, exit codes."""
 import argparse
 import contextlib
 import io
@@ -44,7 +44,7 @@ class Folder(unittest.TestCase):
         before = sorted(os.listdir(self.folder))
         code, out, err = self.convert(*arguments)
         self.assertEqual((code, out), (expected_code, ""), err)
-        self.assertTrue(err.startswith("python -m spmm convert: error: "), err)
+        self.assertTrue(err.startswith("python3 -m spmm convert: error: "), err)
         self.assertEqual(len(err.splitlines()), 1)
         self.assertIn(words, err)
         self.assertEqual(sorted(os.listdir(self.folder)), before)
@@ -211,7 +211,7 @@ class Files(Folder):
                 ("is an input", [a, a, "--to", "bin"]), ("--shape: is only for", [a, self.at("b.bin"), "--shape", "2x2"]),
                 ("--block: is only for", [self.at("a.bin"), self.at("b.npy"), "--block", 2]),
                 ("--deflate: is only for .npz", [self.at("a.bin"), self.at("b.npy"), "--deflate"]),
-                ("--n: and --like both", [a, self.at("b.bin"), "--n", 4, "--like", self.at("a.bin")]),
+                ("--n: and --like both say the size; give one of them; two rectangles fit if", [a, self.at("b.bin"), "--n", 4, "--like", self.at("a.bin")]),
                 ("give --dtype float64", [self.at("a.bin"), self.at("b.npy"), "--scale", 2, "--dtype", "int64"]),
                 ("convert it by spmm-convert", [self.at("m.mtx"), self.at("b.bin")]),
                 ("convert it by spmm-convert", [self.at("a.bin"), self.at("b.mtx")]),

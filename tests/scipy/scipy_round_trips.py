@@ -1,6 +1,6 @@
 """Random matrices that SciPy and NumPy write, through both converters and spmm, back into SciPy: equal to its own product.
 
-.mtx goes through spmm-convert, .npy and .npz through python -m spmm convert.
+.mtx goes through spmm-convert, .npy and .npz through python3 -m spmm convert.
 Usage: scipy_round_trips.py BIN FOLDER [COUNT [SECONDS [SEED]]]; ends early, with a message, after SECONDS.
 """
 import contextlib

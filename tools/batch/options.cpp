@@ -99,9 +99,8 @@ double seconds_option(const cli::ParsedOptions& parsed, const std::string& optio
 }
 
 JobOptions job_defaults(const cli::ParsedOptions& parsed) {
-  constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
   JobOptions defaults;
-  defaults.backend = kBackends[cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
+  defaults.backend = cli::backend_option(parsed);
   defaults.kernel = wanted_kernel(parsed);
   if (const auto verify = cli::option_text(parsed, "verify")) {
     defaults.verify_blocks = cli::parse_verify(verify->value, verify->where);

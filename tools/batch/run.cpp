@@ -40,7 +40,7 @@ std::vector<std::string> gpus_of(const BatchOptions& options) {
   std::vector<std::string> gpus = wanted_gpus(options.gpus, "--gpus", all);
   if (options.defaults.backend == Backend::cpu) gpus.clear();
   if (options.defaults.backend == Backend::cuda && gpus.empty()) {
-    throw DeviceError("--backend cuda", has_backend(Backend::cuda) ? "no GPU was found" : "built without CUDA",
+    throw DeviceError("--backend cuda", "no GPU was found",
                       "leave --backend out, or check nvidia-smi and CUDA_VISIBLE_DEVICES");
   }
   return gpus;

@@ -205,7 +205,7 @@ int run_diff(const cli::ParsedOptions& parsed) {
 
 tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   tools::BenchOptions options;
-  options.multiply.backend = static_cast<Backend>(cli::option_choice(parsed, "backend", {"auto", "cuda", "cpu"}));
+  options.multiply.backend = cli::backend_option(parsed);
   options.multiply.num_threads =
       static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(0));
   if (const auto device = cli::option_count(parsed, "device", 0, kMaxDevice)) {

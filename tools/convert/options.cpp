@@ -34,7 +34,7 @@ std::optional<FileFormat> format_of_ending(const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".npy" || ending == ".npz") {
     throw UsageError(path, text("ends in ", ending, ", a format of NumPy that spmm-convert does not know"),
-                     "use the Python package: python -m spmm convert IN OUT");
+                     "use the Python package: python3 -m spmm convert IN OUT");
   }
   for (std::size_t f = 0; f < kFormatNames.size(); ++f) {
     if (ending == "." + kFormatNames[f]) return static_cast<FileFormat>(f);
@@ -119,7 +119,11 @@ void parse_size(const cli::ParsedOptions& parsed, ConvertOptions& options) {
   }
   if (const auto n = cli::option_count(parsed, "n", 1, kMax32)) options.n = static_cast<std::uint32_t>(*n);
   if (const auto like = cli::option_text(parsed, "like")) options.like = like->value;
-  if (options.n && options.like) throw UsageError("--n", "and --like both say the size", "give one of them");
+  if (options.n && options.like)
+    throw UsageError(
+        "--n", "and --like both say the size",
+        "give one of them; two rectangles fit if --n of the first is at least the rows and columns of both, "
+        "and the second has --like FIRST.bin");
   if (options.block && options.n && *options.n % *options.block != 0) {
     throw UsageError("--n", text(*options.n, " is not a multiple of --block ", *options.block),
                      text("give ", (*options.n / *options.block + 1) * std::uint64_t{*options.block}));

@@ -34,8 +34,10 @@ OptionTable describe(const std::string& program) {
           "kernel", "multiply kernel, see the list below", value(), "NAME")("device", "CUDA device; auto = choose",
                                                                             value(), "auto|N");
   options.add_options(alone(kPlace))  //
-      ("devices", "CUDA devices that share the product; auto = more than one where it ends earlier then", value(),
-       "auto|all|N,N...");
+      ("devices",
+       "CUDA devices that share the product; each takes about 0.3 s to start; auto = more than one where it ends "
+       "earlier",
+       value(), "auto|all|N,N...");
   options.add_options(kPlace)  //
       ("threads", "host threads; 0 = every core this process may use", value(), "N")(
           "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
@@ -160,6 +162,19 @@ void set_trace(CliOptions& options, const ParsedOptions& parsed, const std::stri
   check_other_file(*given, {options.a, options.b, options.out, options.report}, "trace");
 }
 
+/// Errors: UsageError for what is no file, but nearly a subcommand or an option.
+void check_first_word(const std::string& word, const ProgramPage& page) {
+  if (word.starts_with("-") || std::filesystem::exists(std::filesystem::symlink_status(word))) return;
+  std::vector<std::string> words;
+  for (const SubcommandName& one : page.subcommands) words.push_back(one.word);
+  std::string meant = suggestion(word, words);
+  std::vector<std::string> options;
+  for (const OptionDetails& one : page.options) options.push_back(one.name);
+  if (meant.empty()) meant = suggestion(word, options, "--");
+  if (meant.empty()) return;
+  throw UsageError(word, "is neither a file nor a subcommand" + meant, "spmm --help lists subcommands and options");
+}
+
 }  // namespace
 
 std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus) {
@@ -172,15 +187,15 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
                          const std::vector<SubcommandName>& subcommands) {
   OptionTable description = describe(program);
   description.subcommands(subcommands);
+  if (argc > 1 && !subcommands.empty()) check_first_word(argv[1], description.page());
   const ParsedOptions parsed = parse_strictly(description, argc, argv);
   CliOptions options;
   const bool asks = notes != nullptr && parsed.count("help") > 0;
   options.answer = requested_text(parsed, description, asks ? notes() : "");
   if (options.answer) return options;
 
-  constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
   constexpr std::array kProgress = {ProgressMode::automatic, ProgressMode::always, ProgressMode::never};
-  options.run.backend = kBackends[option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
+  options.run.backend = backend_option(parsed);
   options.run.kernel = wanted_kernel(parsed);
   options.run.device = wanted_device(parsed);
   options.run.devices = wanted_devices(parsed, program);

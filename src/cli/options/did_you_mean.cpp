@@ -2,8 +2,16 @@
 #include "cli/options/did_you_mean.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace spmm::cli {
+namespace {
+
+/// Words of other programs, and what they are called here.
+constexpr std::pair<const char*, const char*> kElsewhere[] = {
+    {"gpu", "cuda"}, {"j", "threads"}, {"jobs", "threads"}, {"V", "version"}};
+
+}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last;
@@ -23,6 +31,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known) {
+  for (const auto& [elsewhere, here] : kElsewhere) {
+    if (word == elsewhere && std::find(known.begin(), known.end(), here) != known.end()) return here;
+  }
   constexpr std::size_t kLeastStart = 3;
   std::string best;
   std::size_t best_distance = 0;

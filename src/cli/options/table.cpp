@@ -11,15 +11,21 @@ namespace spmm::cli {
 struct OptionTable::Parser {
   cxxopts::Options options;
   std::vector<std::pair<std::string, bool>> declared{};  ///< all names, and whether they take a value
+  std::string letters{};                                 ///< of switches that have a name, too
 
-  [[nodiscard]] bool takes_value(const std::string& name) const {
-    return std::find(declared.begin(), declared.end(), std::pair(name, true)) != declared.end();
+  [[nodiscard]] bool is_declared(const std::string& name, bool takes_value) const {
+    return std::find(declared.begin(), declared.end(), std::pair(name, takes_value)) != declared.end();
+  }
+  [[nodiscard]] bool takes_value(const std::string& name) const { return is_declared(name, true); }
+  [[nodiscard]] bool is_known(const std::string& name) const { return takes_value(name) || is_declared(name, false); }
+  [[nodiscard]] bool is_switch(char letter) const {
+    return letters.find(letter) != std::string::npos || is_declared(std::string(1, letter), false);
   }
   [[nodiscard]] std::vector<std::string> with_values_apart(const std::vector<std::string>& words) const;
 };
 
 /// Without regular expressions cxxopts takes values behind a letter only if they are letters and digits: "-k1.5e3"
-/// becomes "-k", "1.5e3".
+/// becomes "-k", "1.5e3". Errors: UnknownOption.
 std::vector<std::string> OptionTable::Parser::with_values_apart(const std::vector<std::string>& words) const {
   std::vector<std::string> apart;
   bool is_value = true;  // as the program's name
@@ -30,16 +36,25 @@ std::vector<std::string> OptionTable::Parser::with_values_apart(const std::vecto
       is_value = false;
       continue;
     }
-    is_rest = word == "--";
+    const std::string typed = word.substr(0, word.find('='));
+    if (word[1] == '-') {
+      is_rest = word == "--";
+      if (typed.size() > 2 && !is_known(typed.substr(2))) throw UnknownOption(typed);
+      apart.push_back(word);
+      is_value = takes_value(word.substr(2));
+      continue;
+    }
     std::size_t letter = 1;
-    const auto is_switch = [&] {
-      return std::isalnum(static_cast<unsigned char>(word[letter])) != 0 && !takes_value(word.substr(letter, 1));
-    };
-    while (letter < word.size() && is_switch()) ++letter;
-    const bool is_cut = word[1] != '-' && letter + 1 < word.size() && takes_value(word.substr(letter, 1));
+    while (letter < typed.size() && is_switch(word[letter])) ++letter;
+    const bool has_value = letter < typed.size() && takes_value(word.substr(letter, 1));
+    if (letter < typed.size() && !has_value) {
+      const bool is_letter = std::isalnum(static_cast<unsigned char>(word[letter])) != 0;
+      throw UnknownOption(is_letter && !is_known(typed.substr(1)) ? std::string{'-', word[letter]} : typed);
+    }
+    const bool is_cut = has_value && letter + 1 < word.size();
     apart.push_back(is_cut ? word.substr(0, letter + 1) : word);
     if (is_cut) apart.push_back(word.substr(letter + 1));
-    is_value = !is_cut && takes_value(word.substr(word[1] == '-' ? 2 : std::min(letter, word.size())));
+    is_value = has_value && !is_cut;
   }
   return apart;
 }
@@ -68,6 +83,7 @@ OptionTable& OptionTable::operator=(OptionTable&&) noexcept = default;
 
 void OptionTable::declare(OptionDetails option, bool takes_value) {
   parser_->declared.emplace_back(option.name, takes_value);
+  parser_->letters += option.letter;
   if (option.group != "hidden" && option.group != "positional") page_.options.push_back(std::move(option));
 }
 
@@ -123,10 +139,6 @@ ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
     parsed.entries_.emplace(name, std::move(entry));
   }
   return parsed;
-} catch (const cxxopts::exceptions::no_such_option& error) {
-  throw UnknownOption(error.what());
-} catch (const cxxopts::exceptions::invalid_option_syntax& error) {
-  throw UnknownOption(error.what());
 } catch (const cxxopts::exceptions::exception& error) {
   throw OptionError(error.what());
 }

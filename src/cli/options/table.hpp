@@ -18,7 +18,7 @@ class OptionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The same for an option that there is not.
+/// The same for an option that there is not; the message is what was typed: "--quite", "-j".
 class UnknownOption : public OptionError {
  public:
   using OptionError::OptionError;

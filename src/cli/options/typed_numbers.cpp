@@ -78,14 +78,6 @@ std::optional<std::uint64_t> whole_value(const Decimal& number, std::uint64_t un
   return value;
 }
 
-/// Whether it is a number, but one that is too large.
-bool is_large_number(const std::string& text) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return stop == end && (error == std::errc::result_out_of_range || value >= 0x1p64);
-}
-
 /// Bytes of a unit ("", "k", "MiB", ...); nothing if it is unknown.
 std::optional<std::uint64_t> unit_bytes(std::string unit) {
   for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -116,18 +108,10 @@ std::uint64_t parse_bytes(const std::string& text, const std::string& where) {
 std::uint64_t parse_count(const std::string& text, const std::string& where, std::uint64_t low, std::uint64_t high) {
   const auto number = read_decimal(text);
   const auto value = number && number->rest.empty() ? whole_value(*number, 1) : std::nullopt;
-  if (!value && is_large_number(text)) {
-    throw UsageError(
-        where, in_quotes(text) + " is beyond 2^64",
-        high == UINT64_MAX ? "give a smaller number" : spmm::text("give a number from ", low, " to ", high));
-  }
-  if (!value) {
-    throw UsageError(where, in_quotes(text) + " is not a whole number", "write it like 33000000, 33e6 or 33_000_000");
-  }
-  if (*value < low || *value > high) {
-    throw UsageError(where, spmm::text(*value, " is out of range"),
-                     high == UINT64_MAX ? spmm::text("give ", low, " or more")
-                                        : spmm::text("give a number from ", low, " to ", high));
+  if (!value || *value < low || *value > high) {
+    const std::string most = high == UINT64_MAX ? "2^64 - 1" : spmm::text(high);
+    throw UsageError(where, spmm::text(in_quotes(text), " is not a whole number from ", low, " to ", most),
+                     "write it like 12, 33e6 or 33_000_000");
   }
   return *value;
 }

@@ -25,7 +25,7 @@ std::string converted_name(const std::string& name) {
 
 /// The program that converts files of this format, or with this ending.
 const char* converter(bool is_numpy) {
-  return is_numpy ? "python -m spmm convert " : "spmm-convert ";
+  return is_numpy ? "python3 -m spmm convert " : "spmm-convert ";
 }
 
 /// What a command needs in front of a name that would be an option.

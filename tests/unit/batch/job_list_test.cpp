@@ -93,7 +93,7 @@ TEST_CASE("malformed lines are refused with line, problem and hint") {
       {"a\tb\tc\ttimeout=soon", "timeout: \"soon\" is not a time"},
       {"a\tb\tc\ttimeout=-5", "timeout: \"-5\" is not a time"},
       {"a\tb\tc\ttimeout=5y", "timeout: \"5y\" is not a time"},
-      {"a\tb\tc\tretries=101", "retries: 101 is out of range"},
+      {"a\tb\tc\tretries=101", "retries: \"101\" is not a whole number from 0 to 100"},
       {"a\tb\tc\tcost=-1", "cost \"-1\" is not a number"},
       {"a\tb\tc\tcost=nan", "cost \"nan\" is not a number"},
       {"a\tb\tc\tcost=1e13", "cost \"1e13\" is not a number"},

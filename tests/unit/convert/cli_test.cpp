@@ -37,18 +37,19 @@ TEST_CASE("convert: wrong command lines", "[convert]") {
   check_fails({mtx}, 2, "the output file is missing");
   check_fails({mtx, out, "more"}, 2, "unexpected argument \"more\"");
   check_fails({mtx, folder.file("b.mtx")}, 2, "from mtx to mtx: one of the two must be a block-sparse file");
-  check_fails({bin, folder.file("b.npy")}, 2, "use the Python package: python -m spmm convert IN OUT");
+  check_fails({bin, folder.file("b.npy")}, 2, "use the Python package: python3 -m spmm convert IN OUT");
   check_fails({folder.file("none.npz"), out, "--to", "bin"}, 66, "cannot open the file");
   check_fails({bin, folder.file("out")}, 2, "its ending does not say which format is meant");
   check_fails({mtx, mtx, "--to", "bin"}, 2, "the output is the same file as the input");
   check_fails({mtx, bin, "--like", bin}, 2, "the output is the same file as the input");
   check_fails({mtx, out, "--from", "hdf5"}, 2, "\"hdf5\" is not known; give bin or mtx");
-  check_fails({mtx, out, "--block", "0"}, 2, "--block: 0 is out of range; give a number from 1 to 64");
-  check_fails({mtx, out, "--block", "65"}, 2, "out of range");
+  check_fails({mtx, out, "--block", "0"}, 2, "--block: \"0\" is not a whole number from 1 to 64");
+  check_fails({mtx, out, "--block", "65"}, 2, "from 1 to 64");
   check_fails({mtx, out, "--n", "1"}, 2, "--n: n = 1 is less than the 2 x 2 of");
   check_fails({mtx, out, "--n", "10", "--block", "4"}, 2, "--n: 10 is not a multiple of --block 4; give 12");
   check_fails({mtx, out, "--n", "4", "--block", "3"}, 2, "4 is not a multiple of --block 3");
-  check_fails({mtx, out, "--n", "10", "--like", bin}, 2, "--n: and --like both say the size");
+  check_fails({mtx, out, "--n", "10", "--like", bin}, 2,
+              "--like both say the size; give one of them; two rectangles fit if --n of the first");
   check_fails({mtx, out, "--like", bin, "--block", "5"}, 2, "--block: 5 does not divide n = 12");
   check_fails({mtx, out, "--scale", "0"}, 2, "--scale: \"0\" is not a factor");
   for (const std::string bad : {"many", "1/0", "1/", "/2", "1/2/3", "1/inf", "inf", "nan", "0/5"}) {
@@ -123,14 +124,14 @@ TEST_CASE("spmm, spmm-info and spmm-compare name spmm-convert for files of other
        "a.mtx: is a Matrix Market file, expected a block-sparse matrix file; convert it first: spmm-convert a.mtx "
        "a.bin\n"},
       {"it's.npy",
-       "it's.npy: is a NumPy array (.npy), expected a block-sparse matrix file; convert it first: python -m spmm "
+       "it's.npy: is a NumPy array (.npy), expected a block-sparse matrix file; convert it first: python3 -m spmm "
        "convert 'it'\\''s.npy' 'it'\\''s.bin'\n"},
       {"d.bin.gz",
        "d.bin.gz: is compressed by gzip, expected a matrix file; unpack it first: gzip -dc < d.bin.gz > d.bin (an "
        "archive: tar -xzf)\n"},
       {"c.bin",
        "c.bin: is a zip archive, such as SciPy's .npz, expected a block-sparse matrix file; convert it first: "
-       "python -m spmm convert c.bin c.bin.bin\n"}};
+       "python3 -m spmm convert c.bin c.bin.bin\n"}};
   for (const auto& [name, message] : files) {
     for (const std::vector<std::string>& command : {std::vector<std::string>{"spmm", name, "b.bin", "o.bin"},
                                                     {"spmm", "b.bin", name, "o.bin"},

@@ -114,7 +114,7 @@ TEST_CASE("dense: the kernels of the build", "[tools][dense]") {
 TEST_CASE("dense: wrong command lines are exit code 2 and say what to do", "[tools][dense]") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{}, "--shape: is missing; give JxKxL"},
-      {{"--shape", "0x4x1"}, "--shape: 0 is out of range"},
+      {{"--shape", "0x4x1"}, "--shape: \"0\" is not a whole number"},
       {{"--shape", "3x4"}, "--shape: \"3x4\" is no shape; write JxKxL, like 1024x50x1024, or N"},
       {{"--shape", "3xx4"}, "has an empty part"},
       {{"--shape", "3,,4"}, "has an empty part"},
@@ -122,7 +122,7 @@ TEST_CASE("dense: wrong command lines are exit code 2 and say what to do", "[too
       {{"--shape", "3", "--type", "f64"}, "--type: \"f64\" is not known; give f32, i32 or u16"},
       {{"--shape", "3", "--type", "u16", "--range", "-1:5"}, "--range: \"-1\" is no end of a range"},
       {{"--shape", "3", "--tile", "wide"}, "--tile: \"wide\" is not known; give 8, 16, 32 or all"},
-      {{"--shape", "3", "--runs", "0"}, "--runs: 0 is out of range"},
+      {{"--shape", "3", "--runs", "0"}, "--runs: \"0\" is not a whole number"},
       {{"--shape", "3", "--threshold", "-1"}, "--threshold: \"-1\" is no threshold"},
       {{"--shape", "3,4", "--print", "x"}, "--print: would print 2 products over each other"},
       {{"--shape", "3", "--check", "some"}, "--check: \"some\" is not known"},

@@ -1,4 +1,4 @@
-"""python -m spmm convert: matrices of NumPy and SciPy to files of blocks, and back."""
+"""python3 -m spmm convert: matrices of NumPy and SciPy to files of blocks, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, List, NoReturn, Optional, Tuple
 
 from . import _convert, _errors
 
-NAME = "python -m spmm convert"
+NAME = "python3 -m spmm convert"
 EXIT_CODES = [(_errors.UsageError, 2), (_errors.FormatError, 65), (_errors.ShapeError, 65), (_errors.InputError, 66),
               (_errors.OutputError, 73), (OSError, 74), (MemoryError, 71), (KeyboardInterrupt, 75)]
 NOTES = """\
@@ -159,7 +159,8 @@ def _completed(options: argparse.Namespace) -> argparse.Namespace:
     if options.to == "bin":
         _refuse(options, ["shape", "dtype", "type", "deflate"], "is only for what is made from a .bin")
         if options.n and options.like:
-            raise _errors.make(_errors.UsageError, "--n", "and --like both say the size", "give one of them")
+            raise _errors.make(_errors.UsageError, "--n", "and --like both say the size", "give one of them; two rectangles fit "
+                               "if --n of the first is at least the rows and columns of both, and the second has --like FIRST.bin")
     else:
         _refuse(options, ["block", "n", "like", "round", "on_overflow"], "is only for what a .bin is made from")
         _refuse(options, [] if options.to == "npz" else ["deflate"], "is only for .npz")
@@ -187,7 +188,7 @@ def _words(error: BaseException) -> str:
 
 def main(arguments: List[str]) -> int:
     if not arguments or arguments[0] != "convert":
-        print("usage: python -m spmm convert [options] IN OUT; --help lists the options", file=sys.stderr)
+        print("usage: python3 -m spmm convert [options] IN OUT; --help lists the options", file=sys.stderr)
         return 0 if arguments in (["--help"], ["-h"]) else 2
     try:
         options = _completed(make_parser().parse_args(arguments[1:]))

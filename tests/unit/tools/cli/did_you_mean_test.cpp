@@ -34,6 +34,9 @@ TEST_CASE("the nearest word is near, or the only one with that beginning", "[too
   CHECK(cli::nearest_word("p", known).empty());
   CHECK(cli::nearest_word("quite", known).empty());
   CHECK(cli::nearest_word("x", {}).empty());
+  CHECK(cli::nearest_word("j", known) == "threads");
+  CHECK(cli::nearest_word("gpu", {"auto", "cuda", "cpu"}) == "cuda");
+  CHECK(cli::nearest_word("gpu", {"auto", "cpu"}) == "cpu");
   CHECK(cli::suggestion("thread", known, "--") == ", did you mean --threads?");
   CHECK(cli::suggestion("bogus", known, "--").empty());
 }

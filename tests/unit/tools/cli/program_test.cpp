@@ -57,6 +57,7 @@ cli::OptionTable some_options() {
   options.add_options()("file", "", value())("n", "", value())("memory-limit", "", value())(
       "order", "", value("shuffled"))("q,quiet", "");
   options.parse_positional({"file"});
+  options.usage("FILE");
   return options;
 }
 
@@ -123,15 +124,16 @@ TEST_CASE("counts: whole numbers inside their range", "[tools][program]") {
   CHECK(cli::parse_count("1.5e3") == 1500);
   CHECK(cli::parse_count("1_000_000") == 1'000'000);
   CHECK(cli::parse_count("7", "--x", 7, 7) == 7);
-  CHECK_THROWS_WITH(cli::parse_count("1e20"), "count: \"1e20\" is beyond 2^64; give a smaller number");
-  CHECK_THROWS_WITH(cli::parse_count("1e2000", "--k", 1, 8),
-                    "--k: \"1e2000\" is beyond 2^64; give a number from 1 to 8");
+  CHECK_THROWS_WITH(cli::parse_count("1e20"),
+                    "count: \"1e20\" is not a whole number from 0 to 2^64 - 1; write it like 12, 33e6 or 33_000_000");
   for (const char* bad : {"", "k", "1k", "1.5", "-3", "1e-2", "1e20", "3 "}) {
     INFO(bad);
     CHECK_THROWS_AS(cli::parse_count(bad), UsageError);
   }
-  CHECK_THROWS_WITH(cli::parse_count("9", "--m", 1, 8), "--m: 9 is out of range; give a number from 1 to 8");
-  CHECK_THROWS_WITH(cli::parse_count("0", "--t", 1), "--t: 0 is out of range; give 1 or more");
+  CHECK_THROWS_WITH(cli::parse_count("9", "--m", 1, 8),
+                    "--m: \"9\" is not a whole number from 1 to 8; write it like 12, 33e6 or 33_000_000");
+  CHECK_THROWS_WITH(cli::parse_count("0", "--t", 1),
+                    Catch::Contains("--t: \"0\" is not a whole number from 1 to 2^64 - 1"));
   CHECK(cli::parse_fraction("0.25") == 0.25);
   CHECK(cli::parse_fraction("1") == 1.0);
   for (const char* bad : {"", "1.01", "-0.1", "nan", "inf", "0.5x", "half"}) {
@@ -187,11 +189,11 @@ TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   CHECK_THROWS_AS(parse({"-q", "--quiet"}), UsageError);
   CHECK_THROWS_AS(parse({"--n="}), UsageError);
   CHECK_THROWS_AS(parse({std::string(5000, 'x').c_str()}), UsageError);
-  CHECK_THROWS_WITH(parse({"--nothing"}), "--nothing: is not an option; see prog --help");
+  CHECK_THROWS_WITH(parse({"--nothing"}), "--nothing: is not an option; write prog FILE; see prog --help");
   CHECK_THROWS_WITH(parse({"--ordre", "x"}), "--ordre: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_WITH(parse({"--or.der", "x"}), "--or.der: is not an option, did you mean --order?; see prog --help");
   CHECK_THROWS_WITH(parse({"-order", "x"}), "-order: is not an option, did you mean --order?; see prog --help");
-  CHECK_THROWS_AS(parse({"-x"}), cli::OptionError);
+  CHECK_THROWS_WITH(parse({"-qx"}), "-x: is not an option; write prog FILE; see prog --help");
   CHECK_THROWS_AS(parse({"--n"}), cli::OptionError);
 }
 
