@@ -13,9 +13,8 @@ namespace {
 constexpr std::uint32_t kRunsAhead = 2;    // blocks of A: their blocks of B are on the way
 constexpr std::uint64_t kLeastRun = 2;     // pairs of a block of A in a chunk of columns
 constexpr std::size_t kLineElements = 16;  // of a cache line, 32 bits each
-constexpr std::size_t kMaxElements = 64;   // of a block of A that accumulators take
 
-/// Adds blocks up, element by element. Shapes: a [count, kElements], sums [kMaxElements].
+/// Adds blocks up, element by element. Shapes: a [count, kElements], sums [kAccumulatorElements].
 /// Values: kElements is a constant so that the loop becomes vectors.
 template <std::size_t kElements>
 void add_blocks(const std::uint16_t* a, std::size_t count, std::uint32_t* sums) {
@@ -64,9 +63,9 @@ AccumulatorKernel::Add RowAccumulator::choose_add(std::uint32_t row) const {
   const Arithmetic arithmetic = arithmetic_.of(row);
   if (arithmetic.wide) return kernel_.add_wide;
   if (end - begin <= arithmetic.flush_pairs) return kernel_.add;
-  std::array<std::uint32_t, kMaxElements> sums{};
+  std::array<std::uint32_t, kAccumulatorElements> sums{};
   const std::uint16_t* const blocks = a_.values.data() + begin * shape_.a_elements();
-  const auto add = shape_.m == 4 ? add_blocks<16> : add_blocks<kMaxElements>;
+  const auto add = shape_.m == 4 ? add_blocks<16> : add_blocks<kAccumulatorElements>;
   add(blocks, end - begin, sums.data());
   std::uint64_t largest = 0;
   for (std::uint32_t r = 0; r < shape_.rows; ++r) {

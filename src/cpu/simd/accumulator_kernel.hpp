@@ -22,6 +22,9 @@ struct AddRun {
   const std::uint32_t* a_row_sums;
 };
 
+/// Elements of a packed block of A of side 5 to 8, the largest that accumulators take.
+inline constexpr std::size_t kAccumulatorElements = 64;
+
 /// Sums of one block row of C, for columns [first_col, end_col), in memory.
 /// Shapes: sums [end_col - first_col, sum_elements], aligned to 64 bytes; the order within a block is the kernel's own.
 struct AccumulatorKernel {

@@ -40,6 +40,18 @@ TEST_CASE("cpu: radix sort is stable and looks at the given bits only") {
   }
 }
 
+TEST_CASE("cpu: radix sort takes the threads of its product's pool, and no others") {
+  Workers pool;
+  StageClock clock;
+  const Run run{.clock = clock, .on_progress = kNoProgress, .num_threads = 4, .workers = &pool};
+  std::vector<cpu::SortItem> items(200'000);
+  std::vector<cpu::SortItem> scratch(items.size());
+  const unsigned others = process_workers().num_threads();
+  cpu::radix_sort(items, scratch.data(), 0, 20, run.num_threads, &run);
+  CHECK(pool.num_threads() == run.num_threads - 1);
+  CHECK(process_workers().num_threads() == others);
+}
+
 TEST_CASE("cpu: units cover every row and column once, in order") {
   const std::vector<std::vector<std::uint64_t>> cases = {
       {}, {0, 0, 0}, {5}, {0, 1, 0, 2, 0}, {1'000'000, 3, 0, 900'000, 1}, std::vector<std::uint64_t>(5000, 17)};

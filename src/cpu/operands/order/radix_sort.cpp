@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,9 @@ void sort_items(std::span<Item> items, Item* scratch, unsigned first_bit, unsign
   const auto num_workers =
       static_cast<unsigned>(std::clamp<std::uint64_t>(size / kMinSortedPerThread, 1, std::max(1u, num_threads)));
   std::vector<Counts> counts(num_workers);
+  const auto by_workers = [&](const std::function<void(unsigned worker)>& body) {
+    run != nullptr ? run->run_workers(num_workers, body) : run_workers(num_workers, body);
+  };
   Item* from = items.data();
   Item* to = scratch;
 
@@ -49,7 +53,7 @@ void sort_items(std::span<Item> items, Item* scratch, unsigned first_bit, unsign
         for (const std::uint64_t stop = std::min(last, x + kItemsPerCheck); x < stop; ++x) body(from[x]);
       }
     };
-    run_workers(num_workers, [&](unsigned worker) {
+    by_workers([&](unsigned worker) {
       Counts& mine = counts[worker];
       std::fill_n(mine.begin(), num_digits, 0);
       for_items(worker, [&](const Item& item) { ++mine[digit(item)]; });
@@ -58,7 +62,7 @@ void sort_items(std::span<Item> items, Item* scratch, unsigned first_bit, unsign
     for (std::size_t d = 0; d < num_digits; ++d) {
       for (Counts& of_worker : counts) next += std::exchange(of_worker[d], next);
     }
-    run_workers(num_workers, [&](unsigned worker) {
+    by_workers([&](unsigned worker) {
       Counts& position = counts[worker];
       for_items(worker, [&](const Item& item) { to[position[digit(item)]++] = item; });
     });

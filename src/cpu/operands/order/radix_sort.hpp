@@ -13,7 +13,8 @@ struct SortItem {
   std::uint32_t value;
 };
 
-/// Sorts by the key bits [first_bit, last_bit), stable. Threads: uses num_threads for large inputs.
+/// Sorts by the key bits [first_bit, last_bit), stable.
+/// Threads: num_threads for large inputs, of the pool of `run`; of the process's pool if no run is given.
 /// Shapes: scratch as large as items. Errors: Interrupted where a run is given; the items are then in no order.
 void radix_sort(std::span<SortItem> items, SortItem* scratch, unsigned first_bit, unsigned last_bit,
                 unsigned num_threads, const Run* run = nullptr);

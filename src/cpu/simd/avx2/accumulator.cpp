@@ -94,7 +94,8 @@ inline __m256i spread_two(const std::uint16_t* elements) {
 /// Sides 5 to 8 in blocks padded to 8: a register of sums per row.
 template <std::size_t kSide>
 struct Rows {
-  static constexpr std::size_t kElements = 64;
+  static constexpr std::size_t kElements = kAccumulatorElements;
+  static_assert(kSide > 4 && kSide * kSide <= kElements);
   static constexpr std::size_t kSumElements = 8 * kSide;
   static constexpr std::size_t kInnerPairs = (kSide + 1) / 2;
 

@@ -115,9 +115,10 @@ template <std::uint32_t kSide>
 struct Rows {
   static constexpr std::size_t kRegisters = (kSide + 1) / 2;      // of a block of C
   static constexpr std::size_t kInnerPairs = (kSide + 1) / 2;     // pairs of rows of B
-  static constexpr std::size_t kElements = 64;                    // of a packed block of A or B
+  static constexpr std::size_t kElements = kAccumulatorElements;  // of a packed block of A or B
   static constexpr std::size_t kUsedElements = kInnerPairs * 16;  // of B, the rest is padding
   static constexpr std::size_t kSumElements = kRegisters * 16;
+  static_assert(kSide > 4 && kSide * kSide <= kElements);
 
   /// Elements 2t, 2t + 1 of rows 2r and 2r + 1 of A, each for all columns of its half.
   /// Values: half_of_a = rows 0 to 3, or 4 to 7.
