@@ -62,8 +62,8 @@ std::optional<std::uint64_t> free_bytes_for(const fs::path& out) {
 
 std::string space_problem(std::uint64_t expected_bytes, std::uint64_t free_bytes, const std::string& folder) {
   if (expected_bytes <= free_bytes) return "";
-  return text("about ", human_bytes(expected_bytes), " are to be expected of the result, and ", folder, " has ",
-              human_bytes(free_bytes), " free");
+  return text("the result takes about ", human_bytes(expected_bytes), " if the blocks are evenly spread, and ", folder,
+              " has ", human_bytes(free_bytes), " free");
 }
 
 void check_space_for_product(const std::string& program, const fs::path& a, const fs::path& b, const fs::path& out,
@@ -78,7 +78,7 @@ void check_space_for_product(const std::string& program, const fs::path& a, cons
                     "limit would not need");
   }
   if (is_strict) throw OutputError(out.string(), problem, kRemedy);
-  warn(program, text(out.string(), ": ", problem, " (expected of evenly spread blocks; --strict-space refuses)"));
+  warn(program, text(out.string(), ": ", problem, " (--strict-space refuses)"));
 }
 
 void check_space_for_file(const fs::path& out, std::uint64_t bytes) {

@@ -51,7 +51,7 @@ void check_run_length(const std::string& program, const std::filesystem::path& a
   if (seconds <= kMinute) return;
   const std::string words =
       text("the product is predicted to take about ", rough_time(seconds),
-           num_ranks == 1 ? "" : text(" on ", num_ranks, " ranks"), " (for evenly spread blocks)");
+           num_ranks == 1 ? "" : text(" on ", num_ranks, " ranks"), " if the blocks are evenly spread");
   const std::string plan = num_ranks == 1 ? "--plan" : "spmm --plan";
   if (seconds > kDay && !options.force) {
     throw UsageError(program, words + ", more than a day",

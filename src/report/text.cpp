@@ -127,7 +127,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
     lines += text("C: block rows ", plan.rows.first, ":", plan.rows.end, " alone\n");
   }
   const std::string kernels = expected_kernels_text(plan);
-  const char* const kind = plan.exact ? "predicted" : "for evenly spread blocks";
+  const char* const kind = plan.exact ? "predicted" : "if the blocks are evenly spread";
   lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,
                 kernels.empty() ? "" : text(" (", kind, ": ", kernels, ")"), "\noperands: ", plan.layout,
                 out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
@@ -144,7 +144,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
                 plan.num_buffers, " buffers\n");
   lines += format(plan.exact ? "counted: %.4g pairs, %.4g output blocks at most"
-                             : "expected for evenly spread blocks: %.4g pairs, %.4g output blocks",
+                             : "expected if the blocks are evenly spread: %.4g pairs, %.4g output blocks",
                   plan.expected_pairs, plan.expected_output_blocks);
   lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
   if (plan.proof_bytes > 0) {
@@ -155,7 +155,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
     lines += format(" (cuda %.3g s, cpu %.3g s)", plan.predicted_cuda_s, plan.predicted_cpu_s);
   }
-  return lines + "\n";
+  return lines + (plan.exact ? "\n" : ", if the blocks are evenly spread\n");
 }
 
 void write_json_text(const std::string& path, const std::string& json) {

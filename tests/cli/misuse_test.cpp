@@ -217,10 +217,10 @@ TEST_CASE("a result that is not expected to fit the disk: a warning, with --stri
   };
   const ProcessResult strict = run({"--strict-space"});
   CHECK(strict.exit_code == kCannotCreate);
-  CHECK(strict.err.find(" TB are to be expected of the result") != std::string::npos);
+  CHECK(strict.err.find(" TB if the blocks are evenly spread, and ") != std::string::npos);
   const ProcessResult warned = run({});
   CHECK(warned.exit_code == kMemory);  // what fails afterwards
-  CHECK(warned.err.rfind("spmm: warning: c.bin: about ", 0) == 0);
+  CHECK(warned.err.rfind("spmm: warning: c.bin: the result takes about ", 0) == 0);
   CHECK_FALSE(fs::exists("c.bin"));
   const ProcessResult fits = spmm_command({"--strict-space", "a.bin", "b.bin", "c.bin"});
   CHECK(fits.exit_code == kOk);

@@ -360,7 +360,7 @@ TEST_CASE("ranks that are predicted to take long say so once, also with -q; more
     ProcessResult result = run_ranks(2, words);
     INFO(result.err);
     CHECK(result.err.find("the product is predicted to take about ") == result.err.rfind("the product is predicted"));
-    CHECK(result.err.find(" on 2 ranks (for evenly spread blocks)") != std::string::npos);
+    CHECK(result.err.find(" on 2 ranks if the blocks are evenly spread") != std::string::npos);
     return result;
   };
   const ProcessResult hours = run({"--kernel", "row-merge"});

@@ -98,7 +98,7 @@ std::string product_text(const ProductInfo& product, std::uint32_t m) {
                                             ", all in result blocks of ", product.saturating_pairs, " pairs or more");
   return text("product (from the places of the blocks, and the largest elements)\npairs: ", product.pairs, " (exact), ",
               static_cast<double>(product.pairs) * m * m * m, " multiply-adds\nresult blocks: about ",
-              product.expected_blocks, " for evenly spread blocks, at most ", product.max_blocks,
+              product.expected_blocks, " if the blocks are evenly spread, at most ", product.max_blocks,
               "\noutput file: about ", product.expected_bytes, " bytes (", human_bytes(product.expected_bytes),
               "), at most ", product.max_bytes, " bytes (", human_bytes(product.max_bytes), ")\nelements: ", saturation,
               "\n");

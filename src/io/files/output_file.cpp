@@ -323,8 +323,8 @@ void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
 void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
   const std::uint64_t written = written_bytes_;
   const std::uint64_t expected = std::max<std::uint64_t>(expected_bytes_, written);
-  const std::string need = result_bytes_ > expected ? text("about ", human_bytes(result_bytes_),
-                                                           " are expected of the whole result (at least ",
+  const std::string need = result_bytes_ > expected ? text("the whole result takes about ", human_bytes(result_bytes_),
+                                                           " if the blocks are evenly spread (at least ",
                                                            human_bytes(expected), " are needed)")
                                                     : text("at least ", human_bytes(expected), " are needed");
   const auto hint = [&]() -> std::string {

@@ -148,7 +148,8 @@ TEST_CASE("a full disk is told with what the whole result is expected to take") 
     });
     INFO(message);
     CHECK(contains(message, "at least 252 B are needed"));
-    CHECK(contains(message, "about 3 GB are expected of the whole result") == (result_bytes > 1000));
+    CHECK(contains(message, "the whole result takes about 3 GB if the blocks are evenly spread") ==
+          (result_bytes > 1000));
     CHECK(contains(message, "(free there now: "));
   }
 }

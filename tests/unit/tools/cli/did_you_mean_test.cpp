@@ -54,7 +54,7 @@ TEST_CASE("numbers with a prefix for their unit", "[tools][program]") {
 TEST_CASE("what is expected is compared with what is free", "[tools][program]") {
   CHECK(cli::space_problem(100, 100, "/x").empty());
   CHECK(cli::space_problem(2'000'000'000, 1'000'000'000, "/x") ==
-        "about 2 GB are to be expected of the result, and /x has 1 GB free");
+        "the result takes about 2 GB if the blocks are evenly spread, and /x has 1 GB free");
   CHECK_FALSE(cli::free_bytes_for("/dev/null"));
   CHECK_FALSE(cli::free_bytes_for("/no/such/folder/c.bin"));
   CHECK(cli::free_bytes_for("/tmp/c.bin"));
