@@ -26,12 +26,12 @@ std::uint64_t largest_slab(const MatrixHeader& header, const std::vector<std::ui
 /// Whether operands may be sorted into a scratch file first.
 bool may_sort(const Problem& p) {
   const auto& [whole, limits] = p;
-  return limits.has_scratch && !whole.has_no_scratch && whole.slab_reads == SlabReads::others_between &&
-         whole.a.num_blocks != 0 && whole.b.num_blocks != 0;
+  return limits.has_scratch && !whole.has_no_scratch && whole.slab_reads == SlabReads::others_between;
 }
 
+/// At least 1, also for empty operands: 0 stands for no scratch file.
 std::uint64_t scratch_bytes(const Statistics& whole) {
-  return static_cast<std::uint64_t>(input_bytes(whole.a) + input_bytes(whole.b));
+  return static_cast<std::uint64_t>(std::max(1.0, input_bytes(whole.a) + input_bytes(whole.b)));
 }
 
 /// A division, and whether the results that wait to be merged are expected to fit. They may be smaller than expected,
@@ -174,7 +174,8 @@ class SortedSlabs {
   [[nodiscard]] Execution best() const {
     Execution best;
     best.refusal = host_memory_refusal(~std::uint64_t{0});
-    if (!fits(1, 1)) return may_stream() ? streamed() : best;
+    const bool is_empty = whole_.a.num_blocks == 0 || whole_.b.num_blocks == 0;  // its other operand is checked
+    if (is_empty || !fits(1, 1)) return may_stream() ? streamed() : best;
     constexpr double kStep = 1.08;
     for (double share = 1; share * whole_.b.num_blocks >= 1; share /= kStep) {
       const auto b_blocks = static_cast<std::uint64_t>(share * whole_.b.num_blocks);

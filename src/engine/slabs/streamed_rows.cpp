@@ -48,6 +48,7 @@ class RowSums {
     window_ = window;
     next_column_ = std::numeric_limits<std::uint64_t>::max();
     num_pairs_ = 0;
+    if (row.begin == row.end) return 0;  // an empty matrix
     for (std::uint64_t first = row.begin; first < row.end; first += num_piece_) {
       const std::uint64_t count = std::min(num_piece_, row.end - first);
       operands_.a.read(first, count, of_a_.data());

@@ -125,6 +125,24 @@ TEST_CASE("a block row that meets all of B is streamed among slabs of others") {
   }
 }
 
+TEST_CASE("an operand without blocks needs no memory for the other one, which is checked all the same") {
+  constexpr std::uint64_t kLimit = 100'000;
+  const BlockMatrix none{.n = 30'000, .m = 1, .index = {}, .values = {}};
+  BlockMatrix large = test::random_matrix(30'000, 1, 100'000, 300, 1);
+  CHECK(SortedOperands(none, large).check(within(kLimit)).c_blocks == 0);
+  CHECK(SortedOperands(large, none).check(within(kLimit)).c_blocks == 0);
+  CHECK(SortedOperands(none, none).check(within(kLimit)).c_blocks == 0);
+  BlockMatrix upper = test::random_matrix(15'000, 1, 100'000, 300, 2);
+  upper.n = 30'000;
+  const SortedOperands operands(upper, large);
+  Options options = within(kLimit);
+  options.rows = {.first = 20'000, .end = 25'000};
+  CHECK(multiply(operands.file("a"), operands.file("b"), "/dev/null", options).c_blocks == 0);
+  large.index.back() = large.index.front();
+  write_matrix(operands.file("b"), large);
+  CHECK_THROWS_AS(multiply(operands.file("a"), operands.file("b"), "/dev/null", options), FormatError);
+}
+
 TEST_CASE("long rows that meet long rows read what they need once for each window of columns, in few calls") {
   for (const std::uint32_t m : {1u, 8u}) {
     const std::uint32_t side = m == 1 ? 2048 : 500;
