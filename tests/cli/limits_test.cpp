@@ -1,0 +1,122 @@
+// Products of small or skewed operands within memory limits that once took hundreds of times as long as others, and
+// what is said of them before they start. Times are of the processor: a signal ends a process that takes longer.
+// What is not mended yet has the tag [!shouldfail]: such a test fails once the product is fast.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "cli/exit_codes.hpp"
+#include "cli/workplace.hpp"
+#include "spmm/engine.hpp"
+#include "support/catch.hpp"
+#include "test_paths.hpp"
+
+namespace {
+
+using namespace spmm::test;
+using namespace spmm::cli;
+using Words = std::vector<std::string>;
+
+/// Random operands a.bin and b.bin in a fresh folder. Values: pattern = as spmm-gen knows it.
+class Operands {
+ public:
+  Operands(std::uint32_t n, std::uint32_t m, std::uint32_t k, const std::string& pattern = "uniform") {
+    for (const std::string name : {"a.bin", "b.bin"}) {
+      const std::string seed = name == "a.bin" ? "1" : "2";
+      const ProcessResult made =
+          run_process({std::string(SPMM_BIN_DIR) + "/spmm-gen", "-q", "-n", std::to_string(n), "-m", std::to_string(m),
+                       "-k", std::to_string(k), "--seed", seed, "--pattern", pattern, path(name)});
+      REQUIRE(made.exit_code == kOk);
+    }
+  }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_.file(name); }
+
+  /// Leaves the blocks where they are, in the corner of a larger matrix.
+  void enlarge(std::uint32_t n) const {
+    for (const char* name : {"a.bin", "b.bin"}) {
+      std::fstream(path(name), std::ios::in | std::ios::out | std::ios::binary)
+          .write(reinterpret_cast<const char*>(&n), sizeof n);
+    }
+  }
+
+  /// Runs spmm for at most 2 s of the processor. No file that it writes may become larger than 100 MB.
+  [[nodiscard]] ProcessResult multiply(const Words& options, const std::string& b = "b.bin",
+                                       const std::string& out = "/dev/null") const {
+    Words words = {"/bin/sh", "-c", "ulimit -t 2; ulimit -f 100000; exec \"$@\"", "sh", spmm_words({}).front()};
+    words.insert(words.end(), {"-q", "--backend", "cpu"});
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {path("a.bin"), path(b), out});
+    ProcessOptions process;
+    process.env = {{"TMPDIR", tmpdir}};
+    return run_process(words, process);
+  }
+
+  /// Whether the product ends in time within each of these limits.
+  void check(const Words& limits, const std::string& num_threads = "1") const {
+    for (const std::string& limit : limits) {
+      const ProcessResult result = multiply({"--threads", num_threads, "--memory-limit", limit});
+      INFO("limit " << limit << ": exit code " << result.exit_code << ", signal " << result.signal << result.err);
+      CHECK(result.exit_code == kOk);
+    }
+  }
+
+  std::string tmpdir = std::filesystem::temp_directory_path();  ///< for scratch files
+
+ private:
+  TemporaryFolder folder_;
+};
+
+/// A full block column, and as many blocks elsewhere: times its transpose, a C that is full.
+Operands full_column(std::uint32_t num_rows) {
+  return {num_rows * 8, 8, num_rows * 2, "heavy-column"};
+}
+
+}  // namespace
+
+TEST_CASE("no kernel that just fits a limit takes a product that others end in a part of the time in slabs") {
+  Operands(12'000, 2, 150'000).check({"7M", "8M", "10M"});
+  Operands(200'000, 2, 700'000).check({"12M", "15M"});
+}
+
+TEST_CASE("blocks of a small corner of a huge matrix are cut into slabs as those of a small one", "[!shouldfail]") {
+  const Operands operands(20'000, 1, 653'027);
+  operands.enlarge(0xFFFF'FFFFu);
+  operands.check({"40M"});
+}
+
+TEST_CASE("a matrix with few elements in a row ends in time within each limit", "[!shouldfail]") {
+  Operands(10'000'000, 1, 300'000).check({"200k", "7M", "5M"});
+}
+
+TEST_CASE("as many threads as a tiny limit allows do not slow a product down", "[!shouldfail]") {
+  Operands(8'237, 1, 85'000).check({"180450"}, "8");
+}
+
+TEST_CASE("without a scratch folder a product ends in time within each limit, or is refused", "[!shouldfail]") {
+  Operands operands(75'000, 2, 375'000);
+  operands.tmpdir = operands.path("nowhere");
+  const ProcessResult result = operands.multiply({"--threads", "1", "--memory-limit", "10M"});
+  CHECK((result.exit_code == kOk || result.exit_code == kMemory));
+}
+
+TEST_CASE("the space for a full column times a full row is known before any of it is written", "[!shouldfail]") {
+  const Operands operands = full_column(65'000);  // 1.1 TB
+  CHECK(operands.multiply({"--strict-space", "--transpose-b"}, "a.bin", operands.path("c")).exit_code == kCannotCreate);
+}
+
+TEST_CASE("a full column times a full row takes more than a day: it needs --force", "[!shouldfail]") {
+  const Words options = {"--kernel", "reference", "--threads", "1", "--transpose-b"};
+  CHECK(full_column(300'000).multiply(options, "a.bin").exit_code == kUsage);
+}
+
+TEST_CASE("a plan knows of a full column times a full row", "[!shouldfail]") {
+  const Operands operands = full_column(65'000);
+  spmm::ProductOptions options;
+  options.backend = spmm::Backend::cpu;
+  options.transpose_b = true;
+  const spmm::Plan plan = spmm::Engine().plan(operands.path("a.bin"), operands.path("a.bin"), options);
+  CHECK(plan.expected_output_blocks > 1e9);
+}
