@@ -54,6 +54,9 @@ if [[ $(grep -c ' % after ' <<<"$answer") -gt 10 ]]; then echo "FAILED: more tha
 if ! grep -q 'SPMM_CUDA=OFF' "$work/build/configure.log"; then echo "FAILED: --cpu asks for CUDA" && failures=1; fi
 if ! grep -q 'SPMM_BUILD_TESTS=OFF' "$work/build/configure.log"; then echo "FAILED: the demonstration wants the tests" && failures=1; fi
 
+stub mpicc 'exit 0'
+says "how to build spmm-mpi" "$(run bash tools/scripts/demo.sh --cpu)" '^left out: spmm-mpi,.*: cmake --build build --target spmm_mpi$'
+
 mkdir -p "$work/include/catch2"
 touch "$work/include/catch2/catch.hpp"
 says "the usual tests" "$(run bash tools/scripts/test.sh --cpu -R x)" 'ctest .*-LE slow -R x$'

@@ -78,7 +78,7 @@ class TemporaryFilesThere {
 
 }  // namespace
 
-TEST_CASE("shares of a file beyond 4 GiB, at the border of two ranks and at 4 GiB") {
+TEST_CASE("shares of a file beyond 4 GiB, at the border of two ranks and at 4 GiB", "[slow]") {
   if (!has_room()) {
     WARN("skipped: needs 14 GiB of free memory, 4 GiB of it in " << kFolder);
     return;

@@ -11,11 +11,11 @@
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
 #include "cli/free_space.hpp"
+#include "cli/launcher.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "cli/run_length.hpp"
 #include "io/files/paths.hpp"
-#include "mpi/exchange/launch_check.hpp"
 #include "mpi/product.hpp"
 #include "mpi/single_rank.hpp"
 #include "report/json.hpp"
@@ -70,8 +70,7 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
     throw DeviceError("MPI", "serves calls of one thread only, expected MPI_THREAD_SERIALIZED",
                       "use an MPI library that was built with support for threads");
   }
-  const std::string complaint =
-      mpi::launcher_complaint(ranks.size(), [](const char* name) { return std::getenv(name); });
+  const std::string complaint = cli::launcher_complaint(ranks.size());
   if (!complaint.empty()) {
     throw UsageError("launcher", complaint,
                      "start it with the mpirun of the MPI it was built with, or with srun --mpi=pmix");

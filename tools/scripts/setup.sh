@@ -189,6 +189,9 @@ set_up() {
   run_logged "cmake" "$build/configure.log" cmake "${options[@]}"
   sed -n -e 's/^-- CUDA: /CUDA: /p' "$build/configure.log"
   optional_packages | sed 's/^/left out for want of /'
+  if [[ $* != all ]] && has_program mpicc; then
+    say "left out: spmm-mpi, one product by many processes; afterwards: cmake --build build --target spmm_mpi"
+  fi
 
   local jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   say "building $* with $jobs jobs (log: $build/build.log)"

@@ -6,6 +6,7 @@
 #include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/free_space.hpp"
+#include "cli/launcher.hpp"
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/run_length.hpp"
@@ -95,6 +96,9 @@ int run(int argc, char** argv) {
   if (options.run.backend == Backend::automatic && !options.quiet) {
     const std::string warning = cli::unused_gpus_warning(has_backend(Backend::cuda), visible_gpus().size());
     if (!warning.empty()) cli::warn("spmm", warning);
+  }
+  if (const std::string warning = cli::lone_process_warning(); !warning.empty() && !options.quiet && !options.plan) {
+    cli::warn("spmm", warning);
   }
   cli::hide_unused_gpus({options.a, options.b, options.out}, options.run);
   return options.plan ? show_plan(options, names) : multiply_files(options, names);

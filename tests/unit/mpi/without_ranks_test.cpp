@@ -1,9 +1,7 @@
 // The small parts of a distributed product that need no other rank.
 #include <cstring>
-#include <map>
 
 #include "mpi/exchange/distinct_rows.hpp"
-#include "mpi/exchange/launch_check.hpp"
 #include "mpi/exchange/record_store.hpp"
 #include "mpi/output/page_split.hpp"
 #include "mpi/output/rank_reports.hpp"
@@ -14,13 +12,6 @@
 namespace {
 
 using namespace spmm::mpi;
-
-std::string complaint(int size, const std::map<std::string, std::string>& variables) {
-  return launcher_complaint(size, [&](const char* name) -> const char* {
-    const auto at = variables.find(name);
-    return at == variables.end() ? nullptr : at->second.c_str();
-  });
-}
 
 /// A record of m = 1 as it is sent.
 Bytes sent_record(std::uint32_t number, std::uint32_t i, std::uint32_t j, std::uint16_t value) {
@@ -53,17 +44,6 @@ TEST_CASE("pages that a range does not fill go to rank 0") {
       }
     }
   }
-}
-
-TEST_CASE("a lone rank among several tasks is refused; the innermost launcher counts") {
-  CHECK(complaint(1, {}).empty());
-  CHECK(complaint(4, {{"SLURM_NTASKS", "8"}}).empty());
-  CHECK(complaint(1, {{"SLURM_NTASKS", "1"}}).empty());
-  CHECK(complaint(1, {{"SLURM_NTASKS", "8"}}).find("SLURM_NTASKS says 8") != std::string::npos);
-  CHECK(complaint(1, {{"OMPI_COMM_WORLD_SIZE", "2"}}).find("2 tasks") != std::string::npos);
-  CHECK(complaint(1, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_NTASKS", "8"}}).empty());
-  CHECK(complaint(1, {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_NTASKS", "8"}}).empty());
-  CHECK_FALSE(complaint(1, {{"PMI_SIZE", "3"}}).empty());
 }
 
 TEST_CASE("distinct rows, with a table and by search") {
