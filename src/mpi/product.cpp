@@ -78,6 +78,7 @@ class RankProduct {
   }
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
 
+  void check_same_options() const;
   void open(const fs::path& a, const fs::path& b, const fs::path& out);
   void open_output(const fs::path& a, const fs::path& b, const fs::path& out);
   void pick_rows();
@@ -126,18 +127,42 @@ class RankProduct {
   std::string out_;  ///< for messages
 };
 
+/// Of what decides the result, and of what happens to the output. Ranks may differ in all other options.
+void RankProduct::check_same_options() const {
+  const auto given = [](bool is_on) { return std::string(is_on ? "given" : "left out"); };
+  const RowRange rows = options_.rows;
+  const std::pair<const char*, std::string> all[] = {
+      {"OUT", out_},
+      {"ProductOptions::transpose_a", given(options_.transpose_a)},
+      {"ProductOptions::transpose_b", given(options_.transpose_b)},
+      {"ProductOptions::rows", rows == RowRange{} ? "all rows" : text(rows.first, ":", rows.end)},
+      {"ProductOptions::on_saturation", options_.on_saturation == OnSaturation::error ? "error" : "report"},
+      {"ProductOptions::no_clobber", given(options_.no_clobber)},
+      {"ProductOptions::durable", given(options_.durable)}};
+  std::optional<UsageError> first;
+  for (const auto& [name, own] : all) {
+    const std::string other = difference(group_.ranks, own);
+    if (!other.empty() && !first) first.emplace(name, other, "give all ranks the same");
+  }
+  stages_.run([&] {
+    if (first) throw *first;
+  });
+}
+
 void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
   out_ = out.string();
+  check_same_options();
+  const unsigned num_cores = group_.ranks.cores_per_rank();  // all ranks ask, also those that were given --threads
+  if (options_.num_threads == 0) options_.num_threads = num_cores;
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
     name_device();
     whole_a_ = io::open_operand(a, std::exchange(options_.transpose_a, false));  // all others find them transposed
     b_ = io::open_operand(b, std::exchange(options_.transpose_b, false));
     check_shapes(*whole_a_, *b_);
-    pick_rows();
   });
-  check_same_headers(group_.ranks, stages_, *whole_a_, *b_);
   files_ = std::make_unique<SharedFiles>(group_.ranks, stages_, *whole_a_, *b_);
+  stages_.run([&] { pick_rows(); });
   settle_limits();
   open_output(a, b, out);
 }
@@ -162,10 +187,8 @@ void RankProduct::pick_rows() {
   if (rows_.covers(a_->header().blocks_per_side())) return;
   StageClock clock;
   const ProgressFn no_progress;
-  const Run run{.clock = clock,
-                .on_progress = no_progress,
-                .cancel = options_.cancel,
-                .num_threads = options_.num_threads != 0 ? options_.num_threads : group_.ranks.cores_per_rank()};
+  const Run run{
+      .clock = clock, .on_progress = no_progress, .cancel = options_.cancel, .num_threads = options_.num_threads};
   a_ = &picked_a_.emplace(*whole_a_, rows_, &BlockIndex::i, run);
 }
 
@@ -183,7 +206,6 @@ void RankProduct::settle_limits() {
   limit_bytes_ =
       options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_memory_bytes() / 10 * 9 / local;
   limit_bytes_ = group_.ranks.min(limit_bytes_);
-  if (options_.num_threads == 0) options_.num_threads = group_.ranks.cores_per_rank();
   store_limit_ = std::make_unique<StoreLimit>(limit_bytes_ / 2);
 }
 

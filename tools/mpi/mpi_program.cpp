@@ -48,8 +48,8 @@ Start it with as many ranks as there are GPUs, or one for each part of the cores
   mpirun -n 8 spmm-mpi a.bin b.bin c.bin
   mpirun -n 4 --map-by slot:PE=8 spmm-mpi a.bin b.bin c.bin      four ranks with eight cores each
   mpirun -n 1 --bind-to none spmm-mpi a.bin b.bin c.bin          one rank, all cores
-All nodes must see the three paths. --threads, --memory-limit and --verify are of each rank; --plan, --progress,
---trace and --devices are options of spmm alone.
+All nodes must see the three paths. --threads, --memory-limit, --verify, --backend, --kernel and --device are of each
+rank; --plan, --progress, --trace and --devices are options of spmm alone.
 Kernels, environment and exit codes are those of spmm --help.
 )";
 }
@@ -146,6 +146,10 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
   if (!is_first) cli::silence_warnings();
   cli::CliOptions options;
   stages.run([&] { options = options_of(ranks, argc, argv); });
+  const std::string other = mpi::difference(ranks, options.answer ? "--help or --version" : "a product");
+  stages.run([&] {
+    if (!other.empty()) throw UsageError(kProgram, other, "give all ranks the same command line");
+  });
   if (options.answer) {
     if (is_first) std::cout << *options.answer << std::flush;
     return;

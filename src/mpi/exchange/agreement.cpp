@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <iostream>
+#include <span>
 
 #include "base/temporary_names.hpp"
 #include "base/text.hpp"
@@ -59,6 +60,17 @@ void Stages::agree(const RankFailure& failure) const {
   agreed.message.assign(reinterpret_cast<const char*>(words.data()) + sizeof agreed.code,
                         words.size() - sizeof agreed.code);
   throw AgreedFailure(agreed);
+}
+
+std::string difference(const Communicator& ranks, const std::string& own) {
+  const auto of_first = [&](const std::string& words) {
+    const auto bytes = std::as_bytes(std::span(words));
+    const Bytes first = ranks.broadcast({bytes.begin(), bytes.end()}, 0);
+    return std::string(reinterpret_cast<const char*>(first.data()), first.size());
+  };
+  const std::string first = of_first(own);
+  const std::string host = of_first(ranks.host());
+  return first == own ? "" : text(own, " on this rank, ", first, " on rank 0 (", host, ")");
 }
 
 }  // namespace spmm::mpi

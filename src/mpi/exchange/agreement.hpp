@@ -54,4 +54,8 @@ class Stages {
   std::string device_;
 };
 
+/// What this rank has otherwise than rank 0, in words: "X on this rank, Y on rank 0 (HOST)"; "" if it has the same.
+/// Collective.
+std::string difference(const Communicator& ranks, const std::string& own);
+
 }  // namespace spmm::mpi

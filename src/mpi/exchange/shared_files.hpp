@@ -11,16 +11,14 @@
 
 namespace spmm::mpi {
 
-/// Each rank opens the paths itself: on a node without the shared file system they may be other files. Collective.
-/// Errors: AgreedFailure.
-void check_same_headers(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b);
-
 /// Whether all ranks are on one machine and have opened the same files: their pages are in its memory, so that reading
 /// takes less time than messages. A file that was changed just now does not count. Policy::may_read_files may
 /// say no.
 class SharedFiles {
  public:
-  /// Collective. Errors: AgreedFailure.
+  /// Each rank opens the paths itself: on a node without the shared file system they may be other files. Unless they
+  /// are the same files of one machine, headers and some records are compared. Collective.
+  /// Errors: AgreedFailure (InputError if a rank sees another matrix than rank 0).
   SharedFiles(const Communicator& ranks, const Stages& stages, const Source& a, const Source& b);
 
   [[nodiscard]] bool are_shared() const { return are_shared_; }
