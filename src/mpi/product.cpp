@@ -41,6 +41,9 @@ using Clock = std::chrono::steady_clock;
 /// enough that a round, a message to each rank, costs nothing compared with it. README.md has the figures.
 constexpr std::uint64_t kRangeBytes = 2u << 20;
 constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
+/// To count the pairs a rank has for each block of A that it reads: the index, the rows that it is in and meets, and
+/// what is known of them, on its way and where it arrives.
+constexpr std::uint64_t kCountBytes = 72;
 /// Where B does not fit a rank at once: steps are whole rounds.
 constexpr std::uint32_t kRoundsForSteps = 256;
 
@@ -85,6 +88,8 @@ class RankProduct {
   void name_device();
   void settle_limits();
   void spread_b();
+  /// Errors: OutOfMemory if counting does not fit the limit beside B.
+  void check_counting() const;
   void divide_c();
   void spread_a();
   void multiply_all();
@@ -220,9 +225,19 @@ void RankProduct::spread_b() {
   });
 }
 
+void RankProduct::check_counting() const {
+  const std::uint64_t bytes = header().num_blocks / static_cast<std::uint64_t>(group_.ranks.size()) * kCountBytes;
+  if (bytes <= limit_bytes_ - std::min(limit_bytes_, store_limit_->used())) return;
+  throw OutOfMemory("host memory",
+                    text("counting the pairs takes ", human_bytes(bytes), " beside ", human_bytes(store_limit_->used()),
+                         " of B, and the limit of this rank is ", human_bytes(limit_bytes_)),
+                    "raise --memory-limit, or use more ranks or nodes");
+}
+
 void RankProduct::divide_c() {
   std::vector<std::uint32_t> samples;
   stages_.run([&] {
+    check_counting();
     samples = sampled_rows(group_, *a_);
     a_indices_ = read_indices(group_, *a_);
   });

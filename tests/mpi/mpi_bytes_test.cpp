@@ -153,3 +153,24 @@ TEST_CASE("ranks of one machine read their records; the report says so") {
   CHECK(parse_report("report", content_of("report.json"))["records"] == "sent");
   CHECK(content_of("z.bin") == content_of("expected.bin"));
 }
+
+TEST_CASE("a rank keeps its memory limit while pairs are counted") {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const MpiPlace place;
+  // As many rows as blocks, so that what is known of each row is most of what a rank holds.
+  constexpr std::uint32_t kBlocks = 1'500'000;
+  spmm::BlockMatrix a{.n = kBlocks, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(kBlocks, 1)};
+  for (std::uint32_t x = 0; x < kBlocks; ++x) a.index.push_back({.i = x, .j = (x * 7919) % kBlocks});
+  place.set_operands(a, random_matrix(kBlocks, 1, 1000, 65535, 3));
+  const auto peak = [](const std::vector<std::string>& options) {
+    check_ranks(2, options);
+    return parse_report("report", content_of("report.json"))["peak_host_bytes"].get<std::uint64_t>();
+  };
+  const std::uint64_t used = peak({"--memory-limit", "60M", "--report", "report.json"});
+  const ProcessResult refused = run_ranks(2, {"--memory-limit", "50M", "--backend", "cpu", "x.bin", "y.bin", "z.bin"});
+  CHECK(refused.exit_code == 71);
+  CHECK(refused.err.find("counting the pairs takes 54 MB beside ") != std::string::npos);
+  place.set_operands(random_matrix(64, 1, 60, 65535, 3), random_matrix(64, 1, 60, 65535, 4));
+  CHECK(used < peak({"--report", "report.json"}) + 60'000'000);
+#endif
+}

@@ -2,7 +2,6 @@
 #include "mpi/divide/division.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "base/records/head.hpp"
@@ -34,24 +33,6 @@ std::vector<RowWork> own_work(std::span<const BlockIndex> indices, const BRows& 
     ++row.blocks;
   }
   return work;
-}
-
-/// Brings all work on a row to one rank, parts of rows in the order of the ranks. Collective.
-std::vector<RowWork> gathered(const Group& group, const std::vector<RowWork>& own,
-                              std::span<const std::uint32_t> first_rows) {
-  std::vector<Bytes> to(static_cast<std::size_t>(group.ranks.size()));
-  for (const RowWork& row : own) {
-    Bytes& bytes = to[part_of(first_rows, row.row)];
-    bytes.resize(bytes.size() + sizeof row);
-    std::memcpy(bytes.data() + bytes.size() - sizeof row, &row, sizeof row);
-  }
-  std::vector<RowWork> rows;
-  for (const Bytes& bytes : swap_lists(group, to)) {
-    const std::size_t before = rows.size();
-    rows.resize(before + bytes.size() / sizeof(RowWork));
-    if (!bytes.empty()) std::memcpy(rows.data() + before, bytes.data(), bytes.size());
-  }
-  return merged(std::move(rows));
 }
 
 /// Calls body(range, row) for rows in ascending order.
@@ -90,7 +71,8 @@ std::vector<BlockIndex> read_indices(const Group& group, const Source& a) {
 std::vector<RowWork> count_rows(const Group& group, std::span<const BlockIndex> indices,
                                 const std::vector<std::uint32_t>& samples, const BRows& b_rows,
                                 std::uint32_t blocks_per_side) {
-  return gathered(group, own_work(indices, b_rows, blocks_per_side), split_rows(group, samples));
+  const std::vector<std::uint32_t> first_rows = split_rows(group, samples);
+  return merged(at_homes(group, own_work(indices, b_rows, blocks_per_side), first_rows));
 }
 
 Division divide(const Group& group, std::span<const RowWork> rows, std::uint64_t num_columns,

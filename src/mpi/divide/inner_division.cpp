@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <numeric>
 
 #include "cpu/operands/order/radix_sort.hpp"
@@ -19,52 +18,43 @@ struct RowUse {
   std::uint64_t a_blocks = 0;
 };
 
-/// Uses of the same row and rank as one, ascending.
-void merge(const SplitQuestion& question, std::uint32_t num_ranks, std::vector<RowUse>& uses) {
-  std::vector<cpu::SortItem> order;
-  order.reserve(uses.size());
-  for (const RowUse& one : uses) {
-    order.push_back(
-        {.key = std::uint64_t{one.row} << 32 | one.rank, .value = static_cast<std::uint32_t>(order.size())});
+/// Uses of the rows of B by the blocks of A that this rank has read, ascending.
+std::vector<RowUse> own_uses(const SplitQuestion& question, std::uint32_t num_ranks) {
+  std::vector<std::uint64_t> keys;
+  keys.reserve(question.indices.size());
+  for (const BlockIndex& at : question.indices) {
+    keys.push_back(std::uint64_t{at.j} << 32 | question.by_rows.rank_of(at.i));
   }
-  std::vector<cpu::SortItem> scratch(order.size());
+  std::vector<std::uint64_t> scratch(keys.size());
   const auto row_bits = static_cast<unsigned>(std::bit_width(question.b.blocks_per_side()));
-  cpu::radix_sort(order, scratch.data(), 0, static_cast<unsigned>(std::bit_width(num_ranks)), question.num_threads);
-  cpu::radix_sort(order, scratch.data(), 32, 32 + row_bits, question.num_threads);
-  std::vector<RowUse> merged;
-  for (const cpu::SortItem& item : order) {
-    const RowUse& one = uses[item.value];
-    if (!merged.empty() && merged.back().row == one.row && merged.back().rank == one.rank) {
-      merged.back().a_blocks += one.a_blocks;
-    } else {
-      merged.push_back(one);
+  cpu::radix_sort(keys, scratch.data(), 0, static_cast<unsigned>(std::bit_width(num_ranks)), question.num_threads);
+  cpu::radix_sort(keys, scratch.data(), 32, 32 + row_bits, question.num_threads);
+  scratch = {};
+  std::vector<RowUse> uses;
+  for (std::size_t x = 0; x < keys.size(); ++x) {
+    if (x == 0 || keys[x] != keys[x - 1]) {
+      uses.push_back({.row = static_cast<std::uint32_t>(keys[x] >> 32), .rank = static_cast<std::uint32_t>(keys[x])});
     }
+    ++uses.back().a_blocks;
   }
-  uses = std::move(merged);
+  return uses;
 }
 
-/// All uses of the rows of B that are at home here.
+/// All uses of the rows of B that are at home here, ascending. Collective.
 std::vector<RowUse> row_uses_at_home(const Group& group, const SplitQuestion& question) {
   const auto num_ranks = static_cast<std::uint32_t>(group.ranks.size());
-  std::vector<RowUse> uses;
-  uses.reserve(question.indices.size());
-  for (const BlockIndex& at : question.indices) {
-    uses.push_back({.row = at.j, .rank = question.by_rows.rank_of(at.i), .a_blocks = 1});
-  }
-  merge(question, num_ranks, uses);
-  std::vector<Bytes> to(num_ranks);
+  std::vector<RowUse> uses = at_homes(group, own_uses(question, num_ranks), question.b_rows.first_rows());
+  std::sort(uses.begin(), uses.end(),
+            [](const RowUse& x, const RowUse& y) { return std::pair(x.row, x.rank) < std::pair(y.row, y.rank); });
+  std::size_t size = 0;
   for (const RowUse& one : uses) {
-    Bytes& bytes = to[part_of(question.b_rows.first_rows(), one.row)];
-    bytes.resize(bytes.size() + sizeof one);
-    std::memcpy(bytes.data() + bytes.size() - sizeof one, &one, sizeof one);
+    if (size != 0 && uses[size - 1].row == one.row && uses[size - 1].rank == one.rank) {
+      uses[size - 1].a_blocks += one.a_blocks;
+    } else {
+      uses[size++] = one;
+    }
   }
-  uses.clear();
-  for (const Bytes& bytes : swap_lists(group, to)) {
-    const std::size_t before = uses.size();
-    uses.resize(before + bytes.size() / sizeof(RowUse));
-    if (!bytes.empty()) std::memcpy(uses.data() + before, bytes.data(), bytes.size());
-  }
-  merge(question, num_ranks, uses);
+  uses.resize(size);
   return uses;
 }
 

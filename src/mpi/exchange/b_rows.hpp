@@ -14,7 +14,7 @@
 namespace spmm::mpi {
 
 /// Every member is collective, but for those that speak of what is at home here. Memory: the rows that are at home
-/// here, and 16 bytes for each of their blocks while they are sorted.
+/// here, and 16 bytes for each of their blocks; as much again while they are sorted, when nothing else is there yet.
 class BRows {
  public:
   /// Values: record_bytes = that are sent of each record.
