@@ -20,9 +20,9 @@ using namespace spmm::cli;
 using Words = std::vector<std::string>;
 
 /// Random operands a.bin and b.bin in a fresh folder. Values: pattern = as spmm-gen knows it.
-class Operands {
+class RandomOperands {
  public:
-  Operands(std::uint32_t n, std::uint32_t m, std::uint32_t k, const std::string& pattern = "uniform") {
+  RandomOperands(std::uint32_t n, std::uint32_t m, std::uint32_t k, const std::string& pattern = "uniform") {
     for (const std::string name : {"a.bin", "b.bin"}) {
       const std::string seed = name == "a.bin" ? "1" : "2";
       const ProcessResult made =
@@ -70,40 +70,40 @@ class Operands {
 };
 
 /// A full block column, and as many blocks elsewhere: times its transpose, a C that is full.
-Operands full_column(std::uint32_t num_rows) {
+RandomOperands full_column(std::uint32_t num_rows) {
   return {num_rows * 8, 8, num_rows * 2, "heavy-column"};
 }
 
 }  // namespace
 
 TEST_CASE("no kernel that just fits a limit takes a product that others end in a part of the time in slabs") {
-  Operands(12'000, 2, 150'000).check({"7M", "8M", "10M"});
-  Operands(200'000, 2, 700'000).check({"12M", "15M"});
+  RandomOperands(12'000, 2, 150'000).check({"7M", "8M", "10M"});
+  RandomOperands(200'000, 2, 700'000).check({"12M", "15M"});
 }
 
 TEST_CASE("blocks of a small corner of a huge matrix are cut into slabs as those of a small one", "[!shouldfail]") {
-  const Operands operands(20'000, 1, 653'027);
+  const RandomOperands operands(20'000, 1, 653'027);
   operands.enlarge(0xFFFF'FFFFu);
   operands.check({"40M"});
 }
 
 TEST_CASE("a matrix with few elements in a row ends in time within each limit", "[!shouldfail]") {
-  Operands(10'000'000, 1, 300'000).check({"200k", "7M", "5M"});
+  RandomOperands(10'000'000, 1, 300'000).check({"200k", "7M", "5M"});
 }
 
 TEST_CASE("as many threads as a tiny limit allows do not slow a product down", "[!shouldfail]") {
-  Operands(8'237, 1, 85'000).check({"180450"}, "8");
+  RandomOperands(8'237, 1, 85'000).check({"180450"}, "8");
 }
 
 TEST_CASE("without a scratch folder a product ends in time within each limit, or is refused", "[!shouldfail]") {
-  Operands operands(75'000, 2, 375'000);
+  RandomOperands operands(75'000, 2, 375'000);
   operands.tmpdir = operands.path("nowhere");
   const ProcessResult result = operands.multiply({"--threads", "1", "--memory-limit", "10M"});
   CHECK((result.exit_code == kOk || result.exit_code == kMemory));
 }
 
 TEST_CASE("the space for a full column times a full row is known before any of it is written", "[!shouldfail]") {
-  const Operands operands = full_column(65'000);  // 1.1 TB
+  const RandomOperands operands = full_column(65'000);  // 1.1 TB
   CHECK(operands.multiply({"--strict-space", "--transpose-b"}, "a.bin", operands.path("c")).exit_code == kCannotCreate);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("a full column times a full row takes more than a day: it needs --forc
 }
 
 TEST_CASE("a plan knows of a full column times a full row", "[!shouldfail]") {
-  const Operands operands = full_column(65'000);
+  const RandomOperands operands = full_column(65'000);
   spmm::ProductOptions options;
   options.backend = spmm::Backend::cpu;
   options.transpose_b = true;
