@@ -31,6 +31,8 @@ struct DeviceBsrBatch;
 /// products starts. Device memory that a product gives back stays with the engine, as do pinned buffers (4 MB each, 8
 /// per concurrent product and device at most) and threads. The device's limit is of each device.
 /// Device: the caller's current CUDA device stays current; the legacy default stream is neither used nor waited for.
+/// Processes: an engine belongs to the process that made it. In a child of fork() its members throw a UsageError, and
+/// its destructor gives nothing back; make another engine there. A child has no CUDA if the parent has started it.
 class Engine {
  public:
   /// Errors: UsageError (a device is listed twice, or `device` and `devices` are both given).
@@ -103,6 +105,7 @@ class Engine {
 
  private:
   class Impl;
+  [[nodiscard]] Impl& own() const;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -78,7 +78,9 @@ SPMM_API void spmm_cancel_set(spmm_cancel* cancel);     /**< products end with S
 SPMM_API void spmm_cancel_reset(spmm_cancel* cancel);   /**< for the next product */
 SPMM_API void spmm_cancel_destroy(spmm_cancel* cancel); /**< no product may use it */
 
-/* ---- engine: what outlives a product; any number of products, from any threads, at once ---- */
+/* ---- engine: what outlives a product; any number of products, from any threads, at once. It belongs to the process
+ * that made it: in a child of fork() its products are SPMM_ERROR_USAGE, and spmm_engine_destroy() gives nothing back. A
+ * child makes an engine of its own, without CUDA if the parent has started it. ---- */
 
 /** As the only device: all visible ones share each product. */
 #define SPMM_ALL_DEVICES (-1)

@@ -1,6 +1,8 @@
 // The engine: where each product runs, its attempts, and what outlives it.
 #include "spmm/engine.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -174,6 +176,7 @@ class Engine::Impl {
             .num_threads = num_threads(all_options(product), usable_cores()),
             .workers = &workers_};
   }
+  [[nodiscard]] bool is_of_this_process() const { return process_ == ::getpid(); }
   /// Products from files.
   [[nodiscard]] std::atomic<unsigned>& num_running() { return num_running_; }
 
@@ -204,6 +207,7 @@ class Engine::Impl {
                        const std::string& why_not_cuda, ProductRecord& record);
 
   EngineOptions options_;
+  pid_t process_ = ::getpid();
   Workers workers_;
   EngineDevices devices_;
   std::atomic<unsigned> num_running_{0};
@@ -443,12 +447,20 @@ void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Repor
 
 Engine::Engine(const EngineOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  if (impl_->is_of_this_process()) return;
+  static_cast<void>(impl_.release());  // its threads are the parent's: nothing can be waited for
+}
+
+Engine::Impl& Engine::own() const {
+  if (impl_->is_of_this_process()) return *impl_;
+  throw UsageError("Engine", "belongs to the parent of this process", "make an engine after fork()");
+}
 
 Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& out, const ProductOptions& options) {
   ProductRecord record(options);
   wanted_backend(options);  // rejects unknown names before any file is opened
-  const Counted running(impl_->num_running());
+  const Counted running(own().num_running());
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
   std::unique_ptr<Sink> file;
@@ -463,11 +475,11 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     std::error_code ignored;
     record.output = {.has_scratch = true, .discards_result = fs::is_character_file(out, ignored)};
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
-    io::FileSinkTuning writing = impl_->writing(record.clock);
+    io::FileSinkTuning writing = own().writing(record.clock);
     writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header(), options.rows);
     file = io::open_tuned_file_sink(out, source_a->header().m, how, writing);
   }
-  impl_->multiply({*source_a, *source_b}, *file, out.string(), options, record);
+  own().multiply({*source_a, *source_b}, *file, out.string(), options, record);
   record.close();
   return record.report;
 }
@@ -479,7 +491,7 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
   const auto source_b = make_memory_source(b, "matrix B");
   ProductMatrix product;
   const auto sink = make_memory_sink(product);
-  impl_->multiply({*source_a, *source_b}, *sink, kResult, options, record);
+  own().multiply({*source_a, *source_b}, *sink, kResult, options, record);
   record.close();
   if (report != nullptr) *report = record.report;
   return product;
@@ -489,14 +501,14 @@ DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b,
                                  const ProductOptions& options, Report* report) {
   ProductRecord record(options);
   DeviceProduct product(a, b, call, options);
-  impl_->multiply(product, record, report);
+  own().multiply(product, record, report);
   return std::move(product.result());
 }
 
 DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
                         const ProductOptions& options) {
-  auto state = std::make_unique<DevicePlan::State>(a, b, call, options, impl_->budget());
-  impl_->plan_on_device(*state);
+  auto state = std::make_unique<DevicePlan::State>(a, b, call, options, own().budget());
+  own().plan_on_device(*state);
   return DevicePlan(std::move(state));
 }
 
@@ -522,7 +534,7 @@ DeviceBsrBatch Engine::multiply_many(std::span<const DevicePair> products, const
   if (products.empty()) return {.first_row = {0}};
   ProductRecord record(options);
   DeviceProduct product(check_products(products), call, options);
-  impl_->multiply(product, record, report);
+  own().multiply(product, record, report);
   return std::move(product.batch());
 }
 
@@ -531,19 +543,19 @@ DeviceBsrBatch Engine::multiply_stacks(const DeviceStacks& products, const Devic
   if (products.num_products == 0) return {};
   ProductRecord record(options);
   DeviceProduct product(check_products(products), call, options);
-  impl_->multiply(product, record, report);
+  own().multiply(product, record, report);
   return std::move(product.batch());
 }
 
 void Engine::trim() {
-  impl_->trim();
+  own().trim();
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {
   ProductRecord record(options);
   io::check_memory_shape(a.header(), a.name());
   io::check_memory_shape(b.header(), b.name());
-  impl_->multiply({a, b}, sink, kResult, options, record);
+  own().multiply({a, b}, sink, kResult, options, record);
   record.close();
   return record.report;
 }
@@ -552,11 +564,11 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const auto source_a = open_file_source(a);
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);
-  MemoryShare share(impl_->budget());
+  MemoryShare share(own().budget());
   StageClock clock;
-  const ProductOperands operands(*source_a, *source_b, options, impl_->run_of(options, clock));
+  const ProductOperands operands(*source_a, *source_b, options, own().run_of(options, clock));
   const plan::Statistics& expected = operands.expected();
-  Target target = impl_->choose_target(operands, options, {.has_scratch = true}, share, "");
+  Target target = own().choose_target(operands, options, {.has_scratch = true}, share, "");
   std::uint64_t proof_bytes = 0;
   if (options.verify_full) {
     proof_bytes = leave_to_proof(expected, target.limits);
