@@ -49,7 +49,7 @@ class IndexView {
 /// block column once, in any order.
 template <class T>
 struct BsrView {
-  std::uint64_t rows = 0;     ///< elements, a multiple of m
+  std::uint64_t rows = 0;     ///< elements, a multiple of m; may be 0
   std::uint64_t cols = 0;     ///< the same
   std::uint32_t m = 1;        ///< elements of a block's side
   IndexView indptr{};         ///< [rows / m + 1]
@@ -82,9 +82,9 @@ BsrView<T> csr_view(std::uint64_t rows, std::uint64_t cols, IndexView indptr, In
   return {.rows = rows, .cols = cols, .m = 1, .indptr = indptr, .indices = indices, .data = data};
 }
 
-/// Side of the square matrix in which A and B are multiplied: the largest of their sides.
+/// Side of the square matrix in which A and B are multiplied: the largest of their sides, at least one block.
 /// Errors: ShapeError where A has not as many columns as B has rows, or another block side; FormatError for sides
-/// that are 0, above 2^32 - 1 or no multiple of m.
+/// that are above 2^32 - 1 or no multiple of m.
 std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
                           const std::string& name_a = "matrix A", const std::string& name_b = "matrix B");
 

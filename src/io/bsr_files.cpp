@@ -41,7 +41,8 @@ BsrMatrix<T> to_bsr(BlockList<T> list) {
 template <class T>
 void write_arrays(const std::filesystem::path& path, const BsrView<T>& matrix, const std::string& name) {
   io::check_bsr_sides(matrix.rows, matrix.cols, matrix.m, name);
-  const io::BsrRecords<T> records(matrix, static_cast<std::uint32_t>(std::max(matrix.rows, matrix.cols)), name);
+  const io::BsrRecords<T> records(
+      matrix, static_cast<std::uint32_t>(std::max<std::uint64_t>({matrix.rows, matrix.cols, matrix.m})), name);
   records.check_distinct(name);
   const std::uint64_t record = record_bytes<T>(matrix.m);
   const std::uint64_t total = records.header().num_blocks;

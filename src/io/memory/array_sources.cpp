@@ -86,7 +86,7 @@ std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::ui
     throw ShapeError(both, text("shapes ", shape(a), " and ", shape(b)),
                      "multiply matrices where the first has as many columns as the second has rows");
   }
-  return static_cast<std::uint32_t>(std::max({a.rows, a.cols, b.cols}));
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>({a.rows, a.cols, b.cols, a.m}));
 }
 
 std::unique_ptr<Source> make_bsr_source(const BsrView<std::uint16_t>& matrix, std::uint32_t n, std::string name) {

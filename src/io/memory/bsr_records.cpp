@@ -31,9 +31,10 @@ void check_bsr_sides(std::uint64_t rows, std::uint64_t cols, std::uint32_t m, co
                       "store the matrix with blocks of such a side");
   }
   for (const std::uint64_t side : {rows, cols}) {
-    if (side != 0 && side <= kMaxSide && side % m == 0) continue;
+    if (side <= kMaxSide && side % m == 0) continue;
     throw FormatError(
-        name, text("has ", rows, " x ", cols, " elements, expected 1 to ", kMaxSide, " of both, multiples of m = ", m),
+        name,
+        text("has ", rows, " x ", cols, " elements, expected at most ", kMaxSide, " of both, multiples of m = ", m),
         "pad the matrix with zeros to multiples of the block side");
   }
 }

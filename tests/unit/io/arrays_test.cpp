@@ -129,8 +129,8 @@ TEST_CASE("arrays that are wrong are refused in the caller's words") {
   expect("matrix A, indices[2] (block row 2): block column 4 is out of range, expected 0 to 3");
   arrays.indices[0] = -1;
   expect("matrix A, indices[0] (block row 0): block column -1 is out of range");
-  for (const auto& [rows, cols, m] : std::vector<std::array<std::uint64_t, 3>>{
-           {5, 8, 2}, {6, 7, 2}, {0, 8, 2}, {6, 1ull << 32, 2}, {6, 8, 0}, {6, 8, 65}}) {
+  for (const auto& [rows, cols, m] :
+       std::vector<std::array<std::uint64_t, 3>>{{5, 8, 2}, {6, 7, 2}, {6, 1ull << 32, 2}, {6, 8, 0}, {6, 8, 65}}) {
     BsrView<std::uint16_t> view = arrays.view();
     view.rows = rows;
     view.cols = cols;
@@ -149,6 +149,26 @@ TEST_CASE("A and B that do not fit each other are told apart") {
   CHECK(contains(message_of<ShapeError>([&] { padded_side(a.view(), other); }), "blocks of side 2 against 1"));
   other.m = 2;
   CHECK(padded_side(a.view(), other) == 8);
+}
+
+TEST_CASE("matrices with sides of 0") {
+  Engine engine({.num_threads = 2});
+  for (const std::uint32_t m : {1u, 4u}) {
+    for (const auto& [rows, inner, cols] :
+         std::vector<std::array<std::uint64_t, 3>>{{0, 0, 0}, {0, 5, 3}, {3, 0, 4}, {3, 5, 0}, {0, 5, 0}}) {
+      const std::vector<std::int64_t> indptr_a(rows + 1);
+      const std::vector<std::int64_t> indptr_b(inner + 1);
+      const BsrView<std::uint16_t> a{.rows = rows * m, .cols = inner * m, .m = m, .indptr = indptr_a};
+      const BsrView<std::uint16_t> b{.rows = inner * m, .cols = cols * m, .m = m, .indptr = indptr_b};
+      CHECK(padded_side(a, b) == m * std::max<std::uint64_t>({rows, inner, cols, 1}));
+      ProductOptions options;
+      options.backend = Backend::cpu;
+      options.verify_full = rows == 3;
+      const BsrMatrix<std::uint32_t> c = multiply(engine, a, b, options);
+      CHECK((c.rows == rows * m && c.cols == cols * m && c.indices.empty()));
+      CHECK(c.indptr.size() == rows + 1);
+    }
+  }
 }
 
 TEST_CASE("a block that is stored twice is found by the product and named by its index") {
