@@ -12,6 +12,11 @@ set(CPACK_COMPONENTS_ALL programs library development python)
 # The module finds the library of the system by its number. A plain installation leaves the module out.
 install(DIRECTORY tools/python/spmm DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL
         FILES_MATCHING PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+# For importlib.metadata and pip.
+set(metadata ${PROJECT_BINARY_DIR}/spmm-${spmm_VERSION}.dist-info)
+file(WRITE ${metadata}/METADATA "Metadata-Version: 2.1\nName: spmm\nVersion: ${spmm_VERSION}\nRequires-Dist: numpy>=1.20\n")
+file(WRITE ${metadata}/INSTALLER "debian\n")
+install(DIRECTORY ${metadata} DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
