@@ -2,6 +2,7 @@
 import doctest
 import os
 import pathlib
+import pydoc
 import re
 import subprocess
 import sys
@@ -31,6 +32,14 @@ class Documents(unittest.TestCase):
                 failed, tried = doctest.testmod(module, verbose=False)
                 self.assertEqual(failed, 0)
                 self.assertGreater(tried, 0)
+
+    def test_the_help_begins_with_what_is_called(self):
+        page = pydoc.plain(pydoc.render_doc(spmm))
+        self.assertIn("\nFUNCTIONS\n", page)
+        self.assertNotIn("BaseException", page)
+        self.assertTrue(set(spmm.__all__) <= set(dir(spmm)))
+        for name in ("Error", "FormatError", "UsageError", "SaturationError"):
+            self.assertTrue(issubclass(getattr(spmm, name), spmm.Error))
 
     def test_readmes(self):
         for path in (ROOT / "README.md", ROOT / "tools/python/README.md"):

@@ -1,6 +1,8 @@
 """Products equal Python's integers, for every kind of matrix."""
+import os
 import threading
 import time
+import typing
 import unittest
 
 import numpy as np
@@ -137,10 +139,13 @@ class Products(unittest.TestCase):
 
     def test_a_proof_of_the_whole_result(self):
         a = random_dense(random_source(9), 64, 64, 4, density=0.5)
-        report = {}
-        c = spmm.multiply(as_arrays(a, 4), as_arrays(a, 4), backend="cpu", verify="full", report=report)
-        self.assertTrue((as_dense(c) == exact_product(a, a)).all())
-        self.assertEqual(report["proof"]["rows"], 64)
+        for verify in ("full", True, np.True_):
+            report = {}
+            c = spmm.multiply(as_arrays(a, 4), as_arrays(a, 4), backend="cpu", verify=verify, report=report)
+            self.assertTrue((as_dense(c) == exact_product(a, a)).all())
+            self.assertEqual(report["proof"]["rows"], 64)
+        spmm.multiply(as_arrays(a, 4), as_arrays(a, 4), backend="cpu", verify=False, report=report)
+        self.assertEqual(report["verified_blocks"], 0)
         with self.assertRaises(spmm.UsageError):
             spmm.multiply(as_arrays(a, 4), as_arrays(a, 4), verify="all")
 
@@ -179,6 +184,85 @@ class Products(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
+
+
+    def test_sides_of_zero(self):
+        for rows, inner, cols in ((0, 0, 0), (0, 5, 3), (3, 0, 4), (3, 5, 0), (0, 5, 0)):
+            dense = np.zeros((rows, inner)), np.zeros((inner, cols))
+            kinds = [dense, [spmm.Bsr(*as_arrays(x, 1), x.shape) for x in dense]]
+            if sp is not None:
+                kinds += [[make(x) for x in dense] for make in (sp.csr_array, sp.coo_array, sp.bsr_array)]
+            for a, b in kinds:
+                self.assertEqual(self.engine.multiply(a, b, backend="cpu", verify="full").shape, (rows, cols))
+        with self.assertRaises(spmm.ShapeError):
+            self.engine.multiply(np.zeros((0, 5)), np.zeros((4, 0)))
+
+    def test_what_type_checkers_see(self):
+        for function in (spmm.multiply, spmm.Engine.multiply, spmm.Plan.__call__):
+            self.assertIs(typing.get_type_hints(function)["return"], spmm.Product)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork()")
+    def test_an_engine_belongs_to_the_process_that_made_it(self):
+        a = np.ones((64, 64), dtype=np.uint16)
+        self.engine.multiply(a, a, blocksize=4, backend="cpu")
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                self.engine.multiply(a, a)
+            except spmm.UsageError as error:
+                status = 0 if "make an engine after fork()" in str(error) else 2
+            self.engine.close()
+            os._exit(status or (0 if spmm.multiply(a, a).shape == a.shape else 3))
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+
+class HostArray:
+    """An array of another library that NumPy can read."""
+
+    def __init__(self, array, device=1):
+        self.array, self.device = array, device
+
+    def __array__(self, *arguments, **options):
+        return self.array.__array__(*arguments, **options)
+
+    def __dlpack_device__(self):
+        return (self.device, 0)
+
+
+class OtherLibraries(unittest.TestCase):
+    def test_arrays_that_numpy_can_read(self):
+        a = random_dense(random_source(13), 8, 12, 4, density=0.5)
+        c = spmm.multiply(HostArray(a), HostArray(a.T), blocksize=4)
+        np.testing.assert_array_equal(as_dense(c) if isinstance(c, spmm.Bsr) else c.toarray(), exact_product(a, a.T))
+        self.assertEqual(spmm.density(HostArray(np.ones((4, 4)))).shape, (4, 4))
+        with self.assertRaises(TypeError):
+            spmm.multiply(HostArray(a, device=2), a.T)
+
+    def test_tensors_on_the_cpu(self):
+        try:
+            import torch
+        except ImportError as error:
+            self.skipTest(str(error))
+        rng = random_source(14)
+        a, b = random_dense(rng, 8, 12, 4, density=0.5, top=255), random_dense(rng, 12, 16, 4, density=0.5, top=255)
+        expected = torch.from_numpy(exact_product(a, b))
+        makers = [lambda x: x, lambda x: x.to_sparse(), lambda x: x.to_sparse_csr(), lambda x: x.to_sparse_bsr((4, 4)),
+                  lambda x: x.to(torch.bfloat16 if int(x.max()) < 256 else torch.float32), lambda x: x.double().requires_grad_()]
+        for make in makers:
+            for blocksize in (None, 4):
+                c = spmm.multiply(make(torch.from_numpy(a)), make(torch.from_numpy(b)), blocksize=blocksize)
+                self.assertEqual((c.dtype, c.saturated_elements), (torch.int64, 0))
+                self.assertIn(c.layout, (torch.sparse_csr, torch.sparse_bsr))
+                self.assertTrue(torch.equal(c.to_dense(), expected))
+        twice = torch.sparse_coo_tensor([[0, 0], [1, 1]], torch.tensor([200, 100], dtype=torch.uint8), (2, 2))
+        self.assertEqual(spmm.multiply(twice, torch.eye(2)).to_dense().tolist(), [[0, 300], [0, 0]])
+        self.assertEqual(spmm.multiply(torch.from_numpy(a), b).shape, (8, 16))
+        full = torch.full((4, 4), 65535)
+        self.assertEqual(spmm.multiply(full, full, blocksize=2).saturated_elements, 16)
+        for bad in (torch.ones(4), torch.ones(2, 4, 4), torch.ones(4, 4).to_sparse_csc(), torch.ones(4, 4).to_sparse_bsr((4, 2))):
+            with self.assertRaises(ValueError):
+                spmm.multiply(bad, torch.ones(4, 4))
 
 
 class Density(unittest.TestCase):

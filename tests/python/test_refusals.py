@@ -11,7 +11,7 @@ import numpy as np
 import spmm
 from spmm import _device
 from spmm._elements import bad_elements
-from spmm._library import check_alone
+from spmm._library import check_alone, size_in_bytes
 from support import as_arrays, as_dense, needs_scipy, random_dense, random_source, sp
 
 
@@ -130,6 +130,13 @@ class Elements(unittest.TestCase):
                             ("devices", [0.0]), ("devices", "0,1")]:
             self.refused(spmm.UsageError, f"{name}: ", spmm.Engine, **{name: value})
         spmm.Engine(threads=np.int64(2), devices=[], memory_limit=2**64 - 1).close()
+        for text, size in (("1G", 10**9), ("1.5GiB", 3 * 2**29), ("200kb", 200_000), ("7", 7), ("16 E", 0), ("0", 0), ("-1G", 0),
+                           ("", 0), ("99999999T", 0), ("1e9", 0)):
+            if size:
+                self.assertEqual(size_in_bytes("memory_limit", text), size)
+                spmm.Engine(memory_limit=text).close()
+            else:
+                self.refused(spmm.UsageError, f'memory_limit: "{text}" is not a size such as 500M or 2G', spmm.Engine, memory_limit=text)
         arrays = as_arrays(np.ones((2, 2), dtype=np.int64), 2)
         for shape in [(2, 2**64 + 2), (2, 2.5), (2, -2)]:
             self.refused(ValueError, "matrix A, shape: is ", spmm.multiply, arrays + (shape,), arrays)
@@ -292,6 +299,22 @@ class Files(unittest.TestCase):
             self.assertEqual(back.data.dtype, np.uint16)
             for part, expected in zip(back, given):
                 np.testing.assert_array_equal(part, expected, err_msg=f"matrix {number}")
+
+    def test_rectangles(self):
+        for shape in ((8, 12), (12, 4), (4, 0), (0, 0)):
+            dense = random_dense(random_source(15), *shape, 4, density=0.7)
+            spmm.write(self.at("r.bin"), spmm.Bsr(*as_arrays(dense, 4), shape))
+            self.assertEqual(len(set(spmm.read(self.at("r.bin")).shape)), 1)
+            back = spmm.read(self.at("r.bin"), shape=shape)
+            self.assertEqual(back.shape, shape)
+            np.testing.assert_array_equal(as_dense(back) if isinstance(back, spmm.Bsr) else back.toarray(), dense)
+        spmm.write(self.at("r.bin"), np.ones((8, 12)), blocksize=4)
+        for bad, kind, words in (((8, 8), spmm.FormatError, "has blocks outside of shape 8 x 8"), ((4, 12), spmm.FormatError, "outside"),
+                                 ((8, 11), spmm.ShapeError, "cuts through blocks of side 4"), ((8, 16), spmm.UsageError, "shape: is 16"),
+                                 ((-4, 12), spmm.UsageError, "shape: is -4"), (8, spmm.UsageError, "give (rows, cols)")):
+            with self.assertRaises(kind) as caught:
+                spmm.read(self.at("r.bin"), shape=bad)
+            self.assertIn(words, str(caught.exception))
 
     def test_products_of_files(self):
         a = random_dense(random_source(12), 16, 16, 4, density=0.6)

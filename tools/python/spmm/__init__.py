@@ -9,8 +9,9 @@ array([[         7,     131072,          0,          0],
        [         0,          0,         25,          0],
        [         0,          0,          0,          0]], dtype=uint32)
 
-Matrices are SciPy's (bsr, csr, csc, coo, ...), two-dimensional NumPy arrays, or block-CSR arrays as a :class:`Bsr` or
-a tuple (indptr, indices, data), which need no SciPy. Elements must be whole numbers from 0 to 65535.
+Matrices are SciPy's (bsr, csr, csc, coo, ...), tensors of PyTorch, two-dimensional arrays of NumPy and others, or
+block-CSR arrays as a :class:`Bsr` or a tuple (indptr, indices, data), which need no SciPy. Elements must be whole numbers
+from 0 to 65535. Errors have classes below spmm.Error: help(spmm.Error).
 
 On a GPU, with PyTorch:
 
@@ -35,17 +36,26 @@ from ._blocks import csr_to_bsr
 from ._device import DeviceResult
 from ._dlpack import DeviceArray
 from ._engine import Engine, has_cuda_device, multiply, multiply_files, multiply_many, plan, read, trim, version, write
-from ._errors import (DeviceError, Error, FormatError, InputError, InternalError, Interrupted, IoError, OutOfMemory,
-                      OutputError, SaturationError, ShapeError, UsageError, VerifyError)
+from ._errors import DeviceError as DeviceError  # not in __all__: help(spmm) would begin with pages of exceptions
+from ._errors import Error as Error
+from ._errors import FormatError as FormatError
+from ._errors import InputError as InputError
+from ._errors import InternalError as InternalError
+from ._errors import Interrupted as Interrupted
+from ._errors import IoError as IoError
+from ._errors import OutOfMemory as OutOfMemory
+from ._errors import OutputError as OutputError
+from ._errors import SaturationError as SaturationError
+from ._errors import ShapeError as ShapeError
+from ._errors import UsageError as UsageError
+from ._errors import VerifyError as VerifyError
 from ._many import DeviceProducts
-from ._matrix import Bsr
+from ._matrix import Bsr, Product
 from ._plan import Plan
 from ._spy import density, spy
 
-__all__ = ["Bsr", "DeviceArray", "DeviceError", "DeviceProducts", "DeviceResult", "Engine", "Error", "FormatError",
-           "InputError", "InternalError", "Interrupted", "IoError", "OutOfMemory", "OutputError", "Plan", "SaturationError",
-           "ShapeError", "UsageError", "VerifyError", "csr_to_bsr", "density", "has_cuda_device", "multiply", "multiply_files",
-           "multiply_many", "plan", "read", "spy", "trim", "version", "write"]
+__all__ = ["Bsr", "DeviceArray", "DeviceProducts", "DeviceResult", "Engine", "Plan", "Product", "csr_to_bsr", "density",
+           "has_cuda_device", "multiply", "multiply_files", "multiply_many", "plan", "read", "spy", "trim", "version", "write"]
 
 
 def __getattr__(name: str) -> str:

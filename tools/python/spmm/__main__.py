@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, List, NoReturn, Optional, Tuple
 
-from . import _convert, _errors
+from . import _convert, _errors, _library
 
 NAME = "python3 -m spmm convert"
 EXIT_CODES = [(_errors.UsageError, 2), (_errors.FormatError, 65), (_errors.ShapeError, 65), (_errors.InputError, 66),
@@ -72,11 +72,10 @@ def _count(largest: int, word: Optional[str] = None) -> Any:
 
 
 def _bytes(given: str) -> int:
-    found = re.fullmatch("([0-9]{1,18})(?:([KMGT])(i?)B?)?", given, flags=re.IGNORECASE)
-    if not found or int(found[1]) == 0:
-        raise argparse.ArgumentTypeError(f"\"{given}\" is not a size such as 500M or 2G")
-    power = " KMGT".index(found[2].upper()) if found[2] else 0
-    return int(found[1]) * (1024 if found[3] else 1000) ** power
+    try:
+        return _library.size_in_bytes("--memory-limit", given)
+    except _errors.UsageError as error:
+        raise argparse.ArgumentTypeError(error.problem) from None
 
 
 def _text(path: str) -> str:

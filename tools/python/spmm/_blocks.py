@@ -7,7 +7,7 @@ from typing import Any, Tuple, Union
 import numpy as np
 
 from . import _device, _errors, _library
-from ._matrix import MAX_SIDE, checked, find_scipy, is_scipy, square_side, wrong_kind
+from ._matrix import MAX_SIDE, Bsr, as_scipy, checked, is_scipy, square_side, wrong_kind
 
 AUTO_SIDES = (2, 4, 8, 16)
 
@@ -88,7 +88,7 @@ def csr_to_bsr(a: Any, block: Union[str, int, Tuple[int, int]] = "auto") -> Any:
     >>> spmm.csr_to_bsr(sp.csr_array(np.kron(np.eye(6), np.ones((4, 4), dtype=np.uint16)))).blocksize
     (4, 4)
     """
-    torch = _device._torch_of(a)
+    torch = _device.torch_of(a)
     if torch is not None and a.layout == torch.sparse_csr:
         places = _Places.of_rows(a.crow_indices(), a.col_indices(), a.values(), tuple(a.shape), torch)
         return torch.sparse_bsr_tensor(*places.gathered(_side(places, block)), tuple(a.shape))
@@ -103,5 +103,4 @@ def csr_to_bsr(a: Any, block: Union[str, int, Tuple[int, int]] = "auto") -> Any:
     coo = checked(a, "matrix").tocoo()
     places = _Places(coo.row.astype(np.int64), coo.col.astype(np.int64), coo.data, coo.shape, coo.row.dtype, np)
     indptr, indices, data = places.gathered(_side(places, block))
-    sparse = find_scipy()
-    return getattr(sparse, "bsr_array", sparse.bsr_matrix)((data, indices, indptr), shape=coo.shape)
+    return as_scipy(Bsr(indptr, indices, data, coo.shape))

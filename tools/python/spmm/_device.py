@@ -30,7 +30,7 @@ class Arrays(NamedTuple):
                                         index_bits=self.index_bits)
 
 
-def _torch_of(matrix: Any) -> Any:
+def torch_of(matrix: Any) -> Any:
     torch = sys.modules.get("torch")
     return torch if torch is not None and isinstance(matrix, torch.Tensor) else None
 
@@ -41,7 +41,7 @@ def _is_cupy(matrix: Any) -> bool:
 
 def is_on_device(matrix: Any) -> bool:
     """Whether a matrix is one that lies in device memory."""
-    if _torch_of(matrix) is not None:
+    if torch_of(matrix) is not None:
         return bool(matrix.is_cuda)
     if isinstance(matrix, tuple):
         return len(matrix) in (3, 4, 5) and _dlpack.device_of(matrix[2]) is not None
@@ -54,7 +54,7 @@ def _format_error(name: str, problem: str, hint: str) -> _errors.Error:
 
 def number_of(matrix: Any) -> Optional[int]:
     """Number of the device that holds a matrix; None: the first one."""
-    if _torch_of(matrix) is not None:
+    if torch_of(matrix) is not None:
         return int(matrix.device.index)
     if _is_cupy(matrix):
         return int(matrix.data.device.id)
@@ -247,7 +247,7 @@ class Call:
     """A call of the library on a device: stream, memory, and results in the library of the first matrix."""
 
     def __init__(self, first: Any, serves_workspace: bool = False) -> None:
-        self._torch, self._cupy = _torch_of(first), None
+        self._torch, self._cupy = torch_of(first), None
         self._is_cupy = _is_cupy(first)
         self.device: Optional[int] = None
         self._memory: Optional[Memory] = None
@@ -270,7 +270,7 @@ class Call:
 
     def is_alike(self, matrix: Any) -> bool:
         """Whether a matrix lies on a device, and belongs to the same library."""
-        return (is_on_device(matrix) and (self._torch is None) == (_torch_of(matrix) is None)
+        return (is_on_device(matrix) and (self._torch is None) == (torch_of(matrix) is None)
                 and self._is_cupy == _is_cupy(matrix))
 
     def check_alike(self, matrices: List[Any], names: List[str]) -> None:

@@ -13,11 +13,12 @@ import numpy as np
 
 from . import _device, _errors, _library, _many, _plan
 from ._interrupt import interruptible
-from ._matrix import Blocksize, Bsr, Matrix, Operand, common_side, find_scipy, from_handle
+from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, from_handle, of_host
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
-Verify = Union[int, str]
+Verify = Union[bool, int, str]
+Size = Union[int, str]
 Rows = Tuple[int, Optional[int]]
 Batch = Any  # many matrices: a tensor of torch, (indptr, indices, data[, shape]), (indptr, indices, data, shapes, first_block)
 ALL_DEVICES = -1
@@ -28,6 +29,8 @@ def _verify_fields(verify: Verify) -> Dict[str, int]:
         if verify != "full":
             raise _errors.make(_errors.UsageError, "verify", f"'{verify}' is not known", 'give "full" or a number of blocks')
         return {"verify_full": 1}
+    if isinstance(verify, (bool, np.bool_)):
+        return {"verify_full": int(verify)}
     return {"verify_blocks": _library.whole_number("verify", verify, 0, _library.MAX_64)}
 
 
@@ -131,12 +134,13 @@ class _Call:
 class Engine:
     """What outlives a product: device, memory and threads. For programs that multiply more than once.
 
-    threads: of a product, 0 = all cores. memory_limit: bytes of all products together, host and device each, results
-    included, 0 = most of what is free. devices: numbers of the CUDA devices that share each product, or "all". workspace:
-    "caller" takes all memory of products on a GPU from PyTorch or CuPy, not only results: for a pool that holds the
-    device's free memory; each piece costs the time of a call of Python.
+    threads: of a product, 0 = all cores. memory_limit: of all products together, host and device each, results included,
+    in bytes, or a text such as "8G"; 0 = most of what is free. devices: numbers of the CUDA devices that share each
+    product, or "all". workspace: "caller" takes all memory of products on a GPU from PyTorch or CuPy, not only results:
+    for a pool that holds the device's free memory; each piece costs the time of a call of Python.
 
-    Products may run on several threads at once. An engine does not survive fork().
+    Products may run on several threads at once. An engine belongs to the process that made it: a child of fork() makes its
+    own, without CUDA if the parent has started it.
 
     >>> import numpy as np, spmm
     >>> with spmm.Engine(threads=2) as engine:
@@ -145,25 +149,24 @@ class Engine:
            [43, 50]], dtype=uint32)
     """
 
-    def __init__(self, *, threads: int = 0, memory_limit: int = 0,
+    def __init__(self, *, threads: int = 0, memory_limit: Size = 0,
                  devices: Union[None, str, int, Sequence[int]] = None, workspace: str = "engine") -> None:
         self._serves_workspace = _one_of("workspace", workspace, ("engine", "caller")) == 1
         numbers = _device_numbers(devices)
         array = (ctypes.c_int32 * len(numbers))(*numbers)
         options = _library.EngineOptions(
             devices=array, num_devices=len(numbers),
-            memory_limit_bytes=_library.whole_number("memory_limit", memory_limit, 0, _library.MAX_64),
+            memory_limit_bytes=_library.size_in_bytes("memory_limit", memory_limit),
             num_threads=_library.whole_number("threads", threads, 0, _library.MAX_32))
         self._num_running = 0
         self._lock = threading.Lock()
-        self._process = os.getpid()
         self._handle: Optional[_library.Handle] = _library.Handle("spmm_engine_destroy")
         _library.check(_library.library().spmm_engine_create(options, self._handle.pointer))
 
     def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
                  kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
                  transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
+                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Product:
         """C = A * B; see :func:`spmm.multiply`."""
         _check_report(report)
         if _device.is_on_device(a):
@@ -175,6 +178,8 @@ class Engine:
             return self._run_on_device(
                 call, lambda *rest: _library.library().spmm_multiply_device(rest[0], left.struct, right.struct, *rest[1:]),
                 lambda handle: call.result(handle, left, right), (backend, kernel, on_saturation), report)
+        torch = _device.torch_of(a) if _device.torch_of(b) is not None else None
+        a, b = of_host(a, "matrix A"), of_host(b, "matrix B")
         m = common_side(a, b, blocksize)
         left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
         call = _Call(progress, {"backend": backend, "kernel": kernel},
@@ -193,7 +198,9 @@ class Engine:
             raise
         if report is not None:
             report.update(_json_of(made))
-        product = from_handle(result, wants_scipy=not (isinstance(a, tuple) and isinstance(b, tuple)))
+        product = from_handle(result, wants_scipy=torch is None and not (isinstance(a, tuple) and isinstance(b, tuple)))
+        if torch is not None:
+            return as_tensor(product, torch)
         if not isinstance(product, Bsr):
             product.saturated_elements = _library.library().spmm_report_num_saturated(made.pointer)
         return product
@@ -259,9 +266,7 @@ class Engine:
             if self._num_running:
                 raise _errors.make(_errors.UsageError, "Engine.close", "a product is running", "wait for it")
             handle, self._handle = self._handle, None
-        if handle is not None and os.getpid() != self._process:
-            handle.pointer = ctypes.c_void_p()  # its threads are the parent's
-        elif handle is not None:
+        if handle is not None:
             handle.close()
 
     def __enter__(self) -> Engine:
@@ -287,9 +292,8 @@ class _Use:
     def __enter__(self) -> ctypes.c_void_p:
         engine = self._engine
         with engine._lock:
-            if engine._handle is None or os.getpid() != engine._process:
-                raise _errors.make(_errors.UsageError, "Engine", "is closed, or belongs to the parent process",
-                                   "make another one")
+            if engine._handle is None:
+                raise _errors.make(_errors.UsageError, "Engine", "is closed", "make another one")
             engine._num_running += 1
             return engine._handle.pointer
 
@@ -306,20 +310,22 @@ def _json_of(made: _library.Handle) -> Dict[str, Any]:
 def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
              kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
              transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-             progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Any:
+             progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Product:
     """C = A * B, exact, each element at most 2**32 - 1, on an engine of its own (:class:`Engine` for many products).
 
-    a, b: matrices of SciPy, two-dimensional arrays, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
+    a, b: matrices of SciPy, tensors of PyTorch (dense, sparse_coo, sparse_csr or sparse_bsr), two-dimensional arrays of
+    NumPy and others, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
     matrices of uint16 are read where they are; all others must be whole numbers from 0 to 65535 and are converted.
     Elements that are stored several times are added up as numbers, truth values, too: two times True is 2.
     On a GPU: sparse_bsr and sparse_csr tensors of PyTorch give such tensors of int64, CuPy's csr_matrix gives one of
     float64, and tuples of arrays with __cuda_array_interface__ or __dlpack__ (data of uint16; JAX has these) give a
     DeviceResult of arrays that other libraries take by DLPack. The current stream is used, results lie in memory of the
     caller's library, and nothing is copied to the host.
-    Returns a bsr_array of uint32, or a Bsr where both are tuples.
+    Returns a bsr_array of uint32; where both are tuples a Bsr, where both are tensors a sparse_bsr (sparse_csr for blocks of
+    side 1) tensor of int64.
 
     blocksize: side of the blocks, where the matrices have none or others: 8 or (8, 8). backend: "cuda" or "cpu". kernel: by name.
-    threads: at most. verify: recompute so many blocks of the result; "full" proves all of it (report["proof"]).
+    threads: at most. verify: recompute so many blocks of the result; "full" or True proves all of it (report["proof"]).
     transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. rows: (first, end),
     block rows of the result that are computed, the others stay empty; end = None: up to the last one. progress: called
     with stage, work done and total, from another thread; an exception of it cancels the product. report: a
@@ -435,28 +441,34 @@ def multiply_files(a: Path, b: Path, out: Path, *, backend: Optional[str] = None
                                      progress=progress)
 
 
-def read(path: Path, dtype: Any = None) -> Any:
+def read(path: Path, dtype: Any = None, shape: Optional[Tuple[int, int]] = None) -> Any:
     """A matrix from a file of blocks: a bsr_array, without SciPy a Bsr.
 
-    dtype: uint16 for operands, uint32 for results; without it what the length of the file says.
-    Errors: InputError, FormatError, IoError, OutOfMemory.
+    dtype: uint16 for operands, uint32 for results; without it what the length of the file says. shape: rows and columns of
+    the rectangle that was written: files are square. What lies outside must be zero.
+    Errors: InputError, FormatError, ShapeError, IoError, OutOfMemory.
 
     >>> import numpy as np, spmm, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     spmm.write(folder + "/a.bin", np.array([[1, 2], [3, 4]]), blocksize=2)
     ...     spmm.read(folder + "/a.bin").toarray()
+    ...     spmm.write(folder + "/b.bin", np.array([[5, 6, 7]]))
+    ...     spmm.read(folder + "/b.bin", shape=(1, 3)).toarray()
     array([[1, 2],
            [3, 4]], dtype=uint16)
+    array([[5, 6, 7]], dtype=uint16)
     """
     bits = 0 if dtype is None else 8 * np.dtype(dtype).itemsize
     matrix = _library.Handle("spmm_matrix_destroy")
     _library.check(_library.library().spmm_read(_encoded("path", path), bits, matrix.pointer))
-    return from_handle(matrix, wants_scipy=find_scipy() is not None)
+    whole = from_handle(matrix, wants_scipy=False)
+    return as_scipy(whole if shape is None else cut(whole, shape, os.fspath(path)))
 
 
 def write(path: Path, matrix: Matrix, *, blocksize: Optional[Blocksize] = None) -> None:
-    """Writes a matrix to a file of blocks, padded with zeros to a square: block matrices of uint32 as results, others as
-    operands. Errors: FormatError, OutputError, IoError.
+    """Writes a matrix to a file of blocks: block matrices of uint32 as results, others as operands. Files are square: a
+    rectangle is padded with zeros, and read(path, shape=...) gives it back. Errors: FormatError, OutputError, IoError.
     """
+    matrix = of_host(matrix, "matrix")
     operand = Operand(matrix, common_side(matrix, matrix, blocksize), "matrix", fits_result=True)
     _library.check(_library.library().spmm_write(_encoded("path", path), operand.struct))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """Base of all errors of spmm. str() reads "<place>: <problem>; <hint>"."""
+    """Base of all errors of spmm. str() reads "<place>: <problem>; <hint>".
+
+    UsageError, ShapeError, FormatError (all ValueErrors); InputError, OutputError, IoError (OSErrors); OutOfMemory (a
+    MemoryError); DeviceError and InternalError (RuntimeErrors); VerifyError (an ArithmeticError); SaturationError (an
+    OverflowError); Interrupted.
+    """
 
     def __init__(self, text: str, place: str = "", problem: str = "", hint: str = "") -> None:
         super().__init__(text)

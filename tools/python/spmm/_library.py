@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import fractions
 import functools
 import operator
 import os
 import pathlib
+import re
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
 from typing import Optional, Union
@@ -25,6 +27,18 @@ def whole_number(name: str, value: object, least: int, largest: int) -> int:
     if not least <= number <= largest:
         raise _errors.make(_errors.UsageError, name, f"is {value!r}", f"give a whole number from {least} to {largest}")
     return number
+
+
+def size_in_bytes(name: str, given: object) -> int:
+    """A number of bytes, also as a text: "500M", "1.5G", "2GiB". Errors: UsageError."""
+    if not isinstance(given, str):
+        return whole_number(name, given, 0, MAX_64)
+    found = re.fullmatch("([0-9]{1,18}(?:[.][0-9]{1,9})?)(?:([KMGT])(i?)B?|B)?", given, flags=re.IGNORECASE)
+    power = " KMGT".index(found[2].upper()) if found and found[2] else 0
+    size = int(fractions.Fraction(found[1]) * (1024 if found[3] else 1000)**power) if found else 0
+    if not 0 < size <= MAX_64:
+        raise _errors.make(_errors.UsageError, name, f"\"{given}\" is not a size such as 500M or 2G", "give a number of bytes")
+    return size
 
 
 def c_text(name: str, text: Union[None, str, bytes]) -> Optional[bytes]:
@@ -228,4 +242,4 @@ class Handle:
 
 __all__ = ["MAX_32", "MAX_64", "AllocateFn", "ArrayStruct", "BsrStruct", "DeviceBsrStruct", "DeviceCallStruct",
            "DeviceStacksStruct", "DeviceStrides", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "ReleaseFn", "c_text",
-           "check", "last_error", "library", "whole_number"]
+           "check", "last_error", "library", "size_in_bytes", "whole_number"]

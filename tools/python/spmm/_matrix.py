@@ -5,18 +5,18 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, NamedTuple, Optional, Protocol, Tuple, Union
 
 import numpy as np
 
-from . import _errors, _library
+from . import _device, _errors, _library
 from ._elements import MAX_ELEMENT, bad_elements
 
 MAX_RESULT = 2**32 - 1
 MAX_SIDE = 64
 
 Blocksize = Union[int, Tuple[int, int]]
-Matrix = Any  # of SciPy, a 2-D array, Bsr, or a tuple (indptr, indices, data)
+Matrix = Any  # of SciPy, a tensor, a 2-D array, Bsr, or a tuple (indptr, indices, data)
 
 
 class Bsr(NamedTuple):
@@ -42,6 +42,19 @@ class Bsr(NamedTuple):
         return int(np.count_nonzero(self.data == MAX_RESULT))
 
 
+class Product(Protocol):
+    """What all results of :func:`spmm.multiply` have; each is a matrix of the caller's library."""
+
+    @property
+    def shape(self) -> Tuple[int, int]: ...
+
+    @property
+    def saturated_elements(self) -> int:
+        """How many elements are 2**32 - 1."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
 def find_scipy() -> Any:
     """scipy.sparse, or None."""
     try:
@@ -60,6 +73,43 @@ def wrong_kind(matrix: Matrix, name: str) -> _errors.Error:
     hint = "a SciPy matrix, a two-dimensional array or (indptr, indices, data)"
     return _errors.make(_errors.ArgumentError, name, f"is a {type(matrix).__name__}",
                         f"give {'its to_scipy_sparse()' if hasattr(matrix, 'to_scipy_sparse') else hint}")
+
+
+def of_host(matrix: Matrix, name: str) -> Matrix:
+    """A tensor, or an array of another library, in host memory as what NumPy or SciPy have; others as they are. Nothing is
+    copied where it need not be. Errors: FormatError, UsageError."""
+    torch = _device.torch_of(matrix)
+    if torch is None:
+        other = hasattr(matrix, "__array__") and not (isinstance(matrix, np.ndarray) or hasattr(matrix, "to_scipy_sparse"))
+        return np.asarray(matrix) if other and getattr(matrix, "__dlpack_device__", lambda: (1, 0))()[0] == 1 else matrix
+    if matrix.is_cuda:
+        raise _format_error(name, "is on a GPU, and the other matrix is not", "pass both alike")
+
+    def array(part: Any) -> np.ndarray:
+        return part.detach().to(torch.float32 if part.dtype == torch.bfloat16 else part.dtype).numpy()
+
+    if matrix.layout == torch.strided:
+        return array(matrix)
+    if matrix.dim() == 2 and matrix.layout in (torch.sparse_csr, torch.sparse_bsr):
+        data = array(matrix.values())
+        data = data[:, None, None] if matrix.layout == torch.sparse_csr else data
+        if data.ndim == 3 and data.shape[1] == data.shape[2]:
+            return Bsr(array(matrix.crow_indices()), array(matrix.col_indices()), data, tuple(matrix.shape))
+    sparse = find_scipy()
+    if matrix.layout == torch.sparse_coo and matrix.sparse_dim() == 2 == matrix.dim() and sparse is not None:
+        return sparse.coo_matrix((array(matrix._values()), tuple(array(matrix._indices()))), shape=tuple(matrix.shape))
+    raise _format_error(name, f"a tensor of shape {tuple(matrix.shape)} and layout {matrix.layout}",
+                        "use to_sparse_bsr() or to_sparse_csr() of one with two dimensions, with square blocks")
+
+
+def as_tensor(product: Any, torch: Any) -> Any:
+    """A result as a GPU gives it: a sparse tensor of int64."""
+    side = product.data.shape[1]
+    parts = [torch.from_numpy(part) for part in (product.indptr, product.indices, product.data.astype(np.int64))]
+    parts[2] = parts[2].view(-1) if side == 1 else parts[2]
+    made = (torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor)(*parts, product.shape)
+    made.saturated_elements = product.saturated_elements
+    return made
 
 
 def _format_error(name: str, problem: str, hint: str) -> _errors.Error:
@@ -319,7 +369,7 @@ def _borrowed(handle: _library.Handle, address: int, count: int, dtype: Any) -> 
     return np.frombuffer(buffer, dtype=dtype)
 
 
-def from_handle(handle: _library.Handle, wants_scipy: bool) -> Union[Bsr, Any]:
+def from_handle(handle: _library.Handle, wants_scipy: bool) -> Any:
     """A matrix of the library as a bsr_array of SciPy, or as a Bsr. The elements are not copied."""
     of = _library.library()
     pointer = handle.pointer
@@ -329,8 +379,27 @@ def from_handle(handle: _library.Handle, wants_scipy: bool) -> Union[Bsr, Any]:
     indptr = _borrowed(handle, of.spmm_matrix_indptr(pointer), shape[0] // m + 1, np.int64)
     indices = _borrowed(handle, of.spmm_matrix_indices(pointer), num_blocks, np.int64)
     data = _borrowed(handle, of.spmm_matrix_data(pointer), num_blocks * m * m, element).reshape(num_blocks, m, m)
-    sparse = find_scipy() if wants_scipy else None
+    whole = Bsr(indptr, indices, data, shape)
+    return as_scipy(whole) if wants_scipy else whole
+
+
+def as_scipy(bsr: Bsr) -> Any:
+    """A bsr_array on the same arrays; without SciPy the Bsr."""
+    sparse = find_scipy()
     if sparse is None:
-        return Bsr(indptr, indices, data, shape)
-    kind = getattr(sparse, "bsr_array", sparse.bsr_matrix)
-    return kind((data, indices, indptr), shape=shape)
+        return bsr
+    return getattr(sparse, "bsr_array", sparse.bsr_matrix)((bsr.data, bsr.indices, bsr.indptr), shape=bsr.shape)
+
+
+def cut(bsr: Bsr, shape: Tuple[int, int], name: str) -> Bsr:
+    """The upper left part. Errors: UsageError, ShapeError; FormatError if anything lies outside."""
+    m = bsr.data.shape[1]
+    assert bsr.shape is not None
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
+        raise _errors.make(_errors.UsageError, "shape", f"is {shape!r}", "give (rows, cols)")
+    rows, cols = (_library.whole_number("shape", given, 0, side) for given, side in zip(shape, bsr.shape))
+    if rows % m or cols % m:
+        raise _shape_error(name, f"shape {rows} x {cols} cuts through blocks of side {m}", "give multiples of it")
+    if bsr.indptr[rows // m] != len(bsr.indices) or bsr.indices.max(initial=-1) >= cols // m:
+        raise _format_error(name, f"has blocks outside of shape {rows} x {cols}", "give the shape that was written")
+    return Bsr(bsr.indptr[:rows // m + 1], bsr.indices, bsr.data, (rows, cols))

@@ -6,6 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _device, _errors, _library
+from ._matrix import Product
 
 if TYPE_CHECKING:
     from ._engine import Engine
@@ -45,7 +46,7 @@ class Plan:
         self._handle = handle
         self.indptr, self.indices, self._matrix = shared.indptr, shared.indices, shared.matrix
 
-    def __call__(self, a: Any, b: Any) -> Any:
+    def __call__(self, a: Any, b: Any) -> Product:
         """C = A * B, a matrix as :func:`spmm.multiply` gives it, for values in the order of the plan's operands.
 
         a, b: arrays [blocks, m, m] of the operands' library, whole numbers from 0 to 65535, which are checked unless
@@ -53,7 +54,8 @@ class Plan:
         """
         out = self._call.make_values(self.num_blocks, self.side)
         self._multiply(*self._call.elements((a, b), self._sizes), out)
-        return self._matrix(self.indptr, self.indices, self._call.widened(out), self.shape)
+        product: Product = self._matrix(self.indptr, self.indices, self._call.widened(out), self.shape)
+        return product
 
     def into(self, a: Any, b: Any, out: Any) -> None:
         """The same into `out` [num_blocks, m, m] of uint32, or int32 with the same bits, from values of uint16, or int16

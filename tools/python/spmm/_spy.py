@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._matrix import Matrix, pattern
+from ._matrix import Matrix, of_host, pattern
 
 
 def density(matrix: Matrix, cells: int = 100) -> np.ndarray:
@@ -20,7 +20,7 @@ def density(matrix: Matrix, cells: int = 100) -> np.ndarray:
     array([[0.67, 1.  ],
            [0.  , 0.67]])
     """
-    bsr = pattern(matrix)
+    bsr = pattern(of_host(matrix, "matrix"))
     assert bsr.shape is not None
     m = bsr.data.shape[1]
     num = [bsr.shape[0] // m, bsr.shape[1] // m]
@@ -41,7 +41,7 @@ def spy(matrix: Matrix, ax: Any = None, cells: int = 100, **options: Any) -> Any
         import matplotlib.pyplot
 
         ax = matplotlib.pyplot.gca()
-    shape = pattern(matrix).shape
+    shape = pattern(of_host(matrix, "matrix")).shape
     assert shape is not None
     drawn = {"cmap": "Greys", "vmin": 0, "vmax": 1, "interpolation": "nearest",
              "extent": (0, shape[1], shape[0], 0), **options}
