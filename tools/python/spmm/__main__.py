@@ -12,11 +12,12 @@ import sys
 import time
 from typing import Any, List, NoReturn, Optional, Tuple
 
-from . import _convert, _errors, _library
+from . import _convert, _library
+from ._errors import Error, FormatError, InputError, OutputError, ShapeError, UsageError
 
 NAME = "python3 -m spmm convert"
-EXIT_CODES = [(_errors.UsageError, 2), (_errors.FormatError, 65), (_errors.ShapeError, 65), (_errors.InputError, 66),
-              (_errors.OutputError, 73), (OSError, 74), (MemoryError, 71), (KeyboardInterrupt, 75)]
+EXIT_CODES = [(UsageError, 2), (FormatError, 65), (ShapeError, 65), (InputError, 66), (OutputError, 73), (OSError, 74),
+              (MemoryError, 71), (KeyboardInterrupt, 75)]
 NOTES = """\
 One of IN and OUT is a file of blocks (.bin), the other one is
   .npy   a dense NumPy array with two dimensions: integers, floats up to 64 bits or bool, of either byte order
@@ -41,7 +42,7 @@ Exit codes: 0 written, 2 usage, 65 IN breaks its format or has elements that do 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _errors.make(_errors.UsageError, "command line", message, f"see {NAME} --help")
+        raise UsageError("command line", message, f"see {NAME} --help")
 
 
 def _scale(given: str) -> float:
@@ -74,7 +75,7 @@ def _count(largest: int, word: Optional[str] = None) -> Any:
 def _bytes(given: str) -> int:
     try:
         return _library.size_in_bytes("--memory-limit", given)
-    except _errors.UsageError as error:
+    except UsageError as error:
         raise argparse.ArgumentTypeError(error.problem) from None
 
 
@@ -142,7 +143,7 @@ def make_parser() -> argparse.ArgumentParser:
 def _refuse(options: argparse.Namespace, names: List[str], reason: str) -> None:
     for name in names:
         if getattr(options, name) is not None:
-            raise _errors.make(_errors.UsageError, "--" + name.replace("_", "-"), reason, "leave it out")
+            raise UsageError("--" + name.replace("_", "-"), reason, "leave it out")
 
 
 def _completed(options: argparse.Namespace) -> argparse.Namespace:
@@ -150,21 +151,21 @@ def _completed(options: argparse.Namespace) -> argparse.Namespace:
     options.from_ = _convert.kind_of(options.input, options.from_, True)
     options.to = _convert.kind_of(options.output, options.to, False)
     if (options.from_ == "bin") == (options.to == "bin"):
-        raise _errors.make(_errors.UsageError, "command line", f"from {options.from_} to {options.to}: one of the two must be a "
-                           "file of blocks (.bin), and only one", "convert to .bin and from there")
+        raise UsageError("command line", f"from {options.from_} to {options.to}: one of the two must be a "
+                         "file of blocks (.bin), and only one", "convert to .bin and from there")
     for given in filter(None, (options.input, options.like)):
         if os.path.exists(options.output) and os.path.exists(given) and os.path.samefile(given, options.output):
-            raise _errors.make(_errors.UsageError, options.output, "is an input", "give the output another name")
+            raise UsageError(options.output, "is an input", "give the output another name")
     if options.to == "bin":
         _refuse(options, ["shape", "dtype", "type", "deflate"], "is only for what is made from a .bin")
         if options.n and options.like:
-            raise _errors.make(_errors.UsageError, "--n", "and --like both say the size", "give one of them; two rectangles fit "
-                               "if --n of the first is at least the rows and columns of both, and the second has --like FIRST.bin")
+            raise UsageError("--n", "and --like both say the size", "give one of them; two rectangles fit "
+                             "if --n of the first is at least the rows and columns of both, and the second has --like FIRST.bin")
     else:
         _refuse(options, ["block", "n", "like", "round", "on_overflow"], "is only for what a .bin is made from")
         _refuse(options, [] if options.to == "npz" else ["deflate"], "is only for .npz")
         if options.scale != 1 and options.dtype not in (None, "float64"):
-            raise _errors.make(_errors.UsageError, "--scale", "makes fractions of the elements", "give --dtype float64 with it")
+            raise UsageError("--scale", "makes fractions of the elements", "give --dtype float64 with it")
         options.dtype = options.dtype or ("int64" if options.scale == 1 else "float64")
         options.type = options.type or "auto"
     options.memory_limit = options.memory_limit or free_memory() // 10 * 9
@@ -176,7 +177,7 @@ def _stop(*_: Any) -> None:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, _errors.Error):
+    if isinstance(error, Error):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted: nothing was written"
@@ -197,7 +198,7 @@ def main(arguments: List[str]) -> int:
             print(f"{options.output}: {summary}, in {time.monotonic() - start:.3g} s")
         return 0
     except (Exception, KeyboardInterrupt) as error:
-        known = isinstance(error, _errors.Error)
+        known = isinstance(error, Error)
         print(f"{NAME}: error: " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in _words(error)), file=sys.stderr)
         return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 70)
 

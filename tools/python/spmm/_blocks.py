@@ -6,7 +6,8 @@ from typing import Any, Tuple, Union
 
 import numpy as np
 
-from . import _device, _errors, _library
+from . import _device, _library
+from ._errors import FormatError, ShapeError
 from ._matrix import MAX_SIDE, Bsr, as_scipy, checked, is_scipy, square_side, wrong_kind
 
 AUTO_SIDES = (2, 4, 8, 16)
@@ -20,7 +21,7 @@ class _Places:
         self.xp, self.rows, self.columns, self.values, self.shape, self.index = xp, rows, columns, values, shape, index
         self.like = {"dtype": xp.int64, "device": rows.device} if self._is_torch else {"dtype": xp.int64}
         if int(xp.unique(rows * shape[1] + columns).shape[0]) != len(values):
-            raise _errors.make(_errors.FormatError, "matrix", "an element is stored twice", "use sum_duplicates(), or coalesce()")
+            raise FormatError("matrix", "an element is stored twice", "use sum_duplicates(), or coalesce()")
 
     @staticmethod
     def of_rows(indptr: Any, indices: Any, values: Any, shape: Tuple[int, int], xp: Any) -> _Places:
@@ -30,7 +31,7 @@ class _Places:
         stored = int(indptr[-1]) if len(indptr) == shape[0] + 1 else -1
         if (not 0 <= stored <= min(len(indices), len(values)) or int(indptr[0]) != 0 or bool((indptr[1:] < indptr[:-1]).any())
                 or bool(((indices[:stored] < 0) | (indices[:stored] >= shape[1])).any())):
-            raise _errors.make(_errors.FormatError, "matrix, indptr and indices", "descend, or lead outside", "correct the index arrays")
+            raise FormatError("matrix, indptr and indices", "descend, or lead outside", "correct the index arrays")
         indices, values = indices[:stored], values[:stored]
         if is_torch:
             at = xp.arange(stored, dtype=xp.int64, device=indices.device)
@@ -64,13 +65,13 @@ def _side(places: _Places, block: Any) -> int:
     if block != "auto":
         side = _library.whole_number("block", square_side(block), 1, MAX_SIDE)
         if rows % side or cols % side:
-            raise _errors.make(_errors.ShapeError, "matrix", f"shape {rows} x {cols} is no multiple of the block side {side}",
-                               "pad the matrix with zeros, or use another block")
+            raise ShapeError("matrix", f"shape {rows} x {cols} is no multiple of the block side {side}",
+                             "pad the matrix with zeros, or use another block")
         return side
     sides = [side for side in AUTO_SIDES if rows % side == 0 and cols % side == 0]
     if not sides:
-        raise _errors.make(_errors.ShapeError, "matrix", f"shape {rows} x {cols}: no block side of 2, 4, 8, 16 divides both",
-                           "pad the matrix with zeros, or give block")
+        raise ShapeError("matrix", f"shape {rows} x {cols}: no block side of 2, 4, 8, 16 divides both",
+                         "pad the matrix with zeros, or give block")
     return min(sides, key=places.stored_bytes)
 
 

@@ -15,8 +15,8 @@ from typing import IO, Any, Callable, Iterator, List, NamedTuple, Optional, Tupl
 
 import numpy as np
 
-from . import _errors
 from ._elements import MAX_ELEMENT, bad_elements
+from ._errors import Error, FormatError, InputError, IoError, OutOfMemory, OutputError, ShapeError, UsageError
 from ._matrix import MAX_SIDE, checked, find_scipy
 
 MAX_N = 2**32 - 1
@@ -27,14 +27,6 @@ TRIED_SIDES = (*range(1, 17), 32, 64)
 HEADER_BYTES = 12
 _AGAIN = "create the file again with numpy.save or scipy.sparse.save_npz"
 _SATURATE = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale"
-
-
-def _format_error(place: str, problem: str, hint: str) -> _errors.Error:
-    return _errors.make(_errors.FormatError, place, problem, hint)
-
-
-def _usage_error(option: str, problem: str, hint: str) -> _errors.Error:
-    return _errors.make(_errors.UsageError, option, problem, hint)
 
 
 class Entries(NamedTuple):
@@ -50,15 +42,15 @@ class Entries(NamedTuple):
 def _require_scipy() -> Any:
     sparse = find_scipy()
     if sparse is None:
-        raise _usage_error("command line", ".npz files need SciPy", "install it (Debian: python3-scipy)")
+        raise UsageError("command line", ".npz files need SciPy", "install it (Debian: python3-scipy)")
     return sparse
 
 
 def require_memory(path: str, what: str, needed: int, limit: int) -> None:
     """Errors: OutOfMemory."""
     if needed > limit:
-        raise _errors.make(_errors.OutOfMemory, path, f"{what} {needed} bytes, the limit is {limit}",
-                           "raise --memory-limit, or use a machine with more memory")
+        raise OutOfMemory(path, f"{what} {needed} bytes, the limit is {limit}",
+                          "raise --memory-limit, or use a machine with more memory")
 
 
 def _check_archive(path: str, limit: int) -> List[str]:
@@ -68,8 +60,8 @@ def _check_archive(path: str, limit: int) -> List[str]:
     for member in members:
         is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
         if not is_known or member.file_size > DEFLATE_RATIO * member.compress_size:
-            raise _format_error(f"{path}, {member.filename}", f"announces {member.file_size} bytes, more than "
-                                f"{member.compress_size} packed ones can hold", _AGAIN)
+            raise FormatError(f"{path}, {member.filename}", f"announces {member.file_size} bytes, more than "
+                              f"{member.compress_size} packed ones can hold", _AGAIN)
     require_memory(path, "its arrays have", sum(member.file_size for member in members), limit)
     return [re.sub(r"\.npy$", "", member.filename) for member in members]
 
@@ -81,8 +73,8 @@ def _check_members(path: str, names: List[str], matrix_format: str) -> None:
         if name in names:
             names.remove(name)
     if names:
-        raise _format_error(f"{path}, {names[0]}", "is no member of such a file, or there twice",
-                            "write the matrix with scipy.sparse.save_npz; of pydata/sparse: its to_scipy_sparse()")
+        raise FormatError(f"{path}, {names[0]}", "is no member of such a file, or there twice",
+                          "write the matrix with scipy.sparse.save_npz; of pydata/sparse: its to_scipy_sparse()")
 
 
 def _load(path: str, kind: str, limit: int) -> Any:
@@ -101,13 +93,13 @@ def _load(path: str, kind: str, limit: int) -> Any:
             raise ValueError(f"its sparse format is {matrix.format}, expected bsr, csr, csc or coo")
         _check_members(path, names, matrix.format)
         return checked(matrix, path)
-    except (_errors.Error, MemoryError):
+    except (Error, MemoryError):
         raise
     except Exception as error:  # what NumPy and SciPy say of a file that is not theirs has no class of its own
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # that: a place in front of the file
             raise
         words = " ".join(str(error).split())
-        raise _format_error(path, f"is no .{kind} file that NumPy or SciPy reads ({words})", _AGAIN) from None
+        raise FormatError(path, f"is no .{kind} file that NumPy or SciPy reads ({words})", _AGAIN) from None
 
 
 def memory_of(array_bytes: int, elements: np.ndarray) -> int:
@@ -120,11 +112,11 @@ def read_entries(path: str, kind: str, limit: int) -> Entries:
     opened(path).close()
     matrix = _load(path, kind, limit)
     if len(matrix.shape) != 2 or not all(1 <= side <= MAX_N for side in matrix.shape):
-        raise _format_error(path, f"the array has shape {tuple(matrix.shape)}, expected 1 to {MAX_N} rows and columns",
-                            "save a matrix of such a shape")
+        raise FormatError(path, f"the array has shape {tuple(matrix.shape)}, expected 1 to {MAX_N} rows and columns",
+                          "save a matrix of such a shape")
     if matrix.dtype.kind not in "biuf" or (matrix.dtype.kind == "f" and matrix.dtype.itemsize > 8):
-        raise _format_error(path, f"the elements are of type {matrix.dtype}, expected integers or floats of up to 64 bits",
-                            "convert them with astype")
+        raise FormatError(path, f"the elements are of type {matrix.dtype}, expected integers or floats of up to 64 bits",
+                          "convert them with astype")
     arrays = matrix if kind == "npy" else matrix.data
     require_memory(path, "its elements need", memory_of(arrays.nbytes, arrays), limit)
     side = 0
@@ -154,12 +146,12 @@ def _shown(value: float) -> str:
 
 
 def _bad_element(row: int, column: int, count: int, value: float, words: Tuple[str, str],
-                 options: argparse.Namespace) -> _errors.Error:
+                 options: argparse.Namespace) -> Error:
     row, column = (column, row) if options.transpose else (row, column)
     what = "the element" if count == 1 else f"the sum of {count} elements"
     times = "" if options.scale == 1 else f", times {_shown(options.scale)}"
-    return _format_error(options.input, f"{what} at row {row}, column {column} (counted from 0) is {_shown(value)}{times}, "
-                                        f"which {words[0]}; expected a whole number from 0 to 65535", words[1])
+    return FormatError(options.input, f"{what} at row {row}, column {column} (counted from 0) is {_shown(value)}{times}, "
+                       f"which {words[0]}; expected a whole number from 0 to 65535", words[1])
 
 
 def exact_sums(values: np.ndarray, begins: np.ndarray, counts: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
@@ -223,7 +215,7 @@ def opened(path: str) -> IO[bytes]:
     try:
         return open(path, "rb")
     except OSError as error:
-        raise _errors.make(_errors.InputError, path, f"cannot be opened ({error.strerror})", "check the path and the permissions") from None
+        raise InputError(path, f"cannot be opened ({error.strerror})", "check the path and the permissions") from None
 
 
 def _records(m: int, bits: int) -> np.dtype:
@@ -238,7 +230,7 @@ def _header_of(path: str) -> Tuple[int, int, List[int]]:
     n, m, count = (int.from_bytes(head[at:at + 4], "little") for at in (0, 4, 8))
     widths = [bits for bits in (16, 32) if size == HEADER_BYTES + count * (8 + bits // 8 * m * m)]
     if not widths or not 1 <= m <= MAX_SIDE or n == 0 or n % m:
-        raise _format_error(path, "is no file of blocks: its header does not fit its length", "give a .bin")
+        raise FormatError(path, "is no file of blocks: its header does not fit its length", "give a .bin")
     return n, m, widths
 
 
@@ -249,11 +241,11 @@ def fixed_size(entries: Entries, options: argparse.Namespace) -> Tuple[int, int]
         option, (n, side, _) = "--like", _header_of(options.like)
         m = m or (0 if options.block == "auto" else side)
     if m and n % m:
-        raise _usage_error(option, f"n = {n} is no multiple of the block side {m}", f"give {n + m - n % m}, or another --block")
+        raise UsageError(option, f"n = {n} is no multiple of the block side {m}", f"give {n + m - n % m}, or another --block")
     longest = max(entries.shape)
     if n and longest > n:
-        raise _usage_error(option, f"n = {n} is less than the {entries.shape[0]} x {entries.shape[1]} of {options.input}",
-                           f"give at least {longest}")
+        raise UsageError(option, f"n = {n} is less than the {entries.shape[0]} x {entries.shape[1]} of {options.input}",
+                         f"give at least {longest}")
     if not m and options.block != "auto" and entries.side and n % entries.side == 0:
         m = entries.side
     return n, m
@@ -267,8 +259,8 @@ def choose_size(n: int, m: int, entries: Entries, elements: Elements, options: a
         m = -min(sizes)[1]
     n = n or -(-max(entries.shape) // m) * m
     if n > MAX_N:
-        raise _format_error(options.input, f"padded to a multiple of the block side {m} its side is {n}, at most {MAX_N}",
-                            "give a --block that divides it")
+        raise FormatError(options.input, f"padded to a multiple of the block side {m} its side is {n}, at most {MAX_N}",
+                          "give a --block that divides it")
     return n, m
 
 
@@ -283,8 +275,7 @@ def complete_output(path: str) -> Iterator[IO[bytes]]:
             raise OSError("there is something that is no file")
         handle, name = tempfile.mkstemp(prefix=".spmm-", suffix=".tmp", dir=os.path.dirname(target))
     except OSError as error:
-        raise _errors.make(_errors.OutputError, path, f"cannot be created ({error.strerror or error})",
-                           "choose another output path") from None
+        raise OutputError(path, f"cannot be created ({error.strerror or error})", "choose another output path") from None
     try:
         with os.fdopen(handle, "wb") as file:
             umask = os.umask(0)
@@ -293,9 +284,9 @@ def complete_output(path: str) -> Iterator[IO[bytes]]:
             yield file
         os.replace(name, target)
     except OSError as error:
-        if isinstance(error, _errors.Error):
+        if isinstance(error, Error):
             raise
-        raise _errors.make(_errors.IoError, path, f"writing failed ({error.strerror})", "free space, or choose another path") from None
+        raise IoError(path, f"writing failed ({error.strerror})", "free space, or choose another path") from None
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
@@ -309,7 +300,7 @@ def to_bin(options: argparse.Namespace) -> str:
     rows, columns, values, _ = elements
     blocks, number = np.unique(_block_keys(elements, m), return_inverse=True)
     if len(blocks) > MAX_N:
-        raise _format_error(options.input, f"has {len(blocks)} blocks of side {m}, at most {MAX_N}", "give a larger --block")
+        raise FormatError(options.input, f"has {len(blocks)} blocks of side {m}, at most {MAX_N}", "give a larger --block")
     require_memory(options.input, f"its blocks of side {m} and its elements need",
                    len(blocks) * (8 + 2 * m * m) + ELEMENT_BYTES * len(entries.values), options.memory_limit)
     records = np.zeros(len(blocks), dtype=_records(m, 16))
@@ -328,16 +319,16 @@ def _elements_of_bin(options: argparse.Namespace) -> Tuple[Elements, Tuple[int, 
     n, m, widths = _header_of(options.input)
     bits = widths[0] if options.type == "auto" else int(options.type[1:])
     if bits not in widths:
-        raise _format_error(options.input, f"its elements have {widths[0]} bits", f"give --type u{widths[0]}, or leave it out")
+        raise FormatError(options.input, f"its elements have {widths[0]} bits", f"give --type u{widths[0]}, or leave it out")
     shape = options.shape or (n, n)
     if max(shape) > n:
-        raise _usage_error("--shape", f"{shape[0]}x{shape[1]} is larger than n = {n} of {options.input}", f"give at most {n}x{n}")
+        raise UsageError("--shape", f"{shape[0]}x{shape[1]} is larger than n = {n} of {options.input}", f"give at most {n}x{n}")
     file_bytes = os.path.getsize(options.input)
     require_memory(options.input, "its blocks have", file_bytes, options.memory_limit)
     records = np.fromfile(options.input, dtype=_records(m, bits), offset=HEADER_BYTES)
     rows, columns = (records[part].astype(np.int64) for part in "ij")
     if max(rows.max(initial=0), columns.max(initial=0)) >= n // m or len(np.unique(rows << 32 | columns)) != len(records):
-        raise _format_error(options.input, "has a block outside of the matrix, or twice", "create or copy the file again")
+        raise FormatError(options.input, "has a block outside of the matrix, or twice", "create or copy the file again")
     require_memory(options.input, "its elements need", memory_of(file_bytes, records["e"]), options.memory_limit)
     block, row, column = np.nonzero(records["e"])
     rows, columns, values = rows[block] * m + row, columns[block] * m + column, records["e"][block, row, column]
@@ -346,9 +337,9 @@ def _elements_of_bin(options: argparse.Namespace) -> Tuple[Elements, Tuple[int, 
     outside = (rows >= shape[0]) | (columns >= shape[1])
     if outside.any():
         at = int(outside.argmax())
-        raise _errors.make(_errors.ShapeError, options.input, f"the element at row {rows[at]}, column {columns[at]} (counted from "
-                           f"0{', transposed' if options.transpose else ''}) is {values[at]}, outside the shape "
-                           f"{shape[0]}x{shape[1]}", "give a larger --shape")
+        raise ShapeError(options.input, f"the element at row {rows[at]}, column {columns[at]} (counted from "
+                         f"0{', transposed' if options.transpose else ''}) is {values[at]}, outside the shape "
+                         f"{shape[0]}x{shape[1]}", "give a larger --shape")
     return Elements(rows, columns, values, ""), shape, m
 
 
@@ -356,16 +347,16 @@ def from_bin(options: argparse.Namespace) -> str:
     (rows, columns, values, _), shape, m = _elements_of_bin(options)
     dtype = np.dtype(options.dtype)
     if dtype == np.uint16 and values.max(initial=0) > MAX_ELEMENT:
-        raise _format_error(options.input, f"holds {values.max()}, more than uint16 can hold", "give --dtype uint32 or int64")
+        raise FormatError(options.input, f"holds {values.max()}, more than uint16 can hold", "give --dtype uint32 or int64")
     values = values.astype(dtype)
     if options.scale != 1:
         values *= options.scale
     save: Callable[[IO[bytes]], None]
     if options.to == "npy":
         if shape[0] * shape[1] * dtype.itemsize > options.memory_limit:
-            raise _errors.make(_errors.OutOfMemory, options.output, f"a dense array of {shape[0]} x {shape[1]} elements of {dtype} "
-                               f"passes the limit of {options.memory_limit} bytes",
-                               "write .npz, cut a part out with --shape, or raise --memory-limit")
+            raise OutOfMemory(options.output, f"a dense array of {shape[0]} x {shape[1]} elements of {dtype} "
+                              f"passes the limit of {options.memory_limit} bytes",
+                              "write .npz, cut a part out with --shape, or raise --memory-limit")
         dense = np.zeros(shape, dtype)
         dense[rows, columns] = values
         what, save = "dense array", lambda file: np.save(file, dense, allow_pickle=False)
@@ -388,15 +379,15 @@ def kind_of(path: str, given: Optional[str], is_input: bool) -> str:
     if is_input:
         with opened(path) as file:
             head = file.read(HEADER_BYTES)
-        with contextlib.suppress(_errors.FormatError):
+        with contextlib.suppress(FormatError):
             _header_of(path)
             return "bin"
     if head.startswith((b"\x93NUMPY", b"PK\3\4")):
         return "npy" if head.startswith(b"\x93") else "npz"
     ending = os.path.splitext(path)[1][1:]
     if ending == "mtx" or head.startswith(b"%%Matrix"):
-        raise _usage_error(path, "is a Matrix Market file", "convert it by spmm-convert")
+        raise UsageError(path, "is a Matrix Market file", "convert it by spmm-convert")
     if ending in ("bin", "npy", "npz"):
         return ending
-    raise _usage_error(path, "neither its content nor its ending says what it is",
-                       f"give --{'from' if is_input else 'to'} bin, npy or npz")
+    raise UsageError(path, "neither its content nor its ending says what it is",
+                     f"give --{'from' if is_input else 'to'} bin, npy or npz")

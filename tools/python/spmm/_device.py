@@ -7,7 +7,8 @@ import itertools
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from . import _dlpack, _errors, _library
+from . import _dlpack, _library
+from ._errors import Error, FormatError
 from ._elements import MAX_ELEMENT, bad_elements, type_name
 
 
@@ -48,10 +49,6 @@ def is_on_device(matrix: Any) -> bool:
     return _is_cupy(matrix)
 
 
-def _format_error(name: str, problem: str, hint: str) -> _errors.Error:
-    return _errors.make(_errors.FormatError, name, problem, hint)
-
-
 def number_of(matrix: Any) -> Optional[int]:
     """Number of the device that holds a matrix; None: the first one."""
     if torch_of(matrix) is not None:
@@ -76,7 +73,7 @@ def elements(values: Any, name: str, library: Any) -> Any:
     if dtype == "uint16":
         return values if library.__name__ == "torch" else library.ascontiguousarray(values)
     if dtype == "bool" or dtype.startswith("complex"):
-        raise _format_error(name, f"elements of {dtype}", "pass whole numbers")
+        raise FormatError(name, f"elements of {dtype}", "pass whole numbers")
     if not _are_in_range(values, dtype, library):
         _check_each(values, name, library)
     if dtype == "int16" and library.__name__ == "torch":
@@ -92,7 +89,7 @@ def _check_each(values: Any, name: str, library: Any) -> None:
     if is_bad is not None and bool(is_bad.any()):
         if values.ndim == 4:  # a batch
             name += f", product {int(is_bad.flatten(1).any(1).nonzero()[0])}"
-        raise _format_error(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
+        raise FormatError(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
 
 
 def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> Tuple[Any, Any, Any]:
@@ -102,10 +99,10 @@ def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> 
     elif tensor.layout == torch.sparse_csr:
         values = tensor.values()[..., None, None]
     else:
-        raise _format_error(name, f"a tensor of layout {tensor.layout}", "use to_sparse_bsr() or to_sparse_csr()")
+        raise FormatError(name, f"a tensor of layout {tensor.layout}", "use to_sparse_bsr() or to_sparse_csr()")
     if values.dim() != 3 + num_batches or values.shape[-1] != values.shape[-2]:
-        raise _format_error(name, f"values of shape {tuple(values.shape)}", "use square blocks, and "
-                            + ("one batch dimension" if num_batches else "no batches, which multiply_many(a, b) takes"))
+        raise FormatError(name, f"values of shape {tuple(values.shape)}", "use square blocks, and "
+                          + ("one batch dimension" if num_batches else "no batches, which multiply_many(a, b) takes"))
     return tensor.crow_indices().contiguous(), tensor.col_indices().contiguous(), values.contiguous()
 
 
@@ -120,7 +117,7 @@ def _addresses_of_elements(values: List[Any], names: List[str], library: Any) ->
     flat = [x.reshape(-1) for x in values]
     try:
         whole = elements((library.cat if is_torch else library.concatenate)(flat), "the matrices", library)
-    except _errors.FormatError:
+    except FormatError:
         for x, name in zip(values, names):
             elements(x, name, library)  # raises for the first one that is wrong
         raise
@@ -145,22 +142,22 @@ def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> 
     indptr, indices, data = (_dlpack.describe(array, f"{name}, {part}") for array, part in zip(matrix, parts))
     bits = {"<i4": 32, "<i8": 64}.get(indptr.typestr)
     if bits is None or indices.typestr != indptr.typestr:
-        raise _format_error(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
-                            "pass both as int32 or both as int64")
+        raise FormatError(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
+                          "pass both as int32 or both as int64")
     if data.typestr != "<u2":
-        raise _format_error(f"{name}, data", f"of {data.typestr}", "pass uint16")
+        raise FormatError(f"{name}, data", f"of {data.typestr}", "pass uint16")
     shape = data.shape[num_batches:]
     if len(shape) not in (1, 3) or (len(shape) == 3 and not 0 < shape[1] == shape[2]):
         before = "products, " * num_batches
-        raise _format_error(f"{name}, data", f"of shape {data.shape}",
-                            f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
+        raise FormatError(f"{name}, data", f"of shape {data.shape}",
+                          f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
     if not len(indptr.shape) == len(indices.shape) == 1 + num_batches or data.shape[:1 + num_batches] != indices.shape:
         raise lengths_error(name)
     return Parts(indptr, indices, data, bits, 1 if len(shape) == 1 else shape[-1])
 
 
-def lengths_error(name: str) -> _errors.Error:
-    return _format_error(name, "the lengths of the arrays do not agree", "pass indptr [rows / m + 1], indices [blocks]")
+def lengths_error(name: str) -> Error:
+    return FormatError(name, "the lengths of the arrays do not agree", "pass indptr [rows / m + 1], indices [blocks]")
 
 
 def shape_of(matrix: Tuple[Any, ...], parts: Parts, name: str) -> Tuple[int, int]:
@@ -174,7 +171,7 @@ def shape_of(matrix: Tuple[Any, ...], parts: Parts, name: str) -> Tuple[int, int
 
 def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
     if len(matrix) == 5:
-        raise _format_error(name, "is a tuple of five: many matrices", "use multiply_many(a, b)")
+        raise FormatError(name, "is a tuple of five: many matrices", "use multiply_many(a, b)")
     parts = parts_of_tuple(matrix, name)
     return Arrays(parts.indptr.address, parts.indices.address, parts.data.address, parts.bits, parts.indices.shape[0],
                   parts.side, shape_of(matrix, parts, name), parts[:3])
@@ -277,7 +274,7 @@ class Call:
         """Errors: FormatError."""
         for matrix, name in zip(matrices, names):
             if not self.is_alike(matrix):
-                raise _format_error(name, "is of another library than the first one, or on the host", "pass all alike")
+                raise FormatError(name, "is of another library than the first one, or on the host", "pass all alike")
 
     def arrays_of(self, matrices: List[Any], names: List[str]) -> List[Arrays]:
         """Errors: FormatError."""
@@ -373,8 +370,8 @@ class Call:
                 length *= side
             is_good, at = length == count and int(described.typestr[2:]) == item, described.address
         if not is_good:
-            raise _format_error("values", f"are no {count} contiguous elements of {8 * item} bits on the plan's device",
-                                f"pass an array of shape {tuple(shape)}")
+            raise FormatError("values", f"are no {count} contiguous elements of {8 * item} bits on the plan's device",
+                              f"pass an array of shape {tuple(shape)}")
         return int(at)
 
     @property

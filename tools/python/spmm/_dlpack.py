@@ -6,7 +6,8 @@ import ctypes
 from ctypes import c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p, py_object
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from . import _errors, _library
+from . import _library
+from ._errors import FormatError
 
 CPU, CUDA = 1, 2  # DLDeviceType
 _LEGACY, _VERSIONED = b"dltensor", b"dltensor_versioned"  # names of capsules
@@ -37,10 +38,6 @@ class Described(NamedTuple):
     keep: Any
 
 
-def _format_error(name: str, problem: str, hint: str) -> _errors.Error:
-    return _errors.make(_errors.FormatError, name, problem, hint)
-
-
 def device_of(array: Any) -> Optional[int]:
     """Number of the CUDA device that an array lies on; -1 where only the driver knows; None: on none."""
     if hasattr(array, "__cuda_array_interface__"):
@@ -59,13 +56,13 @@ def _require_contiguous(shape: Tuple[int, ...], strides: Optional[Tuple[int, ...
         expected.append(item)
         item *= length
     if any(length > 1 and found != wanted for length, found, wanted in zip(shape, strides, reversed(expected))):
-        raise _format_error(name, "the array is not contiguous", "copy it")
+        raise FormatError(name, "the array is not contiguous", "copy it")
 
 
 def describe(array: Any, name: str) -> Described:
     """Errors: FormatError if it is no contiguous array in device memory."""
     if device_of(array) is None:
-        raise _format_error(name, f"{type(array).__name__} is no array in device memory", "pass all three on the device")
+        raise FormatError(name, f"{type(array).__name__} is no array in device memory", "pass all three on the device")
     interface: Optional[Dict[str, Any]] = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
         shape, typestr = tuple(interface["shape"]), interface["typestr"]
@@ -80,7 +77,7 @@ def describe(array: Any, name: str) -> Described:
             tensor = _Tensor.from_address(_pointer_of(capsule, held) + offset)
             break
     else:
-        raise _format_error(name, "its __dlpack__ gives no tensor", "pass another kind of array")
+        raise FormatError(name, "its __dlpack__ gives no tensor", "pass another kind of array")
     kind = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}.get(tensor.code, "V")
     shape = tuple(tensor.shape[x] for x in range(tensor.ndim))
     strides = tuple(tensor.strides[x] for x in range(tensor.ndim)) if tensor.strides else None

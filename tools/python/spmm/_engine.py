@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple, Uni
 
 import numpy as np
 
-from . import _device, _errors, _library, _many, _plan
+from . import _device, _library, _many, _plan
+from ._errors import ArgumentError, Error, FormatError, UsageError
 from ._interrupt import interruptible
 from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, from_handle, of_host
 
@@ -27,7 +28,7 @@ ALL_DEVICES = -1
 def _verify_fields(verify: Verify) -> Dict[str, int]:
     if isinstance(verify, str):
         if verify != "full":
-            raise _errors.make(_errors.UsageError, "verify", f"'{verify}' is not known", 'give "full" or a number of blocks')
+            raise UsageError("verify", f"'{verify}' is not known", 'give "full" or a number of blocks')
         return {"verify_full": 1}
     if isinstance(verify, (bool, np.bool_)):
         return {"verify_full": int(verify)}
@@ -38,7 +39,7 @@ def _rows_fields(rows: Optional[Rows]) -> Dict[str, int]:
     if rows is None:
         return {}
     if not isinstance(rows, (tuple, list)) or len(rows) != 2:
-        raise _errors.make(_errors.UsageError, "rows", f"is {rows!r}", "give (first, end), two numbers of block rows")
+        raise UsageError("rows", f"is {rows!r}", "give (first, end), two numbers of block rows")
     first, end = rows
     return {"has_rows": 1, "first_row": _library.whole_number("rows", first, 0, _library.MAX_32),
             "end_row": _library.MAX_32 if end is None else _library.whole_number("rows", end, 0, _library.MAX_32)}
@@ -55,7 +56,7 @@ def _device_numbers(devices: Union[None, str, int, Sequence[int]]) -> list[int]:
         return []
     if isinstance(devices, str):
         if devices != "all":
-            raise _errors.make(_errors.UsageError, "devices", f"'{devices}' is not known", 'give "all" or numbers')
+            raise UsageError("devices", f"'{devices}' is not known", 'give "all" or numbers')
         return [ALL_DEVICES]
     return [_library.whole_number("devices", number, 0, 2**31 - 1) for number in np.atleast_1d(devices).tolist()]
 
@@ -63,7 +64,7 @@ def _device_numbers(devices: Union[None, str, int, Sequence[int]]) -> list[int]:
 def _one_of(option: str, given: str, words: Tuple[str, str]) -> int:
     """Which of the two. Errors: UsageError."""
     if given not in words:
-        raise _errors.make(_errors.UsageError, option, f"'{given}' is not known", f'give "{words[0]}" or "{words[1]}"')
+        raise UsageError(option, f"'{given}' is not known", f'give "{words[0]}" or "{words[1]}"')
     return words.index(given)
 
 
@@ -88,7 +89,7 @@ def has_cuda_device() -> bool:
 def _check_report(report: Any) -> None:
     """Before the product, whose result would be lost. Errors: ArgumentError."""
     if report is not None and not isinstance(report, collections.abc.MutableMapping):
-        raise _errors.make(_errors.ArgumentError, "report", f"is a {type(report).__name__}", "give a dictionary")
+        raise ArgumentError("report", f"is a {type(report).__name__}", "give a dictionary")
 
 
 class _Call:
@@ -96,7 +97,7 @@ class _Call:
 
     def __init__(self, progress: Optional[Progress], texts: Dict[str, Optional[str]], numbers: Dict[str, int]) -> None:
         if progress is not None and not callable(progress):
-            raise _errors.make(_errors.ArgumentError, "progress", f"is {progress!r}", "give a function of stage, done, total")
+            raise ArgumentError("progress", f"is {progress!r}", "give a function of stage, done, total")
         self._progress = progress
         self.raised: list[BaseException] = []
         self._cancel = _library.Handle("spmm_cancel_destroy")
@@ -120,7 +121,7 @@ class _Call:
 
     def run(self, function: Callable[[], int]) -> None:
         """Errors: what the callback raised, KeyboardInterrupt, or the class of the status."""
-        def body() -> Optional[_errors.Error]:
+        def body() -> Optional[Error]:
             status = function()
             return None if status == 0 else _library.last_error(status)  # of this thread
 
@@ -171,8 +172,8 @@ class Engine:
         _check_report(report)
         if _device.is_on_device(a):
             if blocksize is not None or transpose_a or transpose_b or rows is not None or verify or progress is not None:
-                raise _errors.make(_errors.UsageError, "blocksize, transpose_a, transpose_b, rows, verify, progress",
-                                   "do not go with matrices on a device", "leave them out")
+                raise UsageError("blocksize, transpose_a, transpose_b, rows, verify, progress",
+                                 "do not go with matrices on a device", "leave them out")
             call = _device.Call(a, self._serves_workspace)
             left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
             return self._run_on_device(
@@ -216,7 +217,7 @@ class Engine:
     def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
         """A plan for products of two patterns on a GPU; see :func:`spmm.plan`."""
         if not _device.is_on_device(a):
-            raise _errors.make(_errors.UsageError, "plan", "is for matrices on a GPU", "use multiply() on the host")
+            raise UsageError("plan", "is for matrices on a GPU", "use multiply() on the host")
         return _plan.Plan(self, a, b, kernel)
 
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
@@ -264,7 +265,7 @@ class Engine:
         """Gives everything back. Errors: UsageError while a product is running."""
         with self._lock:
             if self._num_running:
-                raise _errors.make(_errors.UsageError, "Engine.close", "a product is running", "wait for it")
+                raise UsageError("Engine.close", "a product is running", "wait for it")
             handle, self._handle = self._handle, None
         if handle is not None:
             handle.close()
@@ -293,7 +294,7 @@ class _Use:
         engine = self._engine
         with engine._lock:
             if engine._handle is None:
-                raise _errors.make(_errors.UsageError, "Engine", "is closed", "make another one")
+                raise UsageError("Engine", "is closed", "make another one")
             engine._num_running += 1
             return engine._handle.pointer
 

@@ -11,11 +11,14 @@ class Error(Exception):
     OverflowError); Interrupted.
     """
 
-    def __init__(self, text: str, place: str = "", problem: str = "", hint: str = "") -> None:
-        super().__init__(text)
+    def __init__(self, place: str, problem: str, hint: str) -> None:
+        super().__init__(f"{place}: {problem}; {hint}")
         self.place = place
         self.problem = problem
         self.hint = hint
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return type(self), (self.place, self.problem, self.hint)
 
 
 class InternalError(Error, RuntimeError):
@@ -75,7 +78,3 @@ BY_STATUS: dict[int, type[Error]] = {
     1: InternalError, 2: UsageError, 3: ShapeError, 4: FormatError, 5: InputError, 6: OutputError, 7: IoError,
     8: OutOfMemory, 9: DeviceError, 10: VerifyError, 11: Interrupted, 12: SaturationError,
 }
-
-
-def make(kind: type[Error], place: str, problem: str, hint: str) -> Error:
-    return kind(f"{place}: {problem}; {hint}", place, problem, hint)

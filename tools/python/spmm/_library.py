@@ -12,8 +12,8 @@ import re
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
 from typing import Optional, Union
+from ._errors import ArgumentError, BY_STATUS, Error, InternalError, UsageError
 
-from . import _errors
 
 MAX_32, MAX_64 = 2**32 - 1, 2**64 - 1
 
@@ -25,7 +25,7 @@ def whole_number(name: str, value: object, least: int, largest: int) -> int:
     except TypeError:
         number = least - 1
     if not least <= number <= largest:
-        raise _errors.make(_errors.UsageError, name, f"is {value!r}", f"give a whole number from {least} to {largest}")
+        raise UsageError(name, f"is {value!r}", f"give a whole number from {least} to {largest}")
     return number
 
 
@@ -37,7 +37,7 @@ def size_in_bytes(name: str, given: object) -> int:
     power = " KMGT".index(found[2].upper()) if found and found[2] else 0
     size = int(fractions.Fraction(found[1]) * (1024 if found[3] else 1000)**power) if found else 0
     if not 0 < size <= MAX_64:
-        raise _errors.make(_errors.UsageError, name, f"\"{given}\" is not a size such as 500M or 2G", "give a number of bytes")
+        raise UsageError(name, f"\"{given}\" is not a size such as 500M or 2G", "give a number of bytes")
     return size
 
 
@@ -46,10 +46,10 @@ def c_text(name: str, text: Union[None, str, bytes]) -> Optional[bytes]:
     if text is None:
         return None
     if not isinstance(text, (str, bytes)):
-        raise _errors.make(_errors.ArgumentError, name, f"is {text!r}", "give a text")
+        raise ArgumentError(name, f"is {text!r}", "give a text")
     encoded = text.encode() if isinstance(text, str) else text
     if b"\0" in encoded:
-        raise _errors.make(_errors.UsageError, name, f"{encoded!r} has a NUL", "give a text without it")
+        raise UsageError(name, f"{encoded!r} has a NUL", "give a text without it")
     return encoded
 
 
@@ -116,7 +116,6 @@ _PROTOTYPES: dict[str, tuple[object, list[object]]] = {
     "spmm_version": (c_char_p, []),
     "spmm_c_api": (c_int32, []),
     "spmm_has_cuda_device": (c_int32, []),
-    "spmm_last_error_text": (c_char_p, []),
     "spmm_last_error_place": (c_char_p, []),
     "spmm_last_error_problem": (c_char_p, []),
     "spmm_last_error_hint": (c_char_p, []),
@@ -176,8 +175,8 @@ _SONAME = f"{_NAME}.1"  # SPMM_C_SOVERSION of spmm.h
 def check_alone(site: pathlib.Path) -> None:
     """Errors: UsageError if a folder of packages has both wheels, of which each overwrites files of the other."""
     if all(any(site.glob(f"{wheel}-*.dist-info")) for wheel in ("spmm", "spmm_cuda")):
-        raise _errors.make(_errors.UsageError, "spmm", f"is installed twice in {site}, without CUDA and with it",
-                           "pip uninstall spmm spmm-cuda, then install one of them")
+        raise UsageError("spmm", f"is installed twice in {site}, without CUDA and with it",
+                         "pip uninstall spmm spmm-cuda, then install one of them")
 
 
 def _load() -> ctypes.CDLL:
@@ -190,8 +189,8 @@ def _load() -> ctypes.CDLL:
     try:
         return ctypes.CDLL(path)
     except OSError as error:
-        raise _errors.make(_errors.InternalError, _NAME, f"cannot be loaded ({error})",
-                           "install the package with pip, or set SPMM_LIBRARY to the path of the library") from None
+        raise InternalError(_NAME, f"cannot be loaded ({error})",
+                            "install the package with pip, or set SPMM_LIBRARY to the path of the library") from None
 
 
 @functools.lru_cache(maxsize=None)
@@ -201,20 +200,19 @@ def library() -> ctypes.CDLL:
     for name, (result, arguments) in _PROTOTYPES.items():
         function = getattr(loaded, name, None)
         if function is None:
-            raise _errors.make(_errors.InternalError, _NAME, f"has no function {name}", "load a newer library")
+            raise InternalError(_NAME, f"has no function {name}", "load a newer library")
         function.restype, function.argtypes = result, arguments
     if loaded.spmm_c_api() < _C_API:
-        raise _errors.make(_errors.InternalError, _NAME, "is older than this package", "load a newer library")
+        raise InternalError(_NAME, "is older than this package", "load a newer library")
     return loaded
 
 
-def last_error(status: int) -> _errors.Error:
+def last_error(status: int) -> Error:
     """Of this thread."""
     loaded = library()
-    text, place, problem, hint = ((part() or b"").decode(errors="replace") for part in (
-        loaded.spmm_last_error_text, loaded.spmm_last_error_place, loaded.spmm_last_error_problem,
-        loaded.spmm_last_error_hint))
-    return _errors.BY_STATUS.get(status, _errors.InternalError)(text, place, problem, hint)
+    place, problem, hint = ((part() or b"").decode(errors="replace") for part in (
+        loaded.spmm_last_error_place, loaded.spmm_last_error_problem, loaded.spmm_last_error_hint))
+    return BY_STATUS.get(status, InternalError)(place, problem, hint)
 
 
 def check(status: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Callable, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from . import _device, _errors, _library
+from . import _device, _library
+from ._errors import FormatError, ShapeError, UsageError
 
 _MATRIX = np.dtype([("struct_size", "u8"), ("rows", "u8"), ("cols", "u8"), ("indptr", "u8"), ("indices", "u8"),
                     ("data", "u8"), ("num_blocks", "u8"), ("block_side", "u4"), ("index_bits", "u4")])  # spmm_device_bsr
@@ -60,7 +61,7 @@ def _pairs(products: Any) -> List[Tuple[Any, Any]]:
     pairs = list(products)
     for x, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise _errors.make(_errors.UsageError, f"product {x}", f"is a {type(pair).__name__}", "give pairs (a, b), or two batches")
+            raise UsageError(f"product {x}", f"is a {type(pair).__name__}", "give pairs (a, b), or two batches")
     return pairs
 
 
@@ -129,7 +130,7 @@ def _on_host(numbers: Any, name: str) -> np.ndarray:
     except TypeError:  # of an array on a device
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "iu":
-        raise _errors.make(_errors.FormatError, name, "are no whole numbers in host memory", "pass an array of NumPy")
+        raise FormatError(name, "are no whole numbers in host memory", "pass an array of NumPy")
     return array.astype(np.int64)
 
 
@@ -152,16 +153,16 @@ def _of_any(batch: Tuple[Any, ...], name: str) -> _Batch:
     blocks = parts.indices.shape[0]
     if (first_block.ndim != 1 or first_block[:1].tolist() != [0] or first_block[-1] != blocks
             or (np.diff(first_block) < 0).any()):
-        raise _errors.make(_errors.FormatError, f"{name}, first_block", "does not ascend from 0 to the number of blocks",
-                           "pass [products + 1], the blocks before each matrix")
+        raise FormatError(f"{name}, first_block", "does not ascend from 0 to the number of blocks",
+                          "pass [products + 1], the blocks before each matrix")
     count = len(first_block) - 1
     if shapes.shape not in ((2,), (count, 2)) or (shapes < 0).any():
-        raise _errors.make(_errors.FormatError, f"{name}, shapes", f"of shape {shapes.shape}, or negative",
-                           f"pass [{count}, 2], or (rows, cols) of all")
+        raise FormatError(f"{name}, shapes", f"of shape {shapes.shape}, or negative",
+                          f"pass [{count}, 2], or (rows, cols) of all")
     shapes = np.broadcast_to(shapes, (count, 2))
     if int((shapes[:, 0] // parts.side + 1).sum()) != parts.indptr.shape[0]:
-        raise _errors.make(_errors.FormatError, f"{name}, indptr", f"has {parts.indptr.shape[0]} entries",
-                           "pass that of each matrix, [sum of rows / m + products]")
+        raise FormatError(f"{name}, indptr", f"has {parts.indptr.shape[0]} entries",
+                          "pass that of each matrix, [sum of rows / m + products]")
     return _Batch(*(part.address for part in parts[:3]), parts.bits, parts.side, shapes, first_block, parts[:3])
 
 
@@ -171,8 +172,8 @@ class ManyCall(_device.Call):
     def __init__(self, products: Any, b: Any = None, serves_workspace: bool = False) -> None:
         pairs = _pairs(products) if b is None else [(products, b)]
         if not pairs or not _device.is_on_device(pairs[0][0]):
-            raise _errors.make(_errors.UsageError, "products", "are none on a GPU",
-                               "give at least one pair, and use Engine.multiply for matrices of the host")
+            raise UsageError("products", "are none on a GPU",
+                             "give at least one pair, and use Engine.multiply for matrices of the host")
         super().__init__(pairs[0][0], serves_workspace)
         self._stacks: Optional[_library.DeviceStacksStruct] = None  # else there is a table
         if b is None:
@@ -195,12 +196,12 @@ class ManyCall(_device.Call):
         names = ("matrix A", "matrix B")
         self.check_alike(list(given), list(names))
         if self._is_cupy:
-            raise _errors.make(_errors.FormatError, "matrix A", "is one matrix", "give pairs, or tuples of arrays")
+            raise FormatError("matrix A", "is one matrix", "give pairs, or tuples of arrays")
         left, right = (_of_tuple(batch, name) if self._torch is None else _of_tensor(batch, name, self._torch)
                        for batch, name in zip(given, names))
         if left.count != right.count:
-            raise _errors.make(_errors.ShapeError, "matrix A and matrix B", f"are {left.count} and {right.count} products",
-                               "pass as many left as right ones")
+            raise ShapeError("matrix A and matrix B", f"are {left.count} and {right.count} products",
+                             "pass as many left as right ones")
         if isinstance(left, _Stack) and isinstance(right, _Stack):
             self._take_stacks(left, right)
             return

@@ -9,7 +9,8 @@ from typing import Any, Callable, NamedTuple, Optional, Protocol, Tuple, Union
 
 import numpy as np
 
-from . import _device, _errors, _library
+from . import _device, _library
+from ._errors import ArgumentError, Error, FormatError, ShapeError, UsageError
 from ._elements import MAX_ELEMENT, bad_elements
 
 MAX_RESULT = 2**32 - 1
@@ -69,10 +70,10 @@ def is_scipy(matrix: Matrix) -> bool:
     return sparse is not None and bool(sparse.issparse(matrix))
 
 
-def wrong_kind(matrix: Matrix, name: str) -> _errors.Error:
+def wrong_kind(matrix: Matrix, name: str) -> Error:
     hint = "a SciPy matrix, a two-dimensional array or (indptr, indices, data)"
-    return _errors.make(_errors.ArgumentError, name, f"is a {type(matrix).__name__}",
-                        f"give {'its to_scipy_sparse()' if hasattr(matrix, 'to_scipy_sparse') else hint}")
+    return ArgumentError(name, f"is a {type(matrix).__name__}",
+                         f"give {'its to_scipy_sparse()' if hasattr(matrix, 'to_scipy_sparse') else hint}")
 
 
 def of_host(matrix: Matrix, name: str) -> Matrix:
@@ -83,7 +84,7 @@ def of_host(matrix: Matrix, name: str) -> Matrix:
         other = hasattr(matrix, "__array__") and not (isinstance(matrix, np.ndarray) or hasattr(matrix, "to_scipy_sparse"))
         return np.asarray(matrix) if other and getattr(matrix, "__dlpack_device__", lambda: (1, 0))()[0] == 1 else matrix
     if matrix.is_cuda:
-        raise _format_error(name, "is on a GPU, and the other matrix is not", "pass both alike")
+        raise FormatError(name, "is on a GPU, and the other matrix is not", "pass both alike")
 
     def array(part: Any) -> np.ndarray:
         return part.detach().to(torch.float32 if part.dtype == torch.bfloat16 else part.dtype).numpy()
@@ -98,8 +99,8 @@ def of_host(matrix: Matrix, name: str) -> Matrix:
     sparse = find_scipy()
     if matrix.layout == torch.sparse_coo and matrix.sparse_dim() == 2 == matrix.dim() and sparse is not None:
         return sparse.coo_matrix((array(matrix._values()), tuple(array(matrix._indices()))), shape=tuple(matrix.shape))
-    raise _format_error(name, f"a tensor of shape {tuple(matrix.shape)} and layout {matrix.layout}",
-                        "use to_sparse_bsr() or to_sparse_csr() of one with two dimensions, with square blocks")
+    raise FormatError(name, f"a tensor of shape {tuple(matrix.shape)} and layout {matrix.layout}",
+                      "use to_sparse_bsr() or to_sparse_csr() of one with two dimensions, with square blocks")
 
 
 def as_tensor(product: Any, torch: Any) -> Any:
@@ -112,19 +113,11 @@ def as_tensor(product: Any, torch: Any) -> Any:
     return made
 
 
-def _format_error(name: str, problem: str, hint: str) -> _errors.Error:
-    return _errors.make(_errors.FormatError, name, problem, hint)
-
-
-def _shape_error(name: str, problem: str, hint: str) -> _errors.Error:
-    return _errors.make(_errors.ShapeError, name, problem, hint)
-
-
 def _stored(indptr: np.ndarray, indices: np.ndarray, num_values: int, rows: int, cols: int, name: str) -> int:
     """How many entries compressed rows have, which are checked: SciPy's own functions write and read outside of arrays
     if they are wrong. Errors: FormatError."""
-    def refuse(at: str, problem: str) -> _errors.Error:
-        return _format_error(f"{name}, {at}", problem, "correct the index arrays")
+    def refuse(at: str, problem: str) -> Error:
+        return FormatError(f"{name}, {at}", problem, "correct the index arrays")
 
     if indptr.ndim != 1 or indices.ndim != 1 or indptr.dtype.kind not in "iu" or (indices.dtype.kind not in "iu" and indices.size):
         raise refuse("indptr and indices", f"of {indptr.dtype} and {indices.dtype}, of {indptr.ndim} and {indices.ndim} dimensions")
@@ -147,7 +140,7 @@ def _sides(matrix: Any, name: str) -> Tuple[int, int]:
     """Of the blocks of a compressed matrix of SciPy; 1 and 1 if it has none. Errors: FormatError."""
     shape = matrix.data.shape
     if len(shape) != (3 if matrix.format == "bsr" else 1) or 0 in shape[1:]:
-        raise _format_error(name, f"data of shape {shape} in a {matrix.format} matrix", "correct the arrays")
+        raise FormatError(name, f"data of shape {shape} in a {matrix.format} matrix", "correct the arrays")
     return (shape[1], shape[2]) if len(shape) == 3 else (1, 1)
 
 
@@ -165,18 +158,18 @@ def checked(matrix: Any, name: str) -> Any:
     """A SciPy matrix whose structure is checked: a compressed one as a new object on the same arrays, which knows no flags of
     the old one; another one as coo. Errors: FormatError, ShapeError."""
     if len(matrix.shape) != 2:
-        raise _shape_error(name, f"a matrix of {len(matrix.shape)} dimensions", "give a two-dimensional one")
+        raise ShapeError(name, f"a matrix of {len(matrix.shape)} dimensions", "give a two-dimensional one")
     try:
         if matrix.format in ("bsr", "csr", "csc"):
             return type(matrix)(_used_arrays(matrix, name), shape=matrix.shape)
         coo = matrix.tocoo()
     except (ValueError, IndexError) as error:
-        if isinstance(error, _errors.Error):
+        if isinstance(error, Error):
             raise
-        raise _format_error(name, " ".join(str(error).split()), "correct the arrays") from None
+        raise FormatError(name, " ".join(str(error).split()), "correct the arrays") from None
     for part, at, length in (("row", coo.row, coo.shape[0]), ("col", coo.col, coo.shape[1])):
         if len(at) != len(coo.data) or (len(at) and (at.min() < 0 or at.max() >= length)):
-            raise _format_error(f"{name}, {part}", f"an index is missing, or not from 0 to {length - 1}", "correct the index arrays")
+            raise FormatError(f"{name}, {part}", f"an index is missing, or not from 0 to {length - 1}", "correct the index arrays")
     return coo
 
 
@@ -184,11 +177,11 @@ def _as_bsr(matrix: Matrix, name: str) -> Optional[Bsr]:
     """Arrays that the caller gave as they are; None for other kinds."""
     if isinstance(matrix, tuple):
         if len(matrix) not in (3, 4):
-            raise _format_error(name, f"a tuple of {len(matrix)}", "give (indptr, indices, data)")
+            raise FormatError(name, f"a tuple of {len(matrix)}", "give (indptr, indices, data)")
         indptr, indices, data = (np.asarray(part) for part in matrix[:3])
         if data.ndim != 3 or not 0 < data.shape[1] == data.shape[2]:
-            raise _format_error(name, f"data of shape {data.shape}, expected (blocks, m, m)",
-                                "give (indptr, indices, data); SciPy's own order is another")
+            raise FormatError(name, f"data of shape {data.shape}, expected (blocks, m, m)",
+                              "give (indptr, indices, data); SciPy's own order is another")
         side = (len(indptr) - 1) * data.shape[1]
         shape = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (side, side)
         rows, cols = (_library.whole_number(f"{name}, shape", x, 0, _library.MAX_64) for x in shape)
@@ -212,7 +205,7 @@ def square_side(blocksize: Any) -> Any:
     if not isinstance(blocksize, (tuple, list)):
         return blocksize
     if len(blocksize) != 2 or blocksize[0] != blocksize[1]:
-        raise _errors.make(_errors.UsageError, "blocksize", f"is {blocksize!r}", "give one number, or the same twice")
+        raise UsageError("blocksize", f"is {blocksize!r}", "give one number, or the same twice")
     return blocksize[0]
 
 
@@ -220,8 +213,8 @@ def common_side(a: Matrix, b: Matrix, blocksize: Optional[Blocksize]) -> int:
     """Block side of a product: what is asked for, else what the blocks of both have in common, else 1."""
     for matrix, name in ((a, "matrix A"), (b, "matrix B")):
         if isinstance(matrix, list):
-            raise _errors.make(_errors.UsageError, name, "is a list", "give a matrix: numpy.array(rows), or a tuple "
-                               "(indptr, indices, data); spmm.multiply_many takes a list of pairs")
+            raise UsageError(name, "is a list", "give a matrix: numpy.array(rows), or a tuple "
+                             "(indptr, indices, data); spmm.multiply_many takes a list of pairs")
     blocksize = square_side(blocksize)
     if blocksize is not None:
         return _library.whole_number("blocksize", blocksize, 1, MAX_SIDE)
@@ -241,14 +234,14 @@ def _first_bad(values: np.ndarray) -> Optional[int]:
 def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[int, int]]) -> None:
     """Errors: FormatError with row and column of the first element that does not fit."""
     if data.dtype.kind not in "biuf":
-        raise _format_error(name, f"elements of type {data.dtype}", "give whole numbers from 0 to 65535")
+        raise FormatError(name, f"elements of type {data.dtype}", "give whole numbers from 0 to 65535")
     bad = _first_bad(data.reshape(-1))
     if bad is None:
         return
     row, column = place(bad)
-    raise _format_error(f"{name}, row {row}, column {column}",
-                        f"element {data.reshape(-1)[bad]} is no whole number from 0 to {MAX_ELEMENT}",
-                        "scale or round the matrix before")
+    raise FormatError(f"{name}, row {row}, column {column}",
+                      f"element {data.reshape(-1)[bad]} is no whole number from 0 to {MAX_ELEMENT}",
+                      "scale or round the matrix before")
 
 
 def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
@@ -276,8 +269,8 @@ def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
         if bsr is None:
             raise wrong_kind(matrix, name)
         if sparse is None:
-            raise _shape_error(name, f"blocks of side {bsr.data.shape[1]}, expected {m}",
-                               "give both with blocks of the same side, or install SciPy")
+            raise ShapeError(name, f"blocks of side {bsr.data.shape[1]}, expected {m}",
+                             "give both with blocks of the same side, or install SciPy")
         assert bsr.shape is not None
         side = bsr.data.shape[1]
         _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, name)
@@ -315,7 +308,7 @@ def pattern(matrix: Matrix) -> Bsr:
 
 def _from_dense(matrix: np.ndarray, m: int, name: str) -> Bsr:
     if matrix.ndim != 2:
-        raise _shape_error(name, f"an array of {matrix.ndim} dimensions", "give a two-dimensional one")
+        raise ShapeError(name, f"an array of {matrix.ndim} dimensions", "give a two-dimensional one")
     rows, cols = matrix.shape[0] // m, matrix.shape[1] // m
     blocks = np.ascontiguousarray(matrix).reshape(rows, m, cols, m).transpose(0, 2, 1, 3)
     stored = (blocks != 0).any(axis=(2, 3))
@@ -329,21 +322,20 @@ class Operand:
     def __init__(self, matrix: Matrix, m: int, name: str, fits_result: bool = False) -> None:
         shape = matrix.shape if hasattr(matrix, "shape") and not isinstance(matrix, tuple) else None
         if shape is not None and len(shape) == 2 and any(side % m for side in shape):
-            raise _shape_error(name, f"shape {shape[0]} x {shape[1]} is no multiple of the block side {m}",
-                               "pad the matrix with zeros, or use another blocksize")
+            raise ShapeError(name, f"shape {shape[0]} x {shape[1]} is no multiple of the block side {m}",
+                             "pad the matrix with zeros, or use another blocksize")
         bsr = _as_bsr(matrix, name)
         if bsr is None or bsr.data.shape[1] != m:
             bsr = _regrouped(matrix, m, name)
         if len(bsr.data) != len(bsr.indices):
-            raise _format_error(name, f"{len(bsr.data)} blocks for {len(bsr.indices)} indices",
-                                "give a block for each index")
+            raise FormatError(name, f"{len(bsr.data)} blocks for {len(bsr.indices)} indices", "give a block for each index")
         self.data = _checked(bsr, name, fits_result)
         self.indptr, self.indices = (self._indices(part, name) for part in (bsr.indptr, bsr.indices))
         self.shape = bsr.shape
         rows, cols = self.shape
         if rows < 0 or cols < 0 or rows // m + 1 != len(self.indptr):
-            raise _format_error(name, f"indptr has {len(self.indptr)} entries, expected {rows // m + 1}",
-                                "give the begin of each block row, and the end of the last")
+            raise FormatError(name, f"indptr has {len(self.indptr)} entries, expected {rows // m + 1}",
+                              "give the begin of each block row, and the end of the last")
         self._name = name.encode()
         self.struct = _library.BsrStruct(
             rows=rows, cols=cols, indptr=self.indptr.ctypes.data, indices=self.indices.ctypes.data,
@@ -354,8 +346,8 @@ class Operand:
     @staticmethod
     def _indices(values: np.ndarray, name: str) -> np.ndarray:
         if values.ndim != 1 or (values.dtype.kind not in "iu" and values.size != 0):
-            raise _format_error(name, f"indices of type {values.dtype} and {values.ndim} dimensions",
-                                "give one-dimensional arrays of integers")
+            raise FormatError(name, f"indices of type {values.dtype} and {values.ndim} dimensions",
+                              "give one-dimensional arrays of integers")
         wanted = values.dtype if values.dtype in (np.int32, np.int64) else np.dtype(np.int64)
         return np.ascontiguousarray(values, dtype=wanted)
 
@@ -396,10 +388,10 @@ def cut(bsr: Bsr, shape: Tuple[int, int], name: str) -> Bsr:
     m = bsr.data.shape[1]
     assert bsr.shape is not None
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
-        raise _errors.make(_errors.UsageError, "shape", f"is {shape!r}", "give (rows, cols)")
+        raise UsageError("shape", f"is {shape!r}", "give (rows, cols)")
     rows, cols = (_library.whole_number("shape", given, 0, side) for given, side in zip(shape, bsr.shape))
     if rows % m or cols % m:
-        raise _shape_error(name, f"shape {rows} x {cols} cuts through blocks of side {m}", "give multiples of it")
+        raise ShapeError(name, f"shape {rows} x {cols} cuts through blocks of side {m}", "give multiples of it")
     if bsr.indptr[rows // m] != len(bsr.indices) or bsr.indices.max(initial=-1) >= cols // m:
-        raise _format_error(name, f"has blocks outside of shape {rows} x {cols}", "give the shape that was written")
+        raise FormatError(name, f"has blocks outside of shape {rows} x {cols}", "give the shape that was written")
     return Bsr(bsr.indptr[:rows // m + 1], bsr.indices, bsr.data, (rows, cols))

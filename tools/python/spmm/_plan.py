@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Optional
 
-from . import _device, _errors, _library
+from . import _device, _library
+from ._errors import UsageError
 from ._matrix import Product
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ class Plan:
     def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str]) -> None:
         self._call = call = _device.Call(a, engine._serves_workspace)
         if call.library is None:
-            raise _errors.make(_errors.UsageError, "plan", "is for tensors of PyTorch and matrices of CuPy",
-                               "use multiply(), or the C or C++ interface")
+            raise UsageError("plan", "is for tensors of PyTorch and matrices of CuPy",
+                             "use multiply(), or the C or C++ interface")
         left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
         options = _library.ProductOptions(kernel=_library.c_text("kernel", kernel))
         self._use = engine._use()
@@ -77,7 +78,7 @@ class Plan:
 
     def _pointer(self) -> ctypes.c_void_p:
         if self._handle is None:
-            raise _errors.make(_errors.UsageError, "Plan", "is closed", "make another one")
+            raise UsageError("Plan", "is closed", "make another one")
         return self._handle.pointer
 
     def close(self) -> None:
