@@ -22,6 +22,8 @@ def public_members(module):
 def main():
     name, folder = sys.argv[1:]
     module = importlib.import_module(name)
+    # help() leaves errors out.
+    module.__all__ += sorted(x for x, thing in vars(module).items() if inspect.isclass(thing) and issubclass(thing, Exception))
     bare = [f"{name}.{member}" for member, thing in public_members(module) if not inspect.getdoc(thing)]
     if not inspect.getdoc(module):
         bare.append(name)

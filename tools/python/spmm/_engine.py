@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from . import _device, _library, _many, _plan
-from ._errors import ArgumentError, Error, FormatError, UsageError
+from ._errors import ArgumentError, Error, UsageError
 from ._interrupt import interruptible
 from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, from_handle, of_host
 

@@ -47,11 +47,12 @@ class Product(Protocol):
     """What all results of :func:`spmm.multiply` have; each is a matrix of the caller's library."""
 
     @property
-    def shape(self) -> Tuple[int, int]: ...
+    def shape(self) -> Tuple[int, int]:
+        """Rows and columns, in elements."""
 
     @property
     def saturated_elements(self) -> int:
-        """How many elements are 2**32 - 1."""
+        """How many elements are 2**32 - 1: their true sums are that or larger."""
 
     def __getattr__(self, name: str) -> Any: ...
 
