@@ -260,7 +260,8 @@ class OtherLibraries(unittest.TestCase):
         self.assertEqual(spmm.multiply(torch.from_numpy(a), b).shape, (8, 16))
         full = torch.full((4, 4), 65535)
         self.assertEqual(spmm.multiply(full, full, blocksize=2).saturated_elements, 16)
-        for bad in (torch.ones(4), torch.ones(2, 4, 4), torch.ones(4, 4).to_sparse_csc(), torch.ones(4, 4).to_sparse_bsr((4, 2))):
+        for bad in (torch.ones(4), torch.ones(2, 4, 4), torch.ones(4, 4).to_sparse_csc(), torch.ones(4, 4).to_sparse_bsr((4, 2)),
+                    torch.ones(4, 4, device="meta")):
             with self.assertRaises(ValueError):
                 spmm.multiply(bad, torch.ones(4, 4))
 

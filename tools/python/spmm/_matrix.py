@@ -84,8 +84,8 @@ def of_host(matrix: Matrix, name: str) -> Matrix:
     if torch is None:
         other = hasattr(matrix, "__array__") and not (isinstance(matrix, np.ndarray) or hasattr(matrix, "to_scipy_sparse"))
         return np.asarray(matrix) if other and getattr(matrix, "__dlpack_device__", lambda: (1, 0))()[0] == 1 else matrix
-    if matrix.is_cuda:
-        raise FormatError(name, "is on a GPU, and the other matrix is not", "pass both alike")
+    if matrix.device.type != "cpu":
+        raise FormatError(name, f"is a tensor on {matrix.device}", "pass both on one CUDA device, or both on the CPU")
 
     def array(part: Any) -> np.ndarray:
         return part.detach().to(torch.float32 if part.dtype == torch.bfloat16 else part.dtype).numpy()
