@@ -9,12 +9,6 @@
 
 namespace spmm {
 
-/// A CUDA call failed in a way that the user cannot mend by other options.
-class CudaError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// Clears and throws a CUDA error. Errors: OutOfMemory for a failed allocation, CudaError for everything else.
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;

@@ -81,6 +81,12 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
+/// A CUDA call failed in a way that the user cannot mend by other options.
+class CudaError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// --verify found a result block that differs from the recomputed one.
 class VerifyError : public Error {
  public:

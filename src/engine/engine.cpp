@@ -375,8 +375,10 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
   MemoryShare share(record.output.brings_memory ? of_caller : budget_);
   CountedSink counted(sink, share);
   ReleasingSink releasing(counted);
+  bool is_on_device = true;  // or about to be
   const auto may_fall_back = [&] {
-    return insisted_backend(product) == Backend::automatic && why_not_cuda.empty() && !releasing.was_used();
+    return is_on_device && insisted_backend(product) == Backend::automatic && why_not_cuda.empty() &&
+           !releasing.was_used();
   };
   try {
     Target target;
@@ -384,6 +386,7 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
       const auto timing = record.clock.scope(Stage::open);
       target = choose_target(operands, product, record.output, share, why_not_cuda);
     }
+    is_on_device = !target.devices.empty();
     const std::vector<DeviceUse> more_devices = target.more_devices();
     const Run run{.clock = record.clock,
                   .on_progress = product.on_progress,
@@ -403,9 +406,7 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
   } catch (const DeviceError& e) {
     if (!may_fall_back()) throw;
     return text("CUDA failed: ", e.what());
-  } catch (const Error&) {
-    throw;
-  } catch (const std::runtime_error& e) {  // of a CUDA call
+  } catch (const CudaError& e) {
     if (!may_fall_back()) throw;
     return text("CUDA failed: ", e.what());
   }

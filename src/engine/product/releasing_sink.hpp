@@ -20,10 +20,13 @@ class ReleasingSink : public Sink {
   bool read_back(std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
     return inner_.read_back(first_block, count, dst);
   }
-  void finish(const MatrixHeader& header) override { inner_.finish(header); }
+  void finish(const MatrixHeader& header) override {
+    was_used_ = true;
+    inner_.finish(header);
+  }
   void publish() override { inner_.publish(); }
 
-  /// Whether records have been appended.
+  /// Whether anything has been written.
   [[nodiscard]] bool was_used() const { return was_used_; }
 
  private:

@@ -11,7 +11,9 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -299,6 +301,28 @@ TEST_CASE("a failure of the sink is thrown, and the engine goes on with the next
   CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), no_memory, on_cpu()),
                   std::bad_alloc);
   CHECK((engine.multiply(one.a, one.b, on_cpu()) == one.expected));
+}
+
+TEST_CASE("a failure on the CPU is thrown as it is, and the product does not run again") {
+  const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
+  const auto check_thrown = [&](const auto& failure) {
+    test::MemorySource a(one.a);
+    std::atomic<bool> has_failed = false;
+    a.on_read = [&] {
+      if (!has_failed.exchange(true)) throw failure;
+    };
+    test::MemorySink sink(one.a.header());
+    Engine engine;
+    try {
+      engine.multiply(a, test::MemorySource(one.b), sink, {});
+      FAIL("the product ran again");
+    } catch (const std::runtime_error& error) {
+      CHECK(std::string(error.what()) == failure.what());
+    }
+  };
+  check_thrown(std::runtime_error("the caller's own"));
+  check_thrown(std::system_error(EAGAIN, std::generic_category(), "thread"));
+  check_thrown(DeviceError("a device", "of the caller's source", "look at it"));
 }
 
 TEST_CASE("the header of a caller's own source is checked") {
