@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
 #include "support/oracle.hpp"
+#include "test_paths.hpp"
 #include "tools/spmm/command_line.hpp"
 
 namespace {
@@ -122,6 +123,16 @@ TEST_CASE("-q says nothing, -v shows plan and stages on standard error") {
     INFO(part);
     CHECK(has(verbose.err, part));
   }
+}
+
+TEST_CASE("the peak of host memory in a report is that of the process alone") {
+  const Workplace workplace;
+  const std::vector<char> large(400'000'000, 1);  // a process begins with the ru_maxrss of the one that started it
+  REQUIRE(large.back() == 1);
+  REQUIRE(spmm_command({"--report", "r.json", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
+  const auto report = nlohmann::json::parse(bytes_of("r.json"));
+  CHECK(report["peak_host_bytes"].get<std::uint64_t>() > 1'000'000);
+  CHECK(report["peak_host_bytes"].get<std::uint64_t>() < 300'000'000);
 }
 
 TEST_CASE("the progress bar is silent in logs, drawn when asked for, and taken away") {

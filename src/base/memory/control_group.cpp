@@ -1,7 +1,9 @@
-// The lowest limit and the free memory on the way up the control groups of this process.
+// The lowest limits and the free memory on the way up the control groups of this process.
 #include "base/memory/control_group.hpp"
 
 #include <algorithm>
+#include <climits>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -36,7 +38,7 @@ const Version kVersion2 = {.limits = {"memory.max", "memory.high"},
                            .caches = {"inactive_file", "active_file"},
                            .tells_above = false};
 
-/// A mounted hierarchy that accounts memory.
+/// A mounted hierarchy of a controller.
 struct Mount {
   fs::path root;  ///< group that is seen at the mount point
   fs::path point;
@@ -83,7 +85,7 @@ std::string without_escapes(const std::string& text) {
 }
 
 /// Lines "36 35 98:0 ROOT POINT options optional... - TYPE source SUPER_OPTIONS" (proc(5)).
-std::vector<Mount> memory_mounts(const fs::path& root) {
+std::vector<Mount> mounts_of(const std::string& controller, const fs::path& root) {
   std::ifstream in(root / "proc/self/mountinfo");
   std::vector<Mount> mounts;
   for (std::string line; std::getline(in, line);) {
@@ -95,21 +97,21 @@ std::vector<Mount> memory_mounts(const fs::path& root) {
     }
     fields >> type >> skipped >> options;
     const bool is_version_2 = type == "cgroup2";
-    if (!is_version_2 && !(type == "cgroup" && has_word(options, "memory"))) continue;
+    if (!is_version_2 && !(type == "cgroup" && has_word(options, controller))) continue;
     mounts.push_back({.root = without_escapes(group), .point = without_escapes(point), .is_version_2 = is_version_2});
   }
   return mounts;
 }
 
 /// The group of this process, from lines "ID:CONTROLLERS:PATH"; version 2 has no controllers there.
-std::optional<fs::path> own_group(const fs::path& root, bool is_version_2) {
+std::optional<fs::path> own_group(const std::string& controller, const fs::path& root, bool is_version_2) {
   std::ifstream in(root / "proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (is_version_2 ? controllers.empty() && line.starts_with("0:") : has_word(controllers, "memory")) {
+    if (is_version_2 ? controllers.empty() && line.starts_with("0:") : has_word(controllers, controller)) {
       return line.substr(second + 1);
     }
   }
@@ -148,22 +150,49 @@ std::uint64_t available_in(const fs::path& folder, const Version& version) {
   return limit - std::min(limit, used);
 }
 
+/// Cores whose time one group may take.
+unsigned cores_in(const fs::path& folder, bool is_version_2) {
+  double quota = 0;  // microseconds of each period; "max", or -1 in version 1: no quota
+  double period = 0;
+  if (is_version_2) {
+    std::ifstream(folder / "cpu.max") >> quota >> period;
+  } else {
+    std::ifstream(folder / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(folder / "cpu.cfs_period_us") >> period;
+  }
+  if (quota <= 0 || period <= 0 || quota / period > UINT_MAX - 1) return UINT_MAX;
+  return static_cast<unsigned>(std::ceil(quota / period));
+}
+
+/// Calls look(folder, is_version_2) for the group of this process and all levels above it.
+template <class Look>
+void for_each_level(const std::string& controller, const fs::path& root, const Look& look) {
+  for (const Mount& mount : mounts_of(controller, root)) {
+    const auto group = own_group(controller, root, mount.is_version_2);
+    if (!group) continue;
+    const fs::path point = root / mount.point.relative_path();
+    fs::path level = path_below_mount(*group, mount, root);
+    for (; !level.empty(); level = level.parent_path()) look(point / level, mount.is_version_2);
+    look(point, mount.is_version_2);
+  }
+}
+
 }  // namespace
 
 std::uint64_t control_group_available_bytes(const fs::path& root) {
   std::uint64_t available = kUnlimited;
-  for (const Mount& mount : memory_mounts(root)) {
-    const auto group = own_group(root, mount.is_version_2);
-    if (!group) continue;
-    const Version& version = mount.is_version_2 ? kVersion2 : kVersion1;
-    const fs::path point = root / mount.point.relative_path();
-    fs::path level = path_below_mount(*group, mount, root);
-    for (; !level.empty(); level = level.parent_path()) {
-      available = std::min(available, available_in(point / level, version));
-    }
-    available = std::min(available, available_in(point, version));
-  }
+  for_each_level("memory", root, [&](const fs::path& folder, bool is_version_2) {
+    available = std::min(available, available_in(folder, is_version_2 ? kVersion2 : kVersion1));
+  });
   return available;
+}
+
+unsigned control_group_cores(const fs::path& root) {
+  unsigned cores = UINT_MAX;
+  for_each_level("cpu", root, [&](const fs::path& folder, bool is_version_2) {
+    cores = std::min(cores, cores_in(folder, is_version_2));
+  });
+  return cores;
 }
 
 }  // namespace spmm

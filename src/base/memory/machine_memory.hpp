@@ -6,8 +6,8 @@
 
 namespace spmm {
 
-/// Bytes this process may still take: what the machine or its control groups leave, whichever is less; UINT64_MAX where
-/// nothing tells. Source: /proc and control_group_available_bytes(), below `root`.
+/// Bytes this process may still take: what the machine or its control groups leave, whichever is less. Source: /proc
+/// and control_group_available_bytes(), below `root`; without /proc, sysinfo().
 std::uint64_t available_memory_bytes(const std::filesystem::path& root = "/");
 
 /// Largest resident set of this process so far.

@@ -7,13 +7,17 @@
 #include <atomic>
 #include <thread>
 
+#include "base/memory/control_group.hpp"
+
 namespace spmm {
 
 unsigned usable_cores() {
+  static const unsigned quota = control_group_cores();  // reads some files: not for each product
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
+  const bool is_known = sched_getaffinity(0, sizeof set, &set) == 0;
+  const unsigned cores = is_known ? static_cast<unsigned>(CPU_COUNT(&set)) : std::thread::hardware_concurrency();
+  return std::clamp(cores, 1u, quota);
 }
 
 void run_workers(unsigned num_workers, const std::function<void(unsigned)>& body) {

@@ -8,7 +8,8 @@
 
 namespace spmm {
 
-/// Cores this process may run on (affinity mask), at least 1.
+/// Cores this process may run on: of its affinity mask, and as many as the quota of its control groups when it started
+/// pays for. At least 1.
 unsigned usable_cores();
 
 /// Workers::run() on the pool of this process.

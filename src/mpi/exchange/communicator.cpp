@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "base/memory/control_group.hpp"
 #include "base/run/parallel.hpp"
 
 namespace spmm::mpi {
@@ -160,7 +161,7 @@ unsigned Communicator::cores_per_rank() const {
   MPI_Allreduce(MPI_IN_PLACE, &claimed, 1, MPI_UNSIGNED, MPI_SUM, local);
   MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, local);
   MPI_Comm_free(&local);
-  const auto there = static_cast<unsigned>(CPU_COUNT(&cores));
+  const unsigned there = std::min(static_cast<unsigned>(CPU_COUNT(&cores)), control_group_cores());
   if (claimed <= there || there == 0) return own;
   return std::max(1u, own * there / claimed);
 }

@@ -1,6 +1,7 @@
-// Free memory from made-up /proc and control groups.
+// Free memory and cores from made-up /proc and control groups.
 #include "base/memory/control_group.hpp"
 
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -153,9 +154,34 @@ TEST_CASE("containers: the mount shows a part of the hierarchy") {
   CHECK(root.available() == 20 * kMb);
 }
 
+TEST_CASE("cores: the lowest quota of all levels, rounded up") {
+  const auto cores = [](const Machine& machine) { return control_group_cores(machine.root()); };
+  CHECK(cores(Machine("", "")) == UINT_MAX);
+  const Machine two("0::/pod/job\n", kMountV2);
+  CHECK(cores(two) == UINT_MAX);
+  two.put("sys/fs/cgroup/pod/job/cpu.max", "max 100000\n");
+  CHECK(cores(two) == UINT_MAX);
+  two.put("sys/fs/cgroup/pod/cpu.max", "400000 100000\n");
+  CHECK(cores(two) == 4);
+  two.put("sys/fs/cgroup/pod/job/cpu.max", "150000 100000\n");
+  CHECK(cores(two) == 2);
+  two.put("sys/fs/cgroup/pod/job/cpu.max", "1000 100000\n");
+  CHECK(cores(two) == 1);
+
+  const Machine one("5:cpu,cpuacct:/slurm/job\n4:memory:/other\n0::/\n", kMountV1);
+  const fs::path job = "sys/fs/cgroup/cpu/slurm/job";
+  one.put(job / "cpu.cfs_quota_us", "-1\n");
+  one.put(job / "cpu.cfs_period_us", "100000\n");
+  CHECK(cores(one) == UINT_MAX);
+  one.put(job / "cpu.cfs_quota_us", "250000\n");
+  CHECK(cores(one) == 3);
+}
+
 TEST_CASE("free memory is what the machine and the groups leave") {
   const Machine machine("0::/job\n", kMountV2);
-  CHECK(available_memory_bytes(machine.root()) == kUnlimited);
+  // Without /proc: what the system call reports as free.
+  CHECK(available_memory_bytes(machine.root()) > 0);
+  CHECK(available_memory_bytes(machine.root()) < std::uint64_t{1} << 50);
   machine.put("proc/meminfo", "MemTotal: 2048000 kB\nMemFree: 1 kB\nMemAvailable:   102400 kB\nHugePages_Total: 0\n");
   CHECK(available_memory_bytes(machine.root()) == 100 * kMb);
   machine.put_v2("sys/fs/cgroup/job", std::to_string(60 * kMb), 20 * kMb, 0, 0);
