@@ -124,6 +124,9 @@ TEST_CASE("wrong command lines") {
       {{"--report=", "a.bin", "b.bin", "c.bin"}, kUsage, {"--report"}},
       {{"a.bin", "b.bin", "c.mtx"}, kUsage, {"c.mtx: ends in .mtx", "write c.bin", "spmm-convert c.bin c.mtx"}},
       {{"a.bin", "b.bin", "x y.npy"}, kUsage, {"ends in .npy", "python3 -m spmm convert 'x y.bin' 'x y.npy'"}},
+      {{"a.bin", "b.bin", "c.csv"}, kUsage, {"ends in .csv", "write c.bin", "spmm-convert c.bin c.mtx"}},
+      {{"a.bin", "b.bin", "c.txt"}, kUsage, {"ends in .txt", "spmm-convert c.bin c.mtx"}},
+      {{"a.bin", "b.bin", "c.h5"}, kUsage, {"ends in .h5", "python3 -m spmm convert c.bin c.npz"}},
       {{"--parts", "2", "a.bin", "b.bin", "c.bin"}, kUsage, {"--parts"}},
       {{"none.bin", "b.bin", "c.mtx"}, kUsage, {"ends in .mtx"}},
   });
@@ -152,7 +155,13 @@ TEST_CASE("bad environment variables are named") {
 TEST_CASE("bad files") {
   Workplace workplace;
   workplace.add_bad_files();
+  write_bytes("table.csv", "1,2,3\n4,5,6\n7,8,9\n");
+  write_bytes("few.txt", "1 2\n");
+  write_bytes("d.h5", std::string("\x89HDF\r\n\x1a\n\0\0\0\0\0\x08", 14));
   check_table({
+      {{"table.csv", "b.bin", "c.bin"}, kBadData, {"table.csv: is a text file", "Matrix Market", "spmm-convert"}},
+      {{"a.bin", "few.txt", "c.bin"}, kBadData, {"few.txt: is a text file", "spmm-convert"}},
+      {{"d.h5", "b.bin", "c.bin"}, kBadData, {"d.h5: is an HDF5 file", ".npz", "python3 -m spmm convert"}},
       {{"missing.bin", "b.bin", "c.bin"}, kNoInput, {"missing.bin", "check the path"}},
       {{"a.bin", "missing.bin", "c.bin"}, kNoInput, {"missing.bin", "check the path"}},
       {{"", "b.bin", "c.bin"}, kUsage, {"left operand (A) is missing"}},

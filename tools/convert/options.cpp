@@ -54,16 +54,21 @@ FileFormat input_format(const std::string& path) {
   std::array<std::byte, kHeaderBytes> head{};
   const ssize_t got = io::retried([&] { return ::pread(fd.get(), head.data(), head.size(), 0); });
   const auto first_bytes = std::span(head).first(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  if (io::find_foreign_format(first_bytes) == io::ForeignFormat::matrix_market) return FileFormat::mtx;
-  io::reject_foreign_format(first_bytes, path);
-  if (const auto format = format_of_ending(path)) return *format;
+  const io::ForeignFormat found = io::find_foreign_format(first_bytes);
+  if (found == io::ForeignFormat::matrix_market) return FileFormat::mtx;
+  const auto of_ending = format_of_ending(path);
+  if (found != io::ForeignFormat::text || !of_ending) io::reject_foreign_format(first_bytes, path);
+  if (of_ending) return *of_ending;
   throw UsageError(path, "neither its content nor its ending says what it is",
                    "give --from bin or mtx, or check the file");
 }
 
 FileFormat output_format(const std::string& path, FileFormat from) {
   if (const auto format = format_of_ending(path)) return *format;
-  if (from != FileFormat::bin) return FileFormat::bin;
+  if (from != FileFormat::bin) {
+    io::reject_foreign_ending(path);
+    return FileFormat::bin;
+  }
   throw UsageError(path, "its ending does not say which format is meant", "give --to mtx, or such an ending");
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 
@@ -80,9 +81,13 @@ Descriptor open_regular_file(const std::string& name) {
 InputFile::InputFile(const std::filesystem::path& path, ElementType type) : name_(path.string()) {
   fd_ = open_regular_file(name_);
   file_bytes_ = current_bytes();
-  if (file_bytes_ < kHeaderBytes) throw_no_header(file_bytes_, name_);
-  HeaderBytes bytes;
-  read_at(0, bytes);
+  HeaderBytes bytes{};
+  const auto first_bytes = std::span(bytes).first(std::min<std::size_t>(file_bytes_, kHeaderBytes));
+  read_at(0, first_bytes);
+  if (file_bytes_ < kHeaderBytes) {
+    reject_foreign_format(first_bytes, name_);
+    throw_no_header(file_bytes_, name_);
+  }
   header_ = decode_header(bytes);
   check_header(bytes, type, file_bytes_, name_);
   record_bytes_ = record_bytes_of(type, header_.m);

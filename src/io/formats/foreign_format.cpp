@@ -5,8 +5,10 @@
 #include <cctype>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
@@ -40,6 +42,13 @@ ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
   if (begins_with(first_bytes, "\x93NUMPY")) return ForeignFormat::npy;
   if (begins_with(first_bytes, "PK\x03\x04")) return ForeignFormat::npz;
   if (begins_with(first_bytes, "\x1F\x8B\x08")) return ForeignFormat::gzip;
+  if (begins_with(first_bytes, "\x89HDF\r\n\x1A\n")) return ForeignFormat::hdf5;
+  // No file of ours: a block side of such bytes is too large.
+  const bool is_text = std::all_of(first_bytes.begin(), first_bytes.end(), [](std::byte byte) {
+    const auto c = static_cast<unsigned char>(byte);
+    return (c >= 0x20 && c < 0x7F) || c == '\t' || c == '\n' || c == '\r';
+  });
+  if (is_text && !first_bytes.empty()) return ForeignFormat::text;
   return ForeignFormat::none;
 }
 
@@ -51,6 +60,10 @@ const char* foreign_format_name(ForeignFormat format) {
       return "a NumPy array (.npy)";
     case ForeignFormat::npz:
       return "a zip archive, such as SciPy's .npz";
+    case ForeignFormat::hdf5:
+      return "an HDF5 file";
+    case ForeignFormat::text:
+      return "a text file";
     default:
       return "a block-sparse matrix file";
   }
@@ -77,6 +90,14 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
     throw FormatError(
         name, "is compressed by gzip, expected a matrix file",
         text("unpack it first: gzip -dc < ", shell_word(name), " > ", shell_word(unpacked), " (an archive: tar -xzf)"));
+  }
+  if (format == ForeignFormat::hdf5 || format == ForeignFormat::text) {
+    const bool is_text = format == ForeignFormat::text;
+    throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
+                      is_text
+                          ? "write it as Matrix Market (scipy.io.mmwrite) and convert that: spmm-convert A.mtx A.bin"
+                          : "write its matrix as .npz (scipy.sparse.save_npz) and convert that: python3 -m spmm "
+                            "convert A.npz A.bin");
   }
   const std::string out = converted_name(name) == name ? name + ".bin" : converted_name(name);
   throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
@@ -105,13 +126,21 @@ std::string operand_hint(const std::string& result_name) {
 
 void reject_foreign_ending(const std::string& out) {
   const std::filesystem::path path = out;
+  // What each ending is converted to; texts and HDF5 are what other programs make of that.
+  constexpr std::pair<std::string_view, const char*> kEndings[] = {{".mtx", ".mtx"}, {".npy", ".npy"}, {".npz", ".npz"},
+                                                                   {".txt", ".mtx"}, {".csv", ".mtx"}, {".h5", ".npz"},
+                                                                   {".hdf5", ".npz"}};
   const std::string ending = path.extension().string();
-  if (ending != ".mtx" && ending != ".npy" && ending != ".npz") return;
+  const auto* const found =
+      std::find_if(std::begin(kEndings), std::end(kEndings), [&](const auto& one) { return one.first == ending; });
+  if (found == std::end(kEndings)) return;
   const std::string name = path.string();
   const std::string binary = converted_name(name);
-  throw UsageError(name, text("ends in ", ending, ", but the output is a block-sparse matrix file"),
-                   text("write ", shell_word(binary), ", then convert it: ", converter(ending != ".mtx"),
-                        dashes_before(binary), shell_word(binary), " ", shell_word(name)));
+  const std::string converted = std::filesystem::path(path).replace_extension(found->second).string();
+  throw UsageError(
+      name, text("ends in ", ending, ", but the output is a block-sparse matrix file"),
+      text("write ", shell_word(binary), ", then convert it: ", converter(std::string_view(found->second) != ".mtx"),
+           dashes_before(binary), shell_word(binary), " ", shell_word(converted)));
 }
 
 }  // namespace spmm::io

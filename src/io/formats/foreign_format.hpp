@@ -8,7 +8,7 @@
 
 namespace spmm::io {
 
-enum class ForeignFormat : std::uint8_t { none, matrix_market, npy, npz, gzip };
+enum class ForeignFormat : std::uint8_t { none, matrix_market, npy, npz, gzip, hdf5, text };
 
 /// What a file with these first bytes is; 12 of them are enough.
 ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes);

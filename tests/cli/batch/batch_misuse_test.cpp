@@ -120,6 +120,7 @@ TEST_CASE("malformed lists run nothing") {
       {good + std::string(20000, 'y') + "\n", 65, "has 20000 characters, expected at most "},
       {good + "1.bin\t.\ty.bin\n", 66, "is no regular file"},
       {good + "1.bin\t2.bin\tfolder\n", 73, "is a directory"},
+      {good + "1.bin\t2.bin\ty.csv\n", 65, "y.csv ends in .csv"},
       {good + "1.bin\t2.bin\tlink.bin\n", 65, "is the same file as an input of line "},
       {"\xFF\xFEx\n", 65, "bad.tsv:1: has 1 column"},
   };

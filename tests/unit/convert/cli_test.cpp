@@ -60,8 +60,12 @@ TEST_CASE("convert: wrong command lines", "[convert]") {
   check_fails({bin, folder.file("o.mtx"), "--block", "4"}, 2, "--block: has no effect from bin to mtx");
   check_fails({bin, folder.file("o.mtx"), "--shape", "12"}, 2, "--shape: \"12\" is not a shape");
   check_fails({bin, folder.file("o.mtx"), "--shape", "12x13"}, 2, "--shape: 12x13 is larger than n = 12");
-  write_content(folder.file("unknown"), "just text of some length");
+  write_content(folder.file("unknown"), "\x01 of some length");
   check_fails({folder.file("unknown"), out}, 2, "neither its content nor its ending says what it is");
+  write_content(folder.file("table.csv"), "1,2,3\n4,5,6\n");
+  check_fails({folder.file("table.csv"), out}, 65, "is a text file, expected a block-sparse matrix file");
+  check_fails({mtx, folder.file("o.csv")}, 2, "o.csv: ends in .csv");
+  check_fails({mtx, folder.file("o.npz")}, 2, "o.npz: ends in .npz");
   CHECK_FALSE(fs::exists(out));
 }
 
@@ -74,7 +78,7 @@ TEST_CASE("convert: files that cannot be read or written", "[convert]") {
   check_fails({mtx, folder.file("no/folder/o.bin")}, 73, "cannot use the folder");
   check_fails({mtx, folder.path().string(), "--to", "bin"}, 73, "is a directory");
   check_fails({folder.file("a.mtx"), folder.file("o.bin"), "--like", folder.file("none.bin")}, 66, "cannot open");
-  write_content(folder.file("cut.bin"), "too short");
+  write_content(folder.file("cut.bin"), "\x01oo short");
   check_fails({folder.file("cut.bin"), folder.file("o.mtx")}, 65, "byte offset 9: the file has 9 bytes");
   check_fails({mtx, folder.file("o.bin"), "--like", folder.file("cut.bin")}, 65, "the file has 9 bytes");
   check_fails({mtx, folder.file("o.bin"), "--scale", "0.3"}, 65, "line 3: the element at row 1, column 1");

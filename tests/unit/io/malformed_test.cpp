@@ -35,7 +35,7 @@ constexpr ElementType u32 = ElementType::u32;
 std::vector<Malformed> bad_headers() {
   return {
       {"empty file", "", {"byte offset 0", "0 bytes", "12 bytes"}},
-      {"one byte", "x", {"1 bytes", "12 bytes"}},
+      {"one byte", "\x01", {"1 bytes", "12 bytes"}},
       {"eleven bytes", header_bytes(8, 4, 0).substr(0, 11), {"byte offset 11", "11 bytes", "12 bytes"}},
       {"m = 0", header_bytes(8, 0, 0), {"byte offset 4", "m is 0", "1 to 64"}},
       {"all zero", header_bytes(0, 0, 0), {"byte offset 4", "m is 0"}},
@@ -53,7 +53,8 @@ std::vector<Malformed> bad_headers() {
       {"k largest", header_bytes(4, 2, kMax), {"byte offset 8", "is 4294967295", "at most 4"}},
       {"k just above 2^32 - 2^17 + 1", header_bytes(65535, 1, 4294836226u), {"is 4294836226", "at most 4294836225"}},
       {"k above 1 for m = 64", header_bytes(64, 64, 2), {"byte offset 8", "at most 1"}},
-      {"text instead of a matrix", "n,m,k\n8,4,1\n0,0\n", {"byte offset 4", "1 to 64"}},
+      {"text instead of a matrix", "n,m,k\n8,4,1\n0,0\n", {"is a text file", "Matrix Market"}},
+      {"less text than a header", "1 2\n", {"is a text file", "Matrix Market"}},
   };
 }
 

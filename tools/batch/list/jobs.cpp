@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "cli/program.hpp"
+#include "io/formats/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 
@@ -161,6 +162,16 @@ std::string path_of(std::string_view column, const char* what, const Line& line)
   return path;
 }
 
+std::string output_of(std::string_view column, const Line& line) {
+  std::string path = path_of(column, "OUT", line);
+  try {
+    io::reject_foreign_ending(path);
+  } catch (const UsageError& e) {
+    throw line.error(text(e.where(), ' ', e.problem()), std::string(e.hint()));
+  }
+  return path;
+}
+
 }  // namespace
 
 void throw_empty(const std::string& list) {
@@ -222,7 +233,7 @@ std::optional<Job> parse_job_line(std::string_view content, std::uint64_t number
   Job job{.line = number,
           .a = path_of(columns[0], "A", line),
           .b = path_of(columns[1], "B", line),
-          .out = path_of(columns[2], "OUT", line),
+          .out = output_of(columns[2], line),
           .options = defaults};
   for (std::size_t c = kNumPaths; c < columns.size(); ++c) {
     const std::string_view key = columns[c].substr(0, columns[c].find('='));
