@@ -40,12 +40,31 @@ void check_kind(const std::string& name, mode_t mode) {
   refuse(name, problem, "write to a file: the header is written last, which needs an output that can seek");
 }
 
+/// Refuses a folder (name = "") or file that no rename may change, whatever its permissions say.
+void check_attributes(const io::Target& target, const std::string& name) {
+  constexpr std::uint64_t kMountRoot = 0x2000;  // STATX_ATTR_MOUNT_ROOT of newer headers
+  struct statx info {};
+  constexpr int kFlags = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
+  if (::statx(target.folder_fd.get(), name.c_str(), kFlags, 0, &info) != 0)
+    return;  // no such call: the rename will tell
+  if (!name.empty() && (info.stx_attributes & kMountRoot) != 0) {
+    refuse(target.name, "is a mount point, expected a file that can be replaced",
+           "mount its folder instead (docker run -v FOLDER:FOLDER), or choose another output path");
+  }
+  if ((info.stx_attributes & (STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE)) == 0) return;
+  refuse(target.name,
+         text(name.empty() ? "the folder " + target.folder : "the existing file", " is ",
+              (info.stx_attributes & STATX_ATTR_APPEND) != 0 ? "append-only" : "immutable", " (lsattr)"),
+         "take the attribute away (chattr -a, chattr -i), or choose another output path");
+}
+
 void open_folder(io::Target& target) {
   target.folder_fd = io::Descriptor(::open(target.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!target.folder_fd.is_open()) {
     refuse(target.name, text("cannot use the folder ", target.folder, " (", io::error_text(errno), ")"),
            text("create it (mkdir -p ", target.folder, ") or choose another output path"));
   }
+  check_attributes(target, "");
   if (::faccessat(target.folder_fd.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
     refuse(target.name, text("cannot create a file in the folder ", target.folder, " (", io::error_text(errno), ")"),
            "ask for write permission on the folder or choose another output path");
@@ -54,6 +73,7 @@ void open_folder(io::Target& target) {
 
 /// Refuses an existing file that the rename at the end would not be allowed to replace.
 void check_replaceable(const io::Target& target) {
+  check_attributes(target, target.file_name);
   if (::faccessat(target.folder_fd.get(), target.file_name.c_str(), W_OK, AT_EACCESS) != 0) {
     refuse(target.name, text("the existing file is not writable (", io::error_text(errno), ")"),
            "make it writable (chmod u+w), remove it, or choose another output path");
