@@ -1,6 +1,7 @@
 // Numbers and sizes in messages.
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 
@@ -24,6 +25,42 @@ std::string joined_text(std::initializer_list<TextPart> parts) {
   all.reserve(size);
   for (const TextPart& part : parts) all += part.view();
   return all;
+}
+
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  for (std::size_t at = 1; at < length; ++at) {
+    if ((byte(at) & 0xC0U) != 0x80) return 0;
+  }
+  const unsigned second = byte(1);  // too long a form, a surrogate, beyond U+10FFFF
+  const bool is_bad = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
+                      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
+  return is_bad ? 0 : length;
+}
+
+bool begins_with_control(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  return first < 0x20 || first == 0x7F || (utf8_length(text) == 2 && text.substr(0, 2) < "\xC2\xA0");
+}
+
+std::string printable(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const std::string_view letter = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length != 0 && !begins_with_control(text)) {
+      shown += letter;
+    } else {
+      for (const unsigned char byte : letter) ((shown += "\\x") += kHex[byte >> 4]) += kHex[byte & 15];
+    }
+    text.remove_prefix(letter.size());
+  }
+  return shown;
 }
 
 std::string human_bytes(std::uint64_t bytes) {

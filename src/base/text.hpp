@@ -47,6 +47,16 @@ std::string text(const Parts&... parts) {
   return joined_text({TextPart(parts)...});
 }
 
+/// Bytes of the UTF-8 sequence that the text begins with; 0 if it begins with none. Shapes: text not empty.
+std::size_t utf8_length(std::string_view text);
+
+/// Whether the text begins with a control character: C0, DEL, or C1 (U+0080 to U+009F). Shapes: text not empty.
+bool begins_with_control(std::string_view text);
+
+/// What a terminal may show of a name, or of a message with names: control characters and bytes that are not UTF-8
+/// become \xNN. All programs print names by it.
+std::string printable(std::string_view text);
+
 /// 1.5 GB, 300 MB, 12 B: decimal units, at most four significant digits.
 std::string human_bytes(std::uint64_t bytes);
 

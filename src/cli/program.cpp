@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -99,14 +98,14 @@ StopRequest stop_request;
 
 /// What the first signal leaves to the program to stop by itself: a kernel on a GPU, a library or a system call may not
 /// look at cancel_flag() for minutes. The rest of 2 s is for the end itself.
-constexpr itimerval kPatience = {.it_interval = {}, .it_value = {.tv_sec = 1, .tv_usec = 500'000}};
+constexpr unsigned kPatienceSeconds = 1;
 
 void on_stop_signal(int) {
   const int error = errno;
   const timespec now = monotonic_now();
   const bool is_repeated = stop_request.is_repeated(std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000);
   if (is_repeated && try_remove_temporary_files()) _exit(kInterrupted);
-  if (!cancelled.exchange(true)) setitimer(ITIMER_REAL, &kPatience, nullptr);
+  if (!cancelled.exchange(true)) ::alarm(kPatienceSeconds);
   errno = error;
 }
 
@@ -115,7 +114,7 @@ void on_end_of_patience(int) {
       ": error: interrupted; an output is the old one or complete, it is safe to run it again\n";
   const int error = errno;
   if (!try_remove_temporary_files()) {  // the output is about to appear, and the exit code is that of the product
-    setitimer(ITIMER_REAL, &kPatience, nullptr);
+    ::alarm(kPatienceSeconds);
     errno = error;
     return;
   }
@@ -176,20 +175,6 @@ std::vector<std::string> all_option_names(const OptionTable& options) {
 
 }  // namespace
 
-std::string printable(const std::string& message) {
-  constexpr const char* kHex = "0123456789abcdef";
-  std::string line;
-  for (const char c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F) {
-      line += c;
-    } else {
-      line += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return line;
-}
-
 void warn(const std::string& program, const std::string& message) {
   if (warnings_are_silent.load()) return;
   std::cerr << text(program, ": warning: ", printable(message), "\n") << std::flush;
@@ -211,9 +196,16 @@ void open_standard_streams() noexcept {
   }
 }
 
+void print_answer(const std::string& answer) {
+  errno = 0;
+  std::cout << answer << std::flush;
+  if (errno == EPIPE) std::cout.clear();
+}
+
 int run_program(const std::string& program, const std::function<int()>& body) {
   program_name = program;
   open_standard_streams();
+  signal(SIGPIPE, SIG_IGN);
   std::set_terminate(end_without_unwinding);
   try {
     const int code = body();
@@ -246,10 +238,10 @@ void end_process(int code) {
 }
 
 void install_signal_handlers() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : kStopSignals) {
     struct sigaction before {};
     sigaction(number, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) handle(number, on_stop_signal);
+    if (before.sa_handler == SIG_DFL) handle(number, on_stop_signal);
   }
   handle(SIGALRM, on_end_of_patience);
   signal(SIGPIPE, SIG_IGN);

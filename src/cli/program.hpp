@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,12 +20,12 @@ namespace spmm::cli {
 /// failure as well.
 int run_program(const std::string& program, const std::function<int()>& body);
 
+/// Writes help, a version or a list to standard output. Whoever reads it may close it before the end (head -1).
+void print_answer(const std::string& answer);
+
 /// Opens standard streams that are closed on /dev/null: a file that is opened later would become one of them, and
 /// messages would be written into it. Reading or writing there fails, but for messages on standard error.
 void open_standard_streams() noexcept;
-
-/// One line for a terminal: control characters (a file name may hold any) are shown as \xNN.
-std::string printable(const std::string& message);
 
 /// Whether this process may end with nothing taken apart: the system takes back memory, pinned pages and the device's
 /// context in one go. Not where a sanitizer, gcov or a tool of NVIDIA's watches: they write what they have found at a
@@ -34,13 +35,17 @@ bool ends_at_once();
 /// Ends the process, at once where it may. Standard streams are flushed, temporary files must be gone.
 [[noreturn]] void end_process(int code);
 
-/// Set by the first SIGINT, SIGTERM or SIGHUP; long work looks at it now and then.
+/// Signals that end a process which does not handle them, but for SIGALRM, SIGPIPE, SIGXFSZ and those of faults.
+inline constexpr int kStopSignals[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,   SIGUSR1, SIGUSR2,
+                                       SIGXCPU, SIGIO,   SIGPWR, SIGVTALRM, SIGPROF, SIGSTKFLT};
+
+/// Set by the first of kStopSignals; long work looks at it now and then.
 std::atomic<bool>& cancel_flag();
 
-/// The first signal asks for a clean end (cancel_flag). 1.5 s later, or by another signal, temporary files are removed
-/// and the process ends with kInterrupted. If an output is being given its name just then, the process goes on, so that
-/// its exit code is that of the product; it has another 1.5 s then.
-/// Signals ignored by the parent (nohup) stay ignored. A closed pipe or a file size limit becomes an error of write().
+/// The first signal asks for a clean end (cancel_flag). A second later, or by another signal, temporary files are
+/// removed and the process ends with kInterrupted. If an output is being given its name just then, the process goes on,
+/// so that its exit code is that of the product; it has another second then. Signals ignored by the parent (nohup) stay
+/// ignored, and a profiler keeps its handlers. A closed pipe or a file size limit becomes an error of write().
 void install_signal_handlers();
 
 /// Errors: Interrupted once cancel_flag() is set.

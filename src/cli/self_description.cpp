@@ -1,8 +1,6 @@
 // Help and version on request.
 #include "cli/self_description.hpp"
 
-#include <iostream>
-
 #include "cli/exit_codes.hpp"
 #include "cli/options/help.hpp"
 #include "cli/options/table.hpp"
@@ -32,7 +30,7 @@ int run_program(const Program& program, int argc, const char* const* argv,
     const auto parsed = parse_strictly(options, argc, argv);
     const auto answer = requested_text(parsed, options, program.notes);
     if (!answer) return body(parsed);
-    std::cout << *answer;
+    print_answer(*answer);
     return kOk;
   });
 }

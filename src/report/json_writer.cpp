@@ -6,27 +6,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text.hpp"
+
 namespace spmm::cli {
-namespace {
-
-/// Bytes of the UTF-8 sequence that the text begins with; 0 if it begins with none. Shapes: text not empty.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  for (std::size_t at = 1; at < length; ++at) {
-    if ((byte(at) & 0xC0U) != 0x80) return 0;
-  }
-  const unsigned second = byte(1);  // too long a form, a surrogate, beyond U+10FFFF
-  const bool is_bad = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
-                      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
-  return is_bad ? 0 : length;
-}
-
-}  // namespace
-
 JsonWriter& JsonWriter::open(std::string_view name, char bracket) {
   begin(name);
   out_ += bracket;
@@ -73,11 +55,12 @@ void JsonWriter::string(std::string_view value) {
   out_ += '"';
   while (!value.empty()) {
     const auto byte = static_cast<unsigned char>(value.front());
-    const std::size_t length = sequence_length(value);
+    const std::size_t length = utf8_length(value);
     if (byte == '"' || byte == '\\') {
       (out_ += '\\') += value.front();
-    } else if (byte < 0x20) {
-      ((out_ += "\\u00") += kHex[byte >> 4]) += kHex[byte & 15];
+    } else if (begins_with_control(value)) {
+      const auto last = static_cast<unsigned char>(value[length - 1]);  // of a control character its number
+      ((out_ += "\\u00") += kHex[last >> 4]) += kHex[last & 15];
     } else if (length == 0) {
       out_ += "\\ufffd";
     } else {

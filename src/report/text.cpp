@@ -69,7 +69,6 @@ std::string out_of_core_line(const Plan& plan) {
     line += text("\nscratch file: ", human_bytes(plan.scratch_bytes),
                  " in the output's folder or TMPDIR, both operands sorted");
   }
-  if (!plan.why_no_scratch.empty()) line += "\nno scratch file: " + plan.why_no_scratch;
   return line;
 }
 
@@ -112,6 +111,7 @@ std::string stage_table(const Report& report) {
   table += format("%-10s %10.4f   (stages overlap)\n", "total", report.total_s);
   table += text("panels ", report.num_panels, ", peak host memory ", human_bytes(report.peak_host_bytes));
   if (report.peak_device_bytes > 0) table += ", peak device memory " + human_bytes(report.peak_device_bytes);
+  if (!report.plan.why_no_scratch.empty()) table += "\nno scratch file: " + printable(report.plan.why_no_scratch);
   return table + "\n";
 }
 

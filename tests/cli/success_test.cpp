@@ -125,6 +125,16 @@ TEST_CASE("-q says nothing, -v shows plan and stages on standard error") {
   }
 }
 
+TEST_CASE("-v shows the plan before the work") {
+  Workplace workplace;
+  workplace.add_bad_files();
+  const ProcessResult failed = spmm_command({"--backend", "cpu", "-v", "twice.bin", "twice.bin", "c.bin"});
+  INFO(failed.err);
+  CHECK(failed.exit_code == kBadData);
+  CHECK(failed.err.starts_with("matrices: n 64, m 4"));
+  CHECK(failed.err.find("backend: cpu") < failed.err.find("spmm: error: "));
+}
+
 TEST_CASE("the peak of host memory in a report is that of the process alone") {
   const Workplace workplace;
   const std::vector<char> large(400'000'000, 1);  // a process begins with the ru_maxrss of the one that started it
@@ -133,6 +143,21 @@ TEST_CASE("the peak of host memory in a report is that of the process alone") {
   const auto report = nlohmann::json::parse(bytes_of("r.json"));
   CHECK(report["peak_host_bytes"].get<std::uint64_t>() > 1'000'000);
   CHECK(report["peak_host_bytes"].get<std::uint64_t>() < 300'000'000);
+}
+
+TEST_CASE("whoever reads help, version or a list may close it before its end") {
+  const Workplace workplace;
+  const std::string folder = std::string(SPMM_BIN_DIR) + "/";
+  for (const std::string command : {"spmm --help", "spmm --version", "spmm help", "spmm-gen --help",
+                                    "spmm-batch --help", "spmm-info a.bin", "spmm --plan a.bin b.bin"}) {
+    // `true` has ended, and the pipe has no reader, when the program writes.
+    const ProcessResult result =
+        run_process({"/bin/sh", "-c", "{ sleep 0.3; " + folder + command + " 2>message; echo $? >code; } | true"});
+    INFO(command << ": " << bytes_of("message"));
+    CHECK(result.exit_code == 0);
+    CHECK(bytes_of("code") == "0\n");
+    CHECK(bytes_of("message").empty());
+  }
 }
 
 TEST_CASE("the progress bar is silent in logs, drawn when asked for, and taken away") {

@@ -279,6 +279,25 @@ class Planted:
 
 
 class HostileFiles(Folder):
+    def test_outputs_that_no_rename_can_replace(self):
+        array = self.save("a.npy", [[1]])
+        with open(self.at("b.bin"), "wb") as file:
+            file.write(b"old")
+        for attribute, words in (("a", "is append-only"), ("i", "is immutable")):
+            for place in (self.at("b.bin"), str(self.folder)):
+                if subprocess.run(["chattr", "+" + attribute, place], stderr=subprocess.DEVNULL).returncode != 0:
+                    self.skipTest("no chattr here")
+                try:
+                    self.refused(73, words, array, self.at("b.bin"))
+                finally:
+                    subprocess.run(["chattr", "-" + attribute, place], check=True)
+
+    def test_control_characters_of_names_are_shown_as_numbers(self):
+        name = "e\x1b[31m\x7f\u009b" + os.fsdecode(b"\x9b") + "é.bin"
+        shown = "e\\x1b[31m\\x7f\\xc2\\x9b\\x9bé.bin"
+        self.assertIn(shown, self.converted(self.save("a.npy", [[1]]), self.at(name)))
+        self.assertIn(shown, self.convert(self.at("none" + name), self.at("x.npy"))[2])
+
     def test_nothing_is_unpickled(self):
         array = np.array([[Planted()]], dtype=object)
         np.save(self.at("a.npy"), array, allow_pickle=True)

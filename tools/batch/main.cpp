@@ -1,7 +1,6 @@
 // spmm-batch: many products, from a list.
 
 #include <cstdlib>
-#include <iostream>
 
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
@@ -20,7 +19,7 @@ int run(int argc, char** argv) {
   };
   const batch::BatchOptions options = batch::parse_batch_options(argc, argv, variables);
   if (options.answer) {
-    std::cout << *options.answer;
+    cli::print_answer(*options.answer);
     return cli::kOk;
   }
   return options.list == "-" ? batch::run_feed(options) : batch::run_list(options);

@@ -41,7 +41,8 @@ It is JOBS.journal beside the list unless --journal names another folder; standa
 --resume skips what is done or failed before, --retry-failed runs what failed again. Shards of one list share a journal;
 each writes a report of its own (r.3-of-8.json for --report r.json).
 
-On SIGTERM, SIGINT, SIGHUP or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are dropped.
+On a signal such as SIGTERM, SIGINT or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are
+dropped.
 
 Variables where the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
 Exit codes: 0 all done, 1 a job failed, 2 usage, 65 bad list, 66 a file of the list is missing, 73 an output, journal or

@@ -46,14 +46,6 @@ std::string clock_text(double seconds) {
   return format("%llu:%02llu", s / 60, s % 60);
 }
 
-/// One line: what a message or a file name may break.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
-  }
-  return text;
-}
-
 Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
   Json json = {{"line", run.job.line},           {"a", run.job.a},          {"b", run.job.b}, {"out", run.job.out},
                {"state", state_name(run.state)}, {"attempts", run.attempts}};
@@ -139,7 +131,7 @@ void BatchOutput::clear_line() {
 
 void BatchOutput::note(const std::string& message) {
   clear_line();
-  std::cerr << "spmm-batch: " << one_line(message) << std::endl;
+  std::cerr << "spmm-batch: " << printable(message) << std::endl;
 }
 
 void BatchOutput::job_ended(const JobRun& run, const std::string& list_name) {

@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
 #include "io/files/paths.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
@@ -100,7 +101,7 @@ ListPlace place_of(const std::string& list) {
 void refuse_problems(const std::string& name, const std::vector<std::string>& messages, std::uint64_t num_problems,
                      int code) {
   if (num_problems == 0) return;
-  for (const std::string& message : messages) std::cerr << "spmm-batch: error: " << message << "\n";
+  for (const std::string& message : messages) std::cerr << text("spmm-batch: error: ", printable(message), "\n");
   const std::string problem =
       text("has ", num_problems, num_problems == 1 ? " problem" : " problems", ", nothing was run");
   const std::string remedy = "repair the list, or feed it by standard input, where a bad line is a failed job";
@@ -182,13 +183,18 @@ void fill_table(const BatchOptions& options, const Setting& setting, std::vector
 }
 
 void print_jobs(const JobTable& table) {
+  // A file or a pipe gets the names as they are: the lines are jobs.
+  const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
+  const auto name = [&](const std::string& path) { return is_terminal ? printable(path) : path; };
+  std::string lines;
   for (const JobRun& run : table.runs()) {
     if (run.state != JobState::waiting) continue;
-    std::cout << run.job.a << '\t' << run.job.b << '\t' << run.job.out
-              << (run.job.options.transpose_a ? "\ttranspose-a=1" : "")
-              << (run.job.options.transpose_b ? "\ttranspose-b=1" : "")
-              << (run.job.options.rows != RowRange{} ? "\trows=" + rows_text(run.job.options.rows) : "") << '\n';
+    const JobOptions& options = run.job.options;
+    lines += text(name(run.job.a), '\t', name(run.job.b), '\t', name(run.job.out),
+                  options.transpose_a ? "\ttranspose-a=1" : "", options.transpose_b ? "\ttranspose-b=1" : "",
+                  options.rows != RowRange{} ? "\trows=" + rows_text(options.rows) : "", '\n');
   }
+  cli::print_answer(lines);
 }
 
 }  // namespace

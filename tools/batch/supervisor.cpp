@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
 #include "spmm/error.hpp"
 #include "tools/batch/journal/check.hpp"
 
@@ -39,11 +40,11 @@ JobModel model_of(const SupervisorParts& parts) {
 StopSignals::StopSignals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
+  for (const int number : cli::kStopSignals) {
     struct sigaction before {};
     ::sigaction(number, nullptr, &before);
-    const bool is_ignored = before.sa_handler == SIG_IGN && number != SIGTERM && number != SIGUSR1;
-    if (!is_ignored) sigaddset(&set, number);
+    const bool is_meant = before.sa_handler == SIG_IGN && (number == SIGTERM || number == SIGUSR1);
+    if (is_meant || before.sa_handler == SIG_DFL) sigaddset(&set, number);
   }
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   fd_ = io::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -19,7 +19,7 @@
 
 namespace spmm::batch {
 
-/// SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless ignored) as a file descriptor, blocked while the object lives.
+/// cli::kStopSignals (unless ignored) as a file descriptor, blocked while the object lives.
 class StopSignals {
  public:
   StopSignals();

@@ -22,7 +22,8 @@ Entries entries_of(const Json& measurement) {
   Entries entries;
   for (const Json& one : measurement.at("cases")) {
     for (const Json& kernel : one.at("kernels")) {
-      entries[{one.at("name").get<std::string>(), kernel.at("kernel").get<std::string>()}] = &kernel;
+      entries[{printable(one.at("name").get<std::string>()), printable(kernel.at("kernel").get<std::string>())}] =
+          &kernel;
     }
   }
   return entries;

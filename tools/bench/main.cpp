@@ -269,7 +269,7 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
   const fs::path suites_file = suites_path(parsed);
   const auto suites = tools::load_suites(suites_file);
   if (cli::option_flag(parsed, "list")) {
-    std::cout << tools::suites_text(suites);
+    cli::print_answer(tools::suites_text(suites));
     return cli::kOk;
   }
   const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"),

@@ -69,7 +69,7 @@ std::string short_number(double value) {
 /// "| a | b |" and a new line.
 std::string table_line(const std::vector<std::string>& cells) {
   std::string line = "|";
-  for (const std::string& cell : cells) line += " " + cell + " |";
+  for (const std::string& cell : cells) line += " " + printable(cell) + " |";
   return line + "\n";
 }
 

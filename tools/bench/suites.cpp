@@ -193,11 +193,11 @@ std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const
 std::string suites_text(const std::vector<BenchSuite>& suites) {
   std::string lines;
   for (const BenchSuite& suite : suites) {
-    lines += suite.name + "\n";
+    lines += printable(suite.name) + "\n";
     for (const BenchCase& one : suite.cases) {
-      lines += text("  ", one.name, ": n ", one.header.n, ", m ", one.header.m, ", k ", one.header.num_blocks, ", ",
-                    pattern_name(one.pattern), ", elements to ", one.max_value,
-                    one.compare_with ? text(", compared with ", *one.compare_with) : "", "\n");
+      lines += text("  ", printable(one.name), ": n ", one.header.n, ", m ", one.header.m, ", k ",
+                    one.header.num_blocks, ", ", pattern_name(one.pattern), ", elements to ", one.max_value,
+                    one.compare_with ? text(", compared with ", printable(*one.compare_with)) : "", "\n");
     }
   }
   return lines;

@@ -8,7 +8,7 @@
 namespace spmm::tools {
 
 std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json.dump(2, ' ', true, Json::error_handler_t::replace);
 }
 
 void write_json(const std::string& path, const Json& json) {

@@ -78,8 +78,8 @@ std::string saturation(std::uint64_t count, const std::string& name) {
 /// The message for files of both kinds that differ: one by one the differences would be all elements.
 std::string kinds(const tools::MatrixFile& left, const tools::MatrixFile& right) {
   const auto kind = [](const tools::MatrixFile& matrix) {
-    return text(matrix.file.name(), matrix.type == ElementType::u16 ? " is an operand (elements of 16 bits)"
-                                                                    : " is a result (elements of 32 bits)");
+    return text(printable(matrix.file.name()), matrix.type == ElementType::u16 ? " is an operand (elements of 16 bits)"
+                                                                               : " is a result (elements of 32 bits)");
   };
   return text(kind(left), ", ", kind(right), "\n");
 }
@@ -114,8 +114,10 @@ int run(const cli::ParsedOptions& parsed) {
     std::cout << text("same: ", left.file.num_records(), " blocks",
                       saturated > 0 ? ", " + cli::saturation_text(saturated) : "", "\n");
   } else if (!quiet) {
-    std::cout << text(of_one_kind ? "" : kinds(left, right), summary(found, left_name, right_name),
-                      saturation(found.saturated_left, left_name), saturation(found.saturated_right, right_name), "\n");
+    std::cout << text(of_one_kind ? "" : kinds(left, right),
+                      printable(text(summary(found, left_name, right_name), saturation(found.saturated_left, left_name),
+                                     saturation(found.saturated_right, right_name))),
+                      "\n");
   }
   return found.same() ? cli::kOk : cli::kNegative;
 }

@@ -51,7 +51,7 @@ int run(const cli::ParsedOptions& parsed) {
   const auto start = std::chrono::steady_clock::now();
   const std::string summary = tools::convert_file(options);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  if (!options.quiet) std::cout << text(summary, ", in ", seconds.count(), " s\n");
+  if (!options.quiet) std::cout << text(printable(summary), ", in ", seconds.count(), " s\n");
   return cli::kOk;
 }
 

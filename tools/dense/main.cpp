@@ -234,7 +234,7 @@ int list_kernels(const std::optional<cli::OptionText>& json) {
     lines += format("%-12s ", kernel.name.c_str()) + kernel.what + (tiles.empty() ? "" : tiles + ")") + "\n";
   }
   if (json) tools::write_json(json->value, {{"program", "spmm-dense"}, {"kernels", std::move(list)}});
-  if (!json || json->value != "-") std::cout << lines;
+  if (!json || json->value != "-") cli::print_answer(lines);
   return cli::kOk;
 }
 

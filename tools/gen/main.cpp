@@ -66,7 +66,7 @@ int run(const cli::ParsedOptions& parsed) {
   tools::generate_file(job.out, pattern, job.generate);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (!job.quiet) {
-    std::cout << text(job.out, ": n ", header.n, ", m ", header.m, ", ", header.num_blocks, " blocks (",
+    std::cout << text(printable(job.out), ": n ", header.n, ", m ", header.m, ", ", header.num_blocks, " blocks (",
                       tools::pattern_name(job.kind), ", seed ", job.generate.seed, "), ",
                       human_bytes(io::file_bytes_of(ElementType::u16, header)), " in ", seconds.count(), " s\n");
   }

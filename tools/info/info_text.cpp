@@ -76,7 +76,7 @@ void add_distribution(cli::JsonWriter& json, const char* name, const Distributio
 std::string info_text(MatrixInfo& info) {
   const MatrixHeader& header = info.header;
   const Distribution rows = distribution_of(info.rows);
-  std::string lines = text(info.name, "\n");
+  std::string lines = text(printable(info.name), "\n");
   lines += text("n ", header.n, ", m ", header.m, ", blocks ", info.num_blocks, " (k) on a grid of ",
                 header.blocks_per_side(), " x ", header.blocks_per_side(), ", elements of ",
                 info.type == ElementType::u16 ? 16 : 32, " bits\n");

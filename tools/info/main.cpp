@@ -1,5 +1,4 @@
 // spmm-info: what is in a matrix file, and what would the product of two be.
-#include <iostream>
 #include <string>
 #include <utility>
 
@@ -88,7 +87,7 @@ int run(const cli::ParsedOptions& parsed) {
     lines += tools::product_text(product, a.header.m);
   }
   if (as_json) lines = json.take() + "\n";
-  std::cout << lines;
+  cli::print_answer(lines);
   return cli::kOk;
 }
 

@@ -151,7 +151,7 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
     if (!other.empty()) throw UsageError(kProgram, other, "give all ranks the same command line");
   });
   if (options.answer) {
-    if (is_first) std::cout << *options.answer << std::flush;
+    if (is_first) cli::print_answer(*options.answer);
     return;
   }
   const unsigned num_cores = ranks.cores_per_rank();
@@ -174,7 +174,7 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
 
 /// In one piece: the launcher mixes what arrives in several with its own words.
 void print_error(const std::string& message) {
-  std::cerr << text(kProgram, ": error: ", cli::printable(message), "\n") << std::flush;
+  std::cerr << text(kProgram, ": error: ", printable(message), "\n") << std::flush;
 }
 
 /// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.

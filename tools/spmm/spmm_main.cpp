@@ -29,7 +29,7 @@ int show_plan(const cli::CliOptions& options, const cli::RunNames& names) {
   const Plan plan = plan_multiply(options.a, options.b, options.run);
   const MatrixHeader a = read_header(options.a);
   const MatrixHeader b = read_header(options.b);
-  if (options.report != "-") std::cout << cli::plan_text(a, b, plan);
+  if (options.report != "-") cli::print_answer(cli::plan_text(a, b, plan));
   if (!options.report.empty()) cli::write_json_text(options.report, cli::plan_json(a, b, plan, names));
   return cli::kOk;
 }
@@ -57,6 +57,11 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   cli::check_run_length("spmm", options.a, options.b, options.run);
   Report report;
   {
+    auto engine = std::make_unique<Engine>(options.run);
+    if (options.verbose) {
+      const Plan plan = engine->plan(options.a, options.b, options.run);
+      std::cerr << cli::plan_text(read_header(options.a), read_header(options.b), plan) << std::flush;
+    }
     cli::ProgressBar bar(std::cerr);
     if (!options.quiet && cli::wants_progress(options.progress)) {
       options.run.on_progress = [&](Stage stage, std::uint64_t done, std::uint64_t total) {
@@ -69,11 +74,10 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
         cli::note("spmm", notice);
       };
     }
-    auto engine = std::make_unique<Engine>(options.run);
     report = engine->multiply(options.a, options.b, options.out, options.run);
     if (cli::ends_at_once()) static_cast<void>(engine.release());  // not taken apart piece by piece: see end_process()
   }
-  if (options.verbose) std::cerr << cli::plan_text(report.a, report.b, report.plan) << cli::stage_table(report);
+  if (options.verbose) std::cerr << cli::stage_table(report);
   if (!options.trace.empty()) {
     write_after_product("trace", [&] { cli::write_text(options.trace, cli::trace_json(trace, report)); });
   }
@@ -88,7 +92,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
 int run(int argc, char** argv) {
   cli::CliOptions options = cli::parse_options(argc, argv, "spmm", cli::spmm_notes, tools::subcommand_names());
   if (options.answer) {
-    std::cout << *options.answer;
+    cli::print_answer(*options.answer);
     return cli::kOk;
   }
   const cli::RunNames names{.a = options.a, .b = options.b, .out = options.out, .command = {argv, argv + argc}};

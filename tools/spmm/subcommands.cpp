@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,7 +89,7 @@ int help_main(int argc, char** argv) {
       throw UsageError("help", text("\"", word, "\" is no subcommand", cli::suggestion(argv[1], known)),
                        "spmm help lists them");
     }
-    std::cout << list_of_subcommands();
+    cli::print_answer(list_of_subcommands());
     return cli::kOk;
   });
 }

@@ -29,7 +29,7 @@ void Stages::run_together(const std::function<void()>& body) const {
   } catch (...) {
     failure = failure_of_();
     if (!ranks_.left_exchange()) {
-      std::cerr << text("spmm-mpi: error: ", placed(failure.message), "\n") << std::flush;
+      std::cerr << text("spmm-mpi: error: ", printable(placed(failure.message)), "\n") << std::flush;
       remove_temporary_files();
       ranks_.abort(failure.code);
     }

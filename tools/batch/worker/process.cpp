@@ -232,11 +232,19 @@ void on_supervisor_death(int) {
   ::alarm(kLastSeconds);
 }
 
+/// Ends the process as the signal does by itself, with temporary files removed.
+void end_by_signal(int number) {
+  remove_temporary_files();
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
 void prepare(const WorkerSetup& setup) {
+  for (const int number : cli::kStopSignals) ::signal(number, end_by_signal);
+  ::signal(SIGALRM, end_by_signal);
   // Signals for the whole group (Ctrl-C, a cluster's SIGTERM) are the supervisor's, who tells its workers.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);
-  ::signal(SIGALRM, SIG_DFL);
   ::signal(SIGUSR2, on_supervisor_death);
   sigset_t none;
   sigemptyset(&none);

@@ -156,6 +156,7 @@ def _completed(options: argparse.Namespace) -> argparse.Namespace:
     for given in filter(None, (options.input, options.like)):
         if os.path.exists(options.output) and os.path.exists(given) and os.path.samefile(given, options.output):
             raise UsageError(options.output, "is an input", "give the output another name")
+    _convert.check_replaceable(options.output)
     if options.to == "bin":
         _refuse(options, ["shape", "dtype", "type", "deflate"], "is only for what is made from a .bin")
         if options.n and options.like:
@@ -186,6 +187,11 @@ def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, OSError) else f"internal error: {error!r}; please report this as a bug"
 
 
+def _printable(text: str) -> str:
+    """What a terminal may show of names: bytes of others, and control characters, become \\xNN."""
+    return "".join(c if c.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(c)) for c in text)
+
+
 def main(arguments: List[str]) -> int:
     if not arguments or arguments[0] != "convert":
         print("usage: python3 -m spmm convert [options] IN OUT; --help lists the options", file=sys.stderr)
@@ -195,14 +201,15 @@ def main(arguments: List[str]) -> int:
         start = time.monotonic()
         summary = (_convert.to_bin if options.to == "bin" else _convert.from_bin)(options)
         if not options.quiet:
-            print(f"{options.output}: {summary}, in {time.monotonic() - start:.3g} s")
+            print(_printable(f"{options.output}: {summary}, in {time.monotonic() - start:.3g} s"))
         return 0
     except (Exception, KeyboardInterrupt) as error:
-        known = isinstance(error, Error)
-        print(f"{NAME}: error: " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in _words(error)), file=sys.stderr)
+        print(f"{NAME}: error: {_printable(_words(error))}", file=sys.stderr)
         return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 70)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _stop)
     sys.exit(main(sys.argv[1:]))

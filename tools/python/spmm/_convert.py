@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import errno
 import math
 import os
 import re
 import stat
+import sys
 import tempfile
 import zipfile
 from typing import IO, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
@@ -262,6 +264,21 @@ def choose_size(n: int, m: int, entries: Entries, elements: Elements, options: a
         raise FormatError(options.input, f"padded to a multiple of the block side {m} its side is {n}, at most {MAX_N}",
                           "give a --block that divides it")
     return n, m
+
+
+def check_replaceable(path: str) -> None:
+    """Before the work. Errors: OutputError if no rename can put a file there, whatever the permissions are."""
+    target = os.path.realpath(path)
+    call = getattr(ctypes.CDLL(None), "statx", None)
+    for place, bits in ((os.path.dirname(target), 0x30), (target, 0x2030)):
+        found = ctypes.create_string_buffer(256)  # struct statx
+        if call is None or call(-100, os.fsencode(place), 0, 0, found) != 0:
+            continue
+        attributes = int.from_bytes(found.raw[8:16], sys.byteorder) & bits
+        for bit, words in ((0x2000, "is a mount point"), (0x20, "is append-only"), (0x10, "is immutable")):
+            if attributes & bit:
+                raise OutputError(path, f"{place} {words}, no file can be put there",
+                                  "choose another output path, or see mount(8) and chattr(1)")
 
 
 @contextlib.contextmanager

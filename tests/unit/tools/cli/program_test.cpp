@@ -231,7 +231,13 @@ TEST_CASE("a positional that is missing or empty", "[tools][program]") {
 }
 
 TEST_CASE("messages: bytes that a terminal acts on are shown as numbers", "[tools][program]") {
-  CHECK(cli::printable("a\x1f b\x7f~\xc3\xa9\n") == "a\\x1f b\\x7f~\xc3\xa9\\x0a");
+  CHECK(printable("a\x1f b\x7f~\xc3\xa9\n") == "a\\x1f b\\x7f~\xc3\xa9\\x0a");
+  CHECK(printable("\xc2\x9b"
+                  "31m \x9b"
+                  "31m \xc2\xa0.") == "\\xc2\\x9b31m \\x9b31m \xc2\xa0.");
+  CHECK(printable("\xc2") == "\\xc2");                                                 // cut off
+  CHECK(printable("\xe0\x80\x9b \xed\xa0\x80") == "\\xe0\\x80\\x9b \\xed\\xa0\\x80");  // too long a form, a surrogate
+  CHECK(printable("\xf0\x9f\x90\x8d") == "\xf0\x9f\x90\x8d");
 }
 
 TEST_CASE("a summary gives the reason for the backend only if a GPU failed", "[tools][program]") {
