@@ -37,6 +37,7 @@ ELSEWHERE = {
     "python3 tools/scripts/plot_bench.py": "by hand: a picture of a measurement",
     "python3 tools/examples/": "examples_test, if SciPy is installed",
     "pip install": "python_wheel_test",
+    "python3 -m venv": "readme_blocks_test",
 }
 COMMAND = re.compile(r"(\./|build/|bash |cmake |ctest |ninja |mpirun |salloc |sbatch |squeue |python3 |pip |make_jobs|SPMM_\w+=)")
 MOST_WORDS = 40  # of a sentence

@@ -17,11 +17,12 @@ stub() {
 }
 stub c++ 'exit 0'
 stub ninja 'exit 0'
-stub ctest 'echo "ctest $*"'
+stub ctest 'mkdir -p Testing/Temporary; printf "%s\n" "1/2 Testing: one_test" "Command: echo skipped: no" "one: skipped: no device" \
+  "2/2 Testing: two_test" "well" >Testing/Temporary/LastTest.log; echo "ctest $*"; exit 8'
 stub cmake 'case $1 in
 --version) echo "cmake version 3.25.1" ;;
 --build) for n in {1..40}; do echo "[$n/40] Building CXX object src/file$n.cpp.o"; if ((n % 10 == 0)) && [[ $* == *spmm_main* ]]; then sleep 0.6; fi; done ;;
-*) echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt; echo "configured with $*" ;;
+*) echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt; [[ $* != *TESTS=ON* ]] || echo "SPMM_BUILD_TESTS:BOOL=ON" >>build/CMakeCache.txt; echo "configured with $*" ;;
 esac'
 
 failures=0
@@ -59,7 +60,25 @@ says "how to build spmm-mpi" "$(run bash tools/scripts/demo.sh --cpu)" '^left ou
 
 mkdir -p "$work/include/catch2"
 touch "$work/include/catch2/catch.hpp"
-says "the usual tests" "$(run bash tools/scripts/test.sh --cpu -R x)" 'ctest .*-LE slow -R x$'
+answer=$(run bash tools/scripts/test.sh --cpu -R x)
+says "the usual tests" "$answer" 'ctest .*-LE slow -R x$'
+says "the time to build tests after the demonstration" "$answer" '^this takes about [0-9]+ minutes'
+says "reasons of skipped tests" "$(tail -n 1 <<<"$answer")" '^  one_test: no device$'
+if (cd "$work" && env -i PATH="$work/stubs" CPLUS_INCLUDE_PATH="$work/include" bash tools/scripts/test.sh >/dev/null 2>&1) || (($? != 8)); then
+  echo "FAILED: the exit code is not that of ctest" && failures=1
+fi
+answer=$(run bash tools/scripts/test.sh --cpu)
+says "the time of the tests" "$answer" '^the tests take about [0-9]+ minutes'
+if grep -q '^this takes' <<<"$answer"; then echo "FAILED: a second build takes as long" && failures=1; fi
+if ! { python3 -c 'import numpy, scipy' || /usr/bin/python3 -c 'import numpy, scipy'; } 2>/dev/null; then
+  says "tests that are left out" "$answer" '^left out for want of python3-numpy python3-scipy'
+  stub apt-get 'echo "$*" >>"$HOME/apt.log"'
+  answer=$(run bash tools/scripts/test.sh --cpu)
+  if ((EUID == 0)) && ! grep -q 'install .*python3-numpy python3-scipy' "$work/apt.log"; then
+    printf 'FAILED: SciPy is not installed:\n%s\n' "$answer" && failures=1
+  fi
+  rm "$work/stubs/apt-get"
+fi
 says "the slow tests" "$(run bash tools/scripts/test.sh --cpu --slow)" 'ctest .*-L slow$'
 answer=$(run bash tools/scripts/test.sh --cpu --all)
 says "all tests" "$answer" 'ctest --output-on-failure -j [0-9]+$'

@@ -18,7 +18,7 @@ quick_checks=(bugprone-argument-comment bugprone-copy-constructor-init bugprone-
   performance-move-const-arg performance-move-constructor-init performance-unnecessary-copy-initialization)
 
 if ! git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
-  echo "lint.sh: this is no checkout of git, whose list of files it needs"
+  echo "lint.sh: skipped: this is no checkout of git, whose list of files it needs"
   exit 77
 fi
 failed=0
@@ -28,7 +28,7 @@ if command -v shellcheck > /dev/null; then
   mapfile -t scripts < <(git ls-files '*.sh' '*.sbatch' '*.pbs' .ci/run)
   shellcheck -x --severity=warning "${scripts[@]}" || failed=1
 else
-  echo "lint.sh: shellcheck is missing: scripts are not checked"
+  echo "lint.sh: skipped: scripts, shellcheck is missing"
 fi
 
 # The sources to check, one a line. Those for CUDA are left to nvcc.
@@ -59,7 +59,7 @@ if command -v clang-tidy > /dev/null; then
   if [[ ${1:-} == --quick ]]; then options+=(--checks="-*,$(IFS=,; echo "${quick_checks[*]}")"); fi
   sources "$@" | xargs -r -P "$(nproc)" -n 2 clang-tidy "${options[@]}" 2> /dev/null || failed=1
 else
-  echo "lint.sh: clang-tidy is missing: sources are not checked"
+  echo "lint.sh: skipped: sources, clang-tidy is missing"
 fi
 if ((ran == 0)); then exit 77; fi
 exit "$failed"

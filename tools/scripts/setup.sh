@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by demo.sh and test.sh (sourced): finds or installs what the build needs, configures and builds into build/.
+# Shared by demo.sh, test.sh and package.sh (sourced): finds or installs what the build needs, configures and builds into build/.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build
@@ -95,12 +95,28 @@ missing_packages() {
   has_program ninja || has_program make || echo ninja-build
   has_header cxxopts.hpp || echo libcxxopts-dev
   has_header nlohmann/json.hpp || echo nlohmann-json3-dev
-  if [[ $with_tests == ON ]]; then has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2; fi
+  more_packages
 }
+
+# What a script needs in addition; it has a function of its own.
+more_packages() { :; }
 
 # Packages without which something is left out, one a line with what that is.
 optional_packages() {
   has_program mpicc || echo "libopenmpi-dev openmpi-bin: spmm-mpi, one product by many processes"
+  if [[ $with_tests == ON ]] && ! has_scipy; then echo "python3-numpy python3-scipy: the tests of the Python package"; fi
+}
+
+has_scipy() { { python3 -c 'import numpy, scipy' || /usr/bin/python3 -c 'import numpy, scipy'; } 2>/dev/null; }
+
+# Sets as_root to the words before a command of root's; fails where packages cannot be installed.
+declare -a as_root=()
+find_root() {
+  has_program apt-get || return 1
+  as_root=(env DEBIAN_FRONTEND=noninteractive)
+  if ((EUID == 0)); then return 0; fi
+  as_root=(sudo -n "${as_root[@]}")
+  has_program sudo && sudo -n true 2>/dev/null
 }
 
 # install_packages PACKAGE...: with "$as_root" before each command. Optional ones are left to the user: MPI is large.
@@ -110,7 +126,7 @@ install_packages() {
 }
 
 ensure_packages() {
-  local -a packages=() as_root=()
+  local -a packages=()
   mapfile -t packages < <(missing_packages)
   if ((${#packages[@]} == 0)); then return 0; fi
   local optional
@@ -121,14 +137,7 @@ ensure_packages() {
 or set CXX, PATH and CMAKE_PREFIX_PATH to where they are, then run this again.${optional:+
 Optional, worth asking for at the same time:
 $optional}"
-  if ! has_program apt-get; then die "$ask"; fi
-  if ((EUID == 0)); then
-    as_root=(env DEBIAN_FRONTEND=noninteractive)
-  elif has_program sudo && sudo -n true 2>/dev/null; then
-    as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
-  else
-    die "$ask"
-  fi
+  find_root || die "$ask"
   say "installing ${packages[*]} (log: $build/packages.log)"
   mkdir -p "$build"
   run_logged "apt-get" "$build/packages.log" install_packages "${packages[@]}"
@@ -158,6 +167,9 @@ choose_backend() {
   esac
 }
 
+# minutes SECONDS: how many to announce.
+minutes() { echo $((($1 + 59) / 60)); }
+
 # Whether the cache of the build says that CUDA is compiled, too.
 builds_cuda() { grep -qE '^CMAKE_CUDA_COMPILER:.*=.*nvcc' "$build/CMakeCache.txt"; }
 
@@ -171,9 +183,9 @@ set_up() {
   mkdir -p "$build"
 
   local -a options=(-S "$root" -B "$build")
-  local is_new=0
+  local is_new=0 # also where tests are added
+  grep -qsE "^SPMM_BUILD_TESTS:BOOL=(ON|$with_tests)$" "$build/CMakeCache.txt" || is_new=1
   if [[ ! -e $build/CMakeCache.txt ]]; then
-    is_new=1
     options+=(-D "CMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE:-Release}" -D "SPMM_BUILD_TESTS=$with_tests")
     # A newer compiler with new warnings must not keep users from building spmm; continuous integration is strict.
     if [[ -z ${CI:-} ]]; then options+=(-D SPMM_WERROR=OFF); fi
@@ -198,7 +210,7 @@ set_up() {
   if ((is_new)); then
     local seconds=$cpu_seconds
     if builds_cuda; then seconds=$((seconds + cuda_seconds)); fi
-    say "this takes about $((seconds / 60 + 1)) minutes of processor time, on $jobs cores $((seconds / jobs / 60 + 1))"
+    say "this takes about $(minutes "$seconds") minutes of processor time, on $jobs cores $(minutes $((seconds / jobs)))"
   fi
   run_with_progress "the build" "$build/build.log" cmake --build "$build" -j "$jobs" --target "$@"
   ln -sfn build/bin/spmm "$root/spmm"

@@ -20,6 +20,13 @@ while (($#)); do
 done
 choose_backend "$backend"
 
+more_packages() { has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2; }
+if ! has_scipy && find_root; then
+  say "installing python3-numpy python3-scipy (log: $build/scipy.log)"
+  mkdir -p "$build"
+  install_packages python3-numpy python3-scipy >"$build/scipy.log" 2>&1 || true # without them some tests are left out
+fi
+
 with_tests=ON cpu_seconds=900 cuda_seconds=600
 set_up all
 cd "$build"
@@ -31,4 +38,13 @@ quick)
 slow) chosen=(-L slow) ;;
 all) chosen=() ;;
 esac
-exec ctest --output-on-failure -j "$(nproc)" "${chosen[@]}" "$@"
+declare -A known=([quick]=4 [slow]=25 [all]=28) # minutes on two cores
+if (($# == 0)); then say "the tests take about ${known[$which]} minutes on two cores"; fi
+code=0
+ctest --output-on-failure -j "$(nproc)" "${chosen[@]}" "$@" || code=$?
+log=Testing/Temporary/LastTest.log
+if [[ $log -nt configure.log ]]; then
+  awk '/^[0-9]+\/[0-9]+ Testing: / { test = $3 }
+    !/^Command: / && sub(/^.*skipped[a-z ]*: /, "") { if (!n++) print "\nSkipped, with the reason:"; print "  " test ": " $0 }' "$log"
+fi
+exit "$code"

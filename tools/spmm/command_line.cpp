@@ -52,7 +52,7 @@ OptionTable describe(const std::string& program) {
           "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
           "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
           value(), "report|error")("verify",
-                                   text("before the output appears: recompute N result blocks and as many absent ones",
+                                   text("before the output appears: recompute N blocks of the result and up to N absent ones",
                                         is_alone ? "; full = prove all of it" : ""),
                                    value(), is_alone ? "full|N" : "N")(
           "verify-seed",
