@@ -18,6 +18,7 @@ stub() {
 stub c++ 'exit 0'
 stub ninja 'exit 0'
 stub ctest 'mkdir -p Testing/Temporary; printf "%s\n" "1/2 Testing: one_test" "Command: echo skipped: no" "one: skipped: no device" \
+  "Skip regular expression found in output. Regex=[skipped: ]" \
   "2/2 Testing: two_test" "well" >Testing/Temporary/LastTest.log; echo "ctest $*"; exit 8'
 stub cmake 'case $1 in
 --version) echo "cmake version 3.25.1" ;;

@@ -27,7 +27,7 @@ if ! has_scipy && find_root; then
   install_packages python3-numpy python3-scipy >"$build/scipy.log" 2>&1 || true # without them some tests are left out
 fi
 
-with_tests=ON cpu_seconds=900 cuda_seconds=600
+with_tests=ON cpu_seconds=600 cuda_seconds=600
 set_up all
 cd "$build"
 case $which in
@@ -45,6 +45,6 @@ ctest --output-on-failure -j "$(nproc)" "${chosen[@]}" "$@" || code=$?
 log=Testing/Temporary/LastTest.log
 if [[ $log -nt configure.log ]]; then
   awk '/^[0-9]+\/[0-9]+ Testing: / { test = $3 }
-    !/^Command: / && sub(/^.*skipped[a-z ]*: /, "") { if (!n++) print "\nSkipped, with the reason:"; print "  " test ": " $0 }' "$log"
+    !/^Command: |^Skip regular / && sub(/^.*skipped[a-z ]*: /, "") { if (!n++) print "\nSkipped, with the reason:"; print "  " test ": " $0 }' "$log"
 fi
 exit "$code"
