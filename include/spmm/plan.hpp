@@ -69,11 +69,10 @@ struct Plan {
   std::uint64_t num_buffers = 0;        ///< host buffers that hold output on its way to the sink
   double expected_pairs = 0;            ///< exact: the pairs that there are
   double expected_output_blocks = 0;    ///< exact: an upper bound
-  std::uint64_t expected_panels = 0;    ///< row panels of all slabs (CPU: output buffers that are filled)
-  std::uint32_t num_a_slabs = 1;        ///< slabs of block rows of A, one after the other, if not all fits
-  std::uint32_t num_b_slabs = 1;        ///< slabs of block columns of B; 1 = each slab of A reads what it needs
+  std::uint64_t expected_panels = 0;    ///< row panels of all ranges (CPU: output buffers that are filled)
+  std::uint32_t num_a_slabs = 1;        ///< out of core: ranges of block rows of A, one after the other
+  std::uint32_t num_b_slabs = 1;        ///< slabs of block columns of B; 1 = each range reads what it needs
   std::uint64_t scratch_bytes = 0;      ///< out of core: of a file without a name, both operands sorted; 0 = none
-  std::string why_no_scratch{};         ///< why a file that was planned could not be made
   std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
   std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first
   std::string layout{};                 ///< how the operands lie in memory

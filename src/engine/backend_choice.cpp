@@ -117,7 +117,6 @@ double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Opti
     machine.gpus.push_back({.limit_bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
   }
   plan::Limits limits = product_limits(machine, options);
-  limits.has_scratch = true;  // products of files
   const plan::Execution e = plan::decide(plan::expected_of_rows(a, b, options.rows), limits);
   return e.is_refused() ? 0 : e.predicted_s;
 }
@@ -133,7 +132,6 @@ unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Op
   }
   const plan::Statistics expected = plan::expected_of_rows(a, b, options.rows);
   plan::Limits limits = product_limits(machine, options);
-  limits.has_scratch = true;
   limits.discards_result = discards_result;
   const plan::Execution e = plan::decide(expected, limits);
   if (e.backend == Backend::cpu) return 0;

@@ -26,7 +26,7 @@ struct BackendChoice {
 /// Values: limits.device is set. Errors: what sources throw.
 BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
 
-/// Whether the product runs otherwise than if no other process had memory of its devices: in more slabs, by another
+/// Whether the product runs otherwise than if no other process had memory of its devices: in more ranges, by another
 /// kernel, or not at all. Values: both limits name the backend and the same devices.
 bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone);
 

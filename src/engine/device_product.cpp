@@ -217,7 +217,7 @@ DeviceSource::DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::stri
 
 void DeviceSource::read(std::uint64_t, std::uint64_t, std::byte*) const {
   throw OutOfMemory(name_,
-                    "the product does not fit the memory of the device at once, and arrays are not cut into slabs",
+                    "the product does not fit the memory of the device at once, and arrays are not sorted into a scratch file",
                     "raise EngineOptions::memory_limit_bytes, free device memory, or multiply files or host memory");
 }
 

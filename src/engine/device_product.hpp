@@ -23,7 +23,7 @@ class DeviceSource : public Source {
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
-  /// Only a product in slabs reads records. Errors: OutOfMemory.
+  /// Only a product out of core reads records. Errors: OutOfMemory.
   [[noreturn]] void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   [[nodiscard]] std::string place(std::uint64_t record) const override;
   [[nodiscard]] BlockIndex original_index(BlockIndex index) const override;

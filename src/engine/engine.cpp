@@ -82,7 +82,6 @@ void multiply_within(plan::Limits limits, const ProductOperands& operands, Sink&
   const Source& a = operands.inputs().a;
   const Source& b = operands.inputs().b;
   check_shapes(a, b);  // before anything is sampled
-  limits.has_scratch = !run.scratch_folders.empty();
   leave_to_result(operands.expected(), sink, limits);
   if (product.verify_full) return prove_product(operands, sink, limits, product, run, report);
   if (product.verify_blocks == 0) {
@@ -305,7 +304,6 @@ std::vector<plan::Gpu> Engine::Impl::expect_gpus(MemoryShare& share) const {
 
 plan::Limits Engine::Impl::limits_of(const plan::Machine& machine, const ProductOptions& product, OutputKind output) {
   plan::Limits limits = product_limits(machine, all_options(product));
-  limits.has_scratch = output.has_scratch;
   limits.discards_result = output.discards_result;
   return limits;
 }
@@ -474,7 +472,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     check_output_is_no_input(b, out);
     record.scratch_folders = io::scratch_folders(out);
     std::error_code ignored;
-    record.output = {.has_scratch = true, .discards_result = fs::is_character_file(out, ignored)};
+    record.output.discards_result = fs::is_character_file(out, ignored);
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     io::FileSinkTuning writing = own().writing(record.clock);
     writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header(), options.rows);
@@ -488,6 +486,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
 ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const ProductOptions& options,
                                Report* report) {
   ProductRecord record(options);
+  record.scratch_folders = io::scratch_folders();
   const auto source_a = make_memory_source(a, "matrix A");
   const auto source_b = make_memory_source(b, "matrix B");
   ProductMatrix product;
@@ -554,6 +553,7 @@ void Engine::trim() {
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {
   ProductRecord record(options);
+  record.scratch_folders = io::scratch_folders();
   io::check_memory_shape(a.header(), a.name());
   io::check_memory_shape(b.header(), b.name());
   own().multiply({a, b}, sink, kResult, options, record);
@@ -569,7 +569,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   StageClock clock;
   const ProductOperands operands(*source_a, *source_b, options, own().run_of(options, clock));
   const plan::Statistics& expected = operands.expected();
-  Target target = own().choose_target(operands, options, {.has_scratch = true}, share, "");
+  Target target = own().choose_target(operands, options, {}, share, "");
   std::uint64_t proof_bytes = 0;
   if (options.verify_full) {
     proof_bytes = leave_to_proof(expected, target.limits);

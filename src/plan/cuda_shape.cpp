@@ -327,7 +327,7 @@ void want_row_sample(Execution& e, const Problem& p) {
   const auto all = registry();
   const KernelRow& ranked =
       *std::find_if(all.begin(), all.end(), [](const KernelRow& row) { return row.samples_rows; });
-  if (!is_worth || mean_pairs > kernels::kMaxSampledRowPairs || !has_even_rows(s) || e.is_in_slabs() ||
+  if (!is_worth || mean_pairs > kernels::kMaxSampledRowPairs || !has_even_rows(s) ||
       !refusal_of(ranked, s).empty()) {
     return;
   }

@@ -7,7 +7,7 @@
 #include "plan/cpu_shape.hpp"
 #include "plan/cuda_shape.hpp"
 #include "plan/models/run_models.hpp"
-#include "plan/partition.hpp"
+#include "plan/out_of_core.hpp"
 #include "plan/registry.hpp"
 #include "spmm/error.hpp"
 
@@ -90,7 +90,55 @@ std::vector<DeviceShare> equal_shares(const Limits& limits) {
   return shares;
 }
 
-/// Without a partition: both operands in memory as a whole.
+Limits for_one_device(Limits limits) {
+  limits.more_devices.clear();
+  return limits;
+}
+
+/// At once, or out of core: ranges come one after the other, on one device.
+Execution decide_with_all_devices(const Problem& p) {
+  Execution at_once = decide_at_once(p);
+  if (p.s.exact || !at_once.refusal.lacks_memory()) return at_once;
+  Execution out_of_core = decide_out_of_core(p);
+  if (!out_of_core.is_refused()) return out_of_core;
+  const std::uint64_t need = out_of_core.refusal.need_bytes;
+  if (out_of_core.refusal.what == at_once.refusal.what && need < at_once.refusal.need_bytes)
+    at_once.refusal.need_bytes = need;
+  return at_once;
+}
+
+/// On all devices, or on one where several are not asked for and would not end clearly earlier.
+Execution decide_for_backend(const Problem& p) {
+  // A margin, not measured: predictions are off by more than that (run_models.cpp), but alike for both.
+  constexpr double kWorthSharing = 0.9;
+  Execution shared = decide_with_all_devices(p);
+  const Limits& limits = p.limits;
+  if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
+  Execution alone = decide_with_all_devices({p.s, for_one_device(limits)});
+  const bool gains = !shared.is_refused() && !shared.is_out_of_core() && !alone.is_refused() &&
+                     shared.predicted_s < kWorthSharing * alone.predicted_s;
+  return gains ? shared : alone;
+}
+
+/// The backend that ends first.
+Execution decide_for_faster_backend(const Problem& p) {
+  Limits limits = p.limits;
+  limits.backend = Backend::cpu;
+  Execution cpu = decide_for_backend({p.s, limits});
+  limits.backend = Backend::cuda;
+  Execution cuda = decide_for_backend({p.s, limits});
+  cpu.backend = Backend::cpu;  // also if it is refused
+  cuda.backend = Backend::cuda;
+  const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
+  Execution e = takes_cuda ? cuda : cpu;
+  e.predicted_cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s;
+  e.predicted_cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s;
+  e.compared = {.cuda_s = e.predicted_cuda_s, .cpu_s = e.predicted_cpu_s};
+  return e;
+}
+
+}  // namespace
+
 Execution decide_at_once(const Problem& p) {
   const auto& [s, limits] = p;
   const Backend backend = wanted_backend(limits) == Backend::cuda ? Backend::cuda : Backend::cpu;
@@ -115,55 +163,6 @@ Execution decide_at_once(const Problem& p) {
   if (!e.is_refused()) e.predicted_s = product_seconds(e, p) + start_seconds(e, limits);
   return e;
 }
-
-Limits for_one_device(Limits limits) {
-  limits.more_devices.clear();
-  return limits;
-}
-
-/// At once, or in slabs: those come one after the other, on one device.
-Execution decide_with_all_devices(const Problem& p) {
-  Execution at_once = decide_at_once(p);
-  if (p.s.exact || !at_once.refusal.lacks_memory()) return at_once;
-  Execution in_slabs = decide_slabs({p.s, for_one_device(p.limits)}, decide_at_once);
-  if (!in_slabs.is_refused()) return in_slabs;
-  const std::uint64_t need = in_slabs.refusal.need_bytes;
-  if (in_slabs.refusal.what == at_once.refusal.what && need < at_once.refusal.need_bytes)
-    at_once.refusal.need_bytes = need;
-  return at_once;
-}
-
-/// On all devices, or on one where several are not asked for and would not end clearly earlier.
-Execution decide_for_backend(const Problem& p) {
-  // A margin, not measured: predictions are off by more than that (run_models.cpp), but alike for both.
-  constexpr double kWorthSharing = 0.9;
-  Execution shared = decide_with_all_devices(p);
-  const Limits& limits = p.limits;
-  if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
-  Execution alone = decide_with_all_devices({p.s, for_one_device(limits)});
-  const bool gains = !shared.is_refused() && !shared.is_in_slabs() && !alone.is_refused() &&
-                     shared.predicted_s < kWorthSharing * alone.predicted_s;
-  return gains ? shared : alone;
-}
-
-/// The backend that ends first.
-Execution decide_for_faster_backend(const Problem& p) {
-  Limits limits = p.limits;
-  limits.backend = Backend::cpu;
-  Execution cpu = decide_for_backend({p.s, limits});
-  limits.backend = Backend::cuda;
-  Execution cuda = decide_for_backend({p.s, limits});
-  cpu.backend = Backend::cpu;  // also if it is refused
-  cuda.backend = Backend::cuda;
-  const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
-  Execution e = takes_cuda ? cuda : cpu;
-  e.predicted_cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s;
-  e.predicted_cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s;
-  e.compared = {.cuda_s = e.predicted_cuda_s, .cpu_s = e.predicted_cpu_s};
-  return e;
-}
-
-}  // namespace
 
 Execution decide(const Statistics& statistics, const Limits& limits) {
   const Problem p{statistics, limits};

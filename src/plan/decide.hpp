@@ -7,8 +7,11 @@
 namespace spmm::plan {
 
 /// The fastest way to run a product that fits the limits, by predicted time. Where nothing fits at once and the
-/// statistics are expected ones, the operands are cut into slabs; what then fits nowhere is refused, as data.
+/// statistics are expected ones, the product runs out of core; what does not fit then is refused, as data.
 /// Values: never throws for lack of memory; equal inputs give equal executions.
 Execution decide(const Statistics& statistics, const Limits& limits);
+
+/// The fastest way that keeps both operands in memory as a whole; refused if there is none.
+Execution decide_at_once(const Problem& p);
 
 }  // namespace spmm::plan

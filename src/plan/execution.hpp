@@ -1,4 +1,4 @@
-// A decision: everything that backends and the out-of-core driver need to run a product. They decide nothing.
+// A decision: everything that backends and out_of_core.cpp need to run a product. They decide nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,6 @@
 #include "spmm/plan.hpp"
 
 namespace spmm::plan {
-
-/// Blocks of one slab at most.
-struct SlabCaps {
-  std::uint64_t a_blocks = 0;
-  std::uint64_t b_blocks = 0;
-
-  friend bool operator==(const SlabCaps&, const SlabCaps&) = default;
-};
 
 /// How the operands lie in memory.
 enum class Layout : std::uint8_t {
@@ -56,26 +48,13 @@ struct Execution : Plan {
   std::uint64_t max_c_blocks = 0;     ///< CUDA: C blocks of a panel at most; listed panels: pairs
   std::vector<Panel> panels{};        ///< CUDA, exact
   std::uint32_t num_planes = 0;       ///< byte planes of the dense operands
-  std::uint64_t kept_bytes = 0;       ///< several slabs of B: results of one slab of A that wait to be merged, at most
-  Limits slab_limits{};               ///< several slabs: what is left to the product of two slabs
-  SlabCaps slab_caps{};  ///< with operands sorted by rows: as many rows of A as fit, and the rows of B that they need
-  std::vector<SlabCaps> longer_caps{};  ///< the same for rows of A that need less of B than is expected
-  std::uint32_t num_row_groups = 0;     ///< with it: of block rows of B, which are read together
+  Limits range_limits{};              ///< out of core: what is left to the product of a range
   Refusal refusal{};
 
   friend bool operator==(const Execution&, const Execution&) = default;
 
   [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
-  [[nodiscard]] bool is_in_slabs() const { return num_a_slabs > 1 || num_b_slabs > 1; }
-  [[nodiscard]] bool is_sorted_first() const { return scratch_bytes != 0; }
-  /// Both operands by rows, slabs of A with the rows of B that they need; else B by columns.
-  [[nodiscard]] bool is_sorted_by_rows() const { return slab_caps.a_blocks != 0; }
-  /// With it: no slab fits, all rows of A are streamed.
-  [[nodiscard]] bool streams_all_rows() const { return slab_caps.b_blocks == 0; }
-  /// With it: whether rows of A may be streamed that would fit. Those that do not fit always are.
-  [[nodiscard]] bool may_stream_rows() const {
-    return backend == Backend::cpu && slab_limits.kernel.value_or(KernelId::row_merge) == KernelId::row_merge;
-  }
+  [[nodiscard]] bool is_out_of_core() const { return scratch_bytes != 0; }
 };
 
 /// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.

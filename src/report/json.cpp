@@ -80,7 +80,6 @@ void add_plan(JsonWriter& json, const Plan& plan) {
       .add("a_bands", plan.num_a_slabs)
       .add("b_bands", plan.num_b_slabs)
       .add("scratch_bytes", plan.scratch_bytes)
-      .add("why_no_scratch", plan.why_no_scratch)
       .add("exact", plan.exact)
       .add("proof_bytes", plan.proof_bytes)
       .add("proof_s", plan.proof_s)

@@ -58,18 +58,15 @@ void write_to_device(const std::string& path, const std::string& content) {
 
 /// Empty for a product at once.
 std::string out_of_core_line(const Plan& plan) {
-  if (plan.num_a_slabs == 1 && plan.num_b_slabs == 1) return {};
-  std::string line = text("\nout of core: A in ", plan.num_a_slabs, " slabs of block rows, ");
+  if (plan.scratch_bytes == 0) return {};
+  std::string line = text("\nout of core: A in ", plan.num_a_slabs, " ranges of block rows, ");
   if (plan.num_b_slabs == 1) {
     line += "of B the block rows that each needs";
   } else {
     line += text("B in ", plan.num_b_slabs, " slabs of block columns");
   }
-  if (plan.scratch_bytes != 0) {
-    line += text("\nscratch file: ", human_bytes(plan.scratch_bytes),
-                 " in the output's folder or TMPDIR, both operands sorted");
-  }
-  return line;
+  return line + text("\nscratch file: ", human_bytes(plan.scratch_bytes),
+                     " in the output's folder or TMPDIR, both operands sorted");
 }
 
 }  // namespace
@@ -111,7 +108,6 @@ std::string stage_table(const Report& report) {
   table += format("%-10s %10.4f   (stages overlap)\n", "total", report.total_s);
   table += text("panels ", report.num_panels, ", peak host memory ", human_bytes(report.peak_host_bytes));
   if (report.peak_device_bytes > 0) table += ", peak device memory " + human_bytes(report.peak_device_bytes);
-  if (!report.plan.why_no_scratch.empty()) table += "\nno scratch file: " + printable(report.plan.why_no_scratch);
   return table + "\n";
 }
 

@@ -13,6 +13,7 @@
 #include "base/records/sorted_source.hpp"
 #include "base/run/cancellable.hpp"
 #include "base/run/parallel.hpp"
+#include "base/search.hpp"
 #include "cpu/operands/element_operand.hpp"
 #include "cpu/operands/order/radix_sort.hpp"
 #include "cpu/operands/order/short_keys.hpp"
@@ -290,10 +291,11 @@ PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArra
       for (std::uint64_t r = begin; r < end; ++r) table[b.rows[r]] = static_cast<std::uint32_t>(r);
     });
   }
-  const auto find_row = [&](std::uint32_t row) {
+  // Columns ascend within a row of A: a search begins where the last one ended.
+  const auto find_row = [&](std::uint32_t row, const std::uint32_t*& near) {
     if (table.size() != 0) return table[row];
-    const auto found = std::lower_bound(b.rows.begin(), b.rows.end(), row);
-    return found != b.rows.end() && *found == row ? static_cast<std::uint32_t>(found - b.rows.begin()) : kNoRow;
+    near = lower_bound_near(near, static_cast<const std::uint32_t*>(b.rows.end()), row);
+    return near != b.rows.end() && *near == row ? static_cast<std::uint32_t>(near - b.rows.begin()) : kNoRow;
   };
   PairCounts pairs{.of_rows = AlignedArray<std::uint64_t>(a.num_rows())};
   std::atomic<std::uint64_t> num_tiles = 0;
@@ -303,10 +305,11 @@ PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArra
     std::uint64_t tiles = 0;
     for (std::uint64_t r = begin; r < end; ++r) {
       std::uint64_t of_row = 0;
+      const std::uint32_t* near = b.rows.begin();
       for (std::uint32_t x = a.row_ptr[r]; x < a.row_ptr[r + 1]; ++x) {
         std::uint32_t row = a.cols[x];
         if (!has_all_rows) {
-          row = find_row(row);
+          row = find_row(row, near);
           a.cols[x] = row;
           if (row == kNoRow) continue;
         }

@@ -58,7 +58,7 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
            .cursors = {cursors_.data(), cursors_.size()}},
           run) {
   static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
-  if (counts_columns(product.blocks_per_side)) {
+  if (counts_columns(product.blocks_per_side, product.b.cols.size())) {
     position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
     marks_ = AlignedArray<std::uint64_t>(plan::mark_words(product.blocks_per_side));
     summary_ = AlignedArray<std::uint64_t>(plan::mark_words(marks_.size()));
@@ -195,7 +195,7 @@ void RowMerger::order_pairs() {
   num_c_blocks_ = 0;
   if (num_pairs_ <= kMaxRankedKeys) {
     rank_pairs();
-  } else if (!counts_columns(product_.blocks_per_side)) {
+  } else if (!counts_columns(product_.blocks_per_side, product_.b.cols.size())) {
     sort_pairs();
   } else {
     mark_columns();

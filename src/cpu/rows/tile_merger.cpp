@@ -25,7 +25,7 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
     : product_(product),
       run_(run),
       tile_columns_(product.kernel.shape.num_columns(product.blocks_per_side)),
-      window_(product.kernel.shape.window(product.blocks_per_side)),
+      window_(product.kernel.shape.window(product.blocks_per_side, product.b.cols.size())),
       segments_(plan::kMaxTileSegments),
       values_(std::uint64_t{window_} * product.kernel.shape.sums),
       fresh_(std::uint64_t{window_} + kScannedSlots),
@@ -41,9 +41,9 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
   std::fill(summary_.begin(), summary_.end(), 0);
   sums_ = {.values = values_.data(), .fresh = fresh_.data(), .touched = touched_.data()};
   if (window_ == tile_columns_) return;
-  keyed_ = AlignedArray<SortItem>(plan::kMaxSortedTiles);
-  scratch_ = AlignedArray<SortItem>(plan::kMaxSortedTiles);
-  ranks_ = AlignedArray<std::uint32_t>(plan::kMaxSortedTiles);
+  keyed_ = AlignedArray<SortItem>(plan::sorted_tiles(window_));
+  scratch_ = AlignedArray<SortItem>(keyed_.size());
+  ranks_ = AlignedArray<std::uint32_t>(keyed_.size());
 }
 
 void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
@@ -115,7 +115,7 @@ void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, RowUnitOutp
   }
   const std::uint64_t windows = span / window_ + 1;
   const bool is_thin = found.num_tiles < kMinTilesPerSegment * windows * found.num_segments;
-  if (is_thin && found.num_tiles <= plan::kMaxSortedTiles) return merge_sorted(begin, end, out);
+  if (is_thin && found.num_tiles <= keyed_.size()) return merge_sorted(begin, end, out);
   const auto middle = static_cast<std::uint32_t>(found.first + span / 2);
   merge_tiles(begin, middle, out);
   merge_tiles(middle, end, out);

@@ -9,13 +9,13 @@ namespace spmm {
 void reserve_memory(const Plan& plan, const Run& run, std::uint64_t least_bytes) {
   if (run.memory == nullptr || run.memory->reserved().host != 0) return;
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
-  const bool in_slabs = plan.num_a_slabs > 1 || plan.num_b_slabs > 1;
-  const std::uint64_t host = !in_slabs          ? std::max(plan.host_need_bytes, least_bytes) + run.extra_bytes
+  const bool out_of_core = plan.scratch_bytes != 0;
+  const std::uint64_t host = !out_of_core       ? std::max(plan.host_need_bytes, least_bytes) + run.extra_bytes
                              : run.keeps_result ? plan.host_limit_bytes + run.extra_bytes
                                                 : kAll;
   const auto timing = run.clock.scope(Stage::budget);
-  run.memory->reserve({.host = host, .device = in_slabs ? kAll : plan.device_need_bytes}, run.cancel);
-  if (in_slabs) return;  // on the first device alone
+  run.memory->reserve({.host = host, .device = out_of_core ? kAll : plan.device_need_bytes}, run.cancel);
+  if (out_of_core) return;  // on the first device alone
   // In the order of the devices, as every product does: none waits for one that waits for it.
   for (const DeviceUse& use : run.more_devices) {
     use.memory->reserve({.host = 0, .device = plan.device_need_bytes}, run.cancel);

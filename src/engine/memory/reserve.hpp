@@ -14,7 +14,7 @@ namespace spmm {
 
 /// Waits until the other products of the engine leave what this plan needs, and at least `least_bytes` in addition to
 /// run.extra_bytes. The first call of a product counts, before anything is allocated; a later one does nothing.
-/// A product in slabs also holds lists and kept results, and sizes them by the limit: it takes everything (but what the
+/// A product out of core sizes its ranges by the limit: it takes everything (but what the
 /// plan has left to a result that stays in memory). Errors: Interrupted.
 void reserve_memory(const Plan& plan, const Run& run, std::uint64_t least_bytes = 0);
 

@@ -6,7 +6,6 @@
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
 #include "engine/product/rows_source.hpp"
-#include "engine/slabs/out_of_core.hpp"
 #include "io/memory/transposed_source.hpp"
 #include "plan/inputs/statistics.hpp"
 #include "spmm/arrays.hpp"
@@ -20,14 +19,14 @@ namespace spmm {
 class ProductOperands {
  public:
   ProductOperands(const Source& a, const Source& b)
-      : inputs_{.a = a, .b = b}, expected_(expected_statistics(inputs_)) {}
+      : inputs_{.a = a, .b = b}, expected_(plan::expected_statistics(a.header(), b.header())) {}
   /// Reads A once where the options name some rows. Errors: as RowsSource; UsageError (no such rows).
   ProductOperands(const Source& a, const Source& b, const ProductOptions& options, const Run& run)
       : rows_(checked_rows(options.rows, a.header().blocks_per_side())),
         inputs_{.a = transposed(rows_of(a, options.transpose_a, run), options.transpose_a, transposed_a_),
                 .b = transposed(b, options.transpose_b, transposed_b_),
                 .num_rows = rows_.end - rows_.first},
-        expected_(expected_statistics(inputs_)) {}
+        expected_(plan::expected_statistics(inputs_.a.header(), inputs_.b.header(), inputs_.num_rows)) {}
   ProductOperands(const ProductOperands&) = delete;
   ProductOperands& operator=(const ProductOperands&) = delete;
 

@@ -1,4 +1,4 @@
-// One product: the decision, then the run at once or in slabs.
+// One product: the decision, then the run at once or out of core.
 #include "engine/product/product.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "cpu/backend.hpp"
 #include "cuda/backend.hpp"
 #include "engine/memory/reserve.hpp"
-#include "engine/slabs/out_of_core.hpp"
+#include "engine/out_of_core/out_of_core.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
 
@@ -117,7 +117,7 @@ plan::Execution reserve_product(const ProductOperands& operands, const plan::Lim
 std::unique_ptr<cuda::PlannedProduct> plan_device_product(const ProductOperands& operands, const plan::Limits& limits,
                                                           const Run& run) {
   const plan::Execution expected = reserve_product(operands, limits, run);
-  if (expected.is_in_slabs()) {
+  if (expected.is_out_of_core()) {
     throw OutOfMemory("a plan", "the product does not fit the memory of the device at once",
                       "raise EngineOptions::memory_limit_bytes, or free device memory");
   }
@@ -130,19 +130,21 @@ std::unique_ptr<cuda::PlannedProduct> plan_device_product(const ProductOperands&
 ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const plan::Limits& limits,
                               plan::Execution expected, const Run& run, Report& report) {
   const Inputs& inputs = operands.inputs();
-  const plan::Decide decide = [&](const plan::Statistics& statistics) { return plan::decide(statistics, limits); };
+  const bool out_of_core = expected.is_out_of_core();
+  if (out_of_core && run.arrays != nullptr) inputs.a.read(0, 1, nullptr);  // refuses
   const MultiplyAtOnce at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
-    const plan::Limits left = execution.is_in_slabs() ? execution.slab_limits : limits;
+    const plan::Limits within = out_of_core ? execution.range_limits : limits;
     const plan::Decide exact = [&](const plan::Statistics& statistics) {
-      return decide_within_share(statistics, left, run);
+      return decide_within_share(statistics, within, run);
     };
     Run decided = run;
     decided.num_threads = execution.num_threads;
-    if (execution.is_in_slabs()) decided.more_devices = {};
+    if (out_of_core) decided.more_devices = {};
     if (execution.backend == Backend::cpu) return cpu::multiply(one.a, one.b, to, execution, exact, decided);
     return cuda::multiply(one.a, one.b, to, execution, exact, decided);
   };
-  const ProductStats stats = multiply_out_of_core(inputs, sink, decide, at_once, run, expected);
+  const ProductStats stats =
+      out_of_core ? multiply_out_of_core(inputs, sink, at_once, run, expected) : at_once(inputs, sink, expected);
   inputs.a.check_unchanged();
   inputs.b.check_unchanged();
   fill_report(inputs, stats, expected, report);

@@ -18,8 +18,7 @@ namespace spmm {
 
 /// What a plan may know of the output.
 struct OutputKind {
-  bool has_scratch = false;      // as in plan::Limits
-  bool discards_result = false;  // likewise
+  bool discards_result = false;  // as in plan::Limits
   bool stays_on_device = false;  ///< arrays in device memory
   bool brings_memory = false;    ///< all device memory comes from the caller
 };

@@ -11,7 +11,7 @@
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 #include "base/text.hpp"
-#include "engine/slabs/index_pass.hpp"
+#include "engine/out_of_core/index_pass.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 
@@ -71,8 +71,8 @@ RowsSource::RowsSource(const Source& whole, RowRange rows, std::uint32_t BlockIn
     first = std::min(first, first_found);
     end = std::max(end, end_found);
   };
-  slabs::for_reads(whole, run, count_piece, piece_records_ * record);
-  if (first_bad != kNone) slabs::throw_bad_index(whole, first_bad);
+  out_of_core::for_reads(whole, run, count_piece, piece_records_ * record);
+  if (first_bad != kNone) out_of_core::throw_bad_index(whole, first_bad);
   std::partial_sum(before_.begin(), before_.end(), before_.begin());
   header_.num_blocks = before_.back();
   lies_together_ = header_.num_blocks == 0 || end - first == header_.num_blocks;

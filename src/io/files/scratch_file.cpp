@@ -87,13 +87,14 @@ void ScratchFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const 
 std::vector<std::string> scratch_folders(const std::filesystem::path& out) {
   std::vector<std::string> folders;
   struct stat there {};
-  if (::stat(out.c_str(), &there) != 0 || !S_ISCHR(there.st_mode)) {
+  if (!out.empty() && (::stat(out.c_str(), &there) != 0 || !S_ISCHR(there.st_mode))) {
     const std::filesystem::path given = out.has_filename() ? out : out.parent_path();
     const std::filesystem::path folder = follow_links(given).parent_path();
     folders.push_back(folder.empty() ? "." : folder.string());
   }
   const char* const set = std::getenv("TMPDIR");
   folders.emplace_back(set != nullptr && *set != '\0' ? set : "/tmp");
+  folders.emplace_back("/var/tmp");
   return folders;
 }
 

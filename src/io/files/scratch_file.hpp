@@ -36,8 +36,8 @@ class ScratchFile {
   std::string name_;  ///< for messages
 };
 
-/// Where a scratch file may be made, best first: in the folder of the output, unless that is a device, and in TMPDIR
-/// (/tmp where that is not set).
-std::vector<std::string> scratch_folders(const std::filesystem::path& out);
+/// Where a scratch file may be made, best first: in the folder of the output, unless that is a device or in memory
+/// (an empty path), in TMPDIR (/tmp where that is not set), and in /var/tmp.
+std::vector<std::string> scratch_folders(const std::filesystem::path& out = {});
 
 }  // namespace spmm::io

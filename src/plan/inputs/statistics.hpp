@@ -32,9 +32,6 @@ enum class KernelId : std::uint8_t {
   reference,
 };
 
-/// Into how many slabs an operand may be cut.
-inline constexpr std::array<std::uint32_t, 12> kSlabCounts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
-
 /// Sums over some rows of the result. num_rows = 0: none has been examined.
 struct RowSample {
   std::uint32_t num_rows = 0;
@@ -48,10 +45,6 @@ struct RowShape {
   double pairs = 0;
   double c_blocks = 0;
 };
-
-/// What a slab reads of its operand: also the records between its own; its own alone if it is a run of the order in
-/// which they lie (rows of A, columns of B); or its own alone, as in memory.
-enum class SlabReads : std::uint8_t { others_between, own_in_order, own };
 
 /// Of a product: expected from the headers, for evenly spread blocks, or exact once pairs are counted.
 struct Statistics {
@@ -75,15 +68,7 @@ struct Statistics {
   TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
   RowSample row_sample{};              ///< the same
 
-  /// Blocks of the largest slab if A is cut along rows (B along columns) into kSlabCounts[x] slabs. Empty: evenly
-  /// spread, slabs of equal size.
-  std::vector<std::uint64_t> a_slab_blocks{};
-  std::vector<std::uint64_t> b_slab_blocks{};
-  SlabReads slab_reads = SlabReads::others_between;
-  bool are_sorted = false;      ///< records of both operands come row by row, columns ascending
-  bool has_no_scratch = false;  ///< a scratch file was tried and could not be made
-  /// Blocks of B in the block rows that one of kSlabCounts[x] slabs of A meets, at most. Empty: evenly spread.
-  std::vector<std::uint64_t> needed_b_blocks{};
+  bool are_sorted = false;  ///< records of both operands come row by row, columns ascending
 
   [[nodiscard]] std::uint32_t m() const { return a.m; }
   [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }
@@ -126,7 +111,6 @@ struct Limits {
   std::optional<DeviceLimits> device{};      ///< nothing: no device is usable
   std::vector<DeviceLimits> more_devices{};  ///< that may share the product with it
   bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
-  bool has_scratch = false;                  ///< slabs may be read from a scratch file
   bool discards_result = false;              ///< the output is a character device, such as /dev/null
   std::string why_no_device{};
   Isa isa = Isa::portable;

@@ -25,9 +25,10 @@ std::uint64_t row_merger_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   const std::uint64_t pairs = listed_pairs(b.num_blocks);
   const std::uint64_t nb = a.blocks_per_side();
   const std::uint64_t words = mark_words(nb);
-  const std::uint64_t ordering = counts_columns(a.blocks_per_side())  // counters, a bit per column, a bit per word
-                                     ? nb * sizeof(std::uint32_t) + (words + mark_words(words)) * sizeof(std::uint64_t)
-                                     : 2 * kSortItemBytes * pairs;
+  const std::uint64_t ordering =
+      counts_columns(a.blocks_per_side(), b.num_blocks)  // counters, a bit per column, a bit per word
+          ? nb * sizeof(std::uint32_t) + (words + mark_words(words)) * sizeof(std::uint64_t)
+          : 2 * kSortItemBytes * pairs;
   constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists
   return pairs * kMergeEntryBytes + ordering + kPadding + 2 * output_record_bytes(a.m);
 }
@@ -45,16 +46,17 @@ std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
 }
 
 /// Accumulator, marks and lists of one worker.
-std::uint64_t tile_merger_bytes(const MatrixHeader& a) {
+std::uint64_t tile_merger_bytes(const MatrixHeader& a, const MatrixHeader& b) {
   if (a.blocks_per_side() == 0) return 0;
   const TileShape shape = wide_tile(a.m);
-  const std::uint64_t window = shape.window(a.blocks_per_side());
+  const std::uint64_t window = shape.window(a.blocks_per_side(), b.num_blocks);
   const std::uint64_t words = mark_words(window);
   const bool sorts = window != shape.num_columns(a.blocks_per_side());
   constexpr std::uint64_t kPadding = 4096;  // ends of lists, records of one tile
   return window * (shape.sums * sizeof(std::uint32_t) + kTileSlotBytes) +
          (words + mark_words(words)) * sizeof(std::uint64_t) + kMaxTileSegments * kTileSegmentBytes +
-         (sorts ? kMaxSortedTiles * (2 * kSortItemBytes + sizeof(std::uint32_t)) : 0) + kPadding;
+         (sorts ? sorted_tiles(static_cast<std::uint32_t>(window)) * (2 * kSortItemBytes + sizeof(std::uint32_t)) : 0) +
+         kPadding;
 }
 
 HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
@@ -65,7 +67,7 @@ HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const P
   return {.preparing = std::max(preparing_bytes(a, b, shape), prepared + tiles),
           .preparing_sorted = a.m == 1 ? std::max({sorted_build_bytes(a, shape), built, prepared + tiles}) : 0,
           .resident = prepared + tiles - taken_apart,
-          .per_thread = tile_merger_bytes(a)};
+          .per_thread = tile_merger_bytes(a, b)};
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const
 /// Whether block rows of B are found through a table of all of them.
 constexpr bool has_row_table(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {
   constexpr std::uint64_t kFactor = 4;  // the table costs at most this times 4 bytes a block
-  constexpr std::uint64_t kMin = 1u << 16;
+  constexpr std::uint64_t kMin = 1u << 13;
   return blocks_per_side <= std::max(kMin, kFactor * num_blocks);
 }
 
@@ -104,14 +104,16 @@ constexpr std::uint64_t mark_words(std::uint64_t num_bits) {
 /// row-merge: pairs of one list, 512 kB, half of a usual second-level cache; and whether each block column has a
 /// counter of its own (else pairs are sorted).
 inline constexpr std::uint32_t kMaxListedPairs = 1u << 16;
-/// Pairs of one list if B has so many blocks: no row of C has more pairs. Small slabs need no long lists.
+/// Pairs of one list if B has so many blocks: no row of C has more pairs. Small ranges need no long lists.
 constexpr std::uint32_t listed_pairs(std::uint64_t b_blocks) {
   constexpr std::uint64_t kLeast = 4096;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(b_blocks, kLeast, kMaxListedPairs));
 }
-constexpr bool counts_columns(std::uint32_t blocks_per_side) {
-  constexpr std::uint32_t kMaxCounters = 1u << 20;
-  return blocks_per_side <= kMaxCounters;
+constexpr bool counts_columns(std::uint32_t blocks_per_side, std::uint64_t b_blocks) {
+  constexpr std::uint64_t kFewCounters = 1u << 16;
+  constexpr std::uint64_t kMostCounters = 1u << 20;
+  constexpr std::uint64_t kOfBlock = 16;  // few blocks of B, as of a range out of core, need no large table
+  return blocks_per_side <= std::clamp(kOfBlock * b_blocks, kFewCounters, kMostCounters);
 }
 
 /// Sizes of the entries of those lists; the kernels assert them.

@@ -197,7 +197,7 @@ struct FarSlots {
 /// meet the slots of the rows before them, show none of it.
 FarSlots far_slots(const Statistics& s) {
   const TileShape shape = wide_tile(s.m());
-  const double bytes = static_cast<double>(shape.window(s.nb())) * (shape.sums * sizeof(std::uint32_t));
+  const double bytes = static_cast<double>(shape.window(s.nb(), s.b.num_blocks)) * (shape.sums * sizeof(std::uint32_t));
   if (bytes <= 40e3) return {.pair_ns = 0, .c_block_ns = 0};
   if (bytes <= 250e3) return {.pair_ns = 2, .c_block_ns = 2};
   if (bytes <= 600e3) return {.pair_ns = 2, .c_block_ns = 8};

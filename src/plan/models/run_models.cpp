@@ -21,24 +21,6 @@ constexpr unsigned kMinMappedCores = 4;  // as io/files/file_sink.hpp
 constexpr double kSharingS =
     1e-3;  // an allowance for each device in addition to the first; S1 to /dev/null took 7.6 ms, not 10
 constexpr double kMergeBytesPerS = 1.5e9;  // kept results, one thread: copied in pieces, page faults
-// Rows of A from a scratch file, built as a slab or streamed: evenly spread blocks, m = 1 to 32, 10 to 24 a row, and
-// R-MAT of side 1, limits of 0.8 to 0.1 times both operands, one thread of a Zen 5. Times 2.5: on that machine the
-// other predictions of products within a limit are 2.5 to 4 times what they take.
-constexpr double kRangeS = 0.25e-6;  // a range of records of B that is read alone
-constexpr double kSlabBlockNs = 12;
-constexpr double kSlabByteNs = 0.75;
-constexpr double kSlabPairNs = 7;
-constexpr double kSlabTermNs = 0.03;
-constexpr double kStreamedBlockS = 1e-6;  // a block of A, whose row of B is read
-constexpr double kStreamedPairNs = 30;
-constexpr double kStreamedByteNs = 0.4;  // of a block of B, for each pair
-constexpr double kStreamedTermNs = 0.075;
-constexpr double kFurtherWindow = 0.25;  // of the first one: B is read again (R-MAT of side 3, 2 to 11 windows)
-// Slabs of the operands as they are: what each slab meets is counted for every number of slabs. As above.
-constexpr double kCountNsPerBlock = 120;
-// Records of some columns, found among those of a block row's slab.
-constexpr double kPassNsPerRecord = 5;
-constexpr double kPickNsPerRecord = 100;
 // Sorting into a scratch file, of one thread: keys and parts; copies, and the file written and read.
 constexpr double kSortNsPerBlock = 200;
 constexpr double kSortBytesPerS = 0.5e9;
@@ -56,8 +38,8 @@ constexpr double kCpuStartS = 4e-3;            // a process whose product has on
 constexpr double kThreadStartS = 0.2e-3;       // a thread started, woken for each stage and joined
 constexpr double kClearBytesPerS = 2.5e9;      // output buffers, cleared by the system at first use, of one thread
 constexpr double kLeaveBytesPerS = 25e9;       // operands given back at the end, by one thread
-constexpr double kSlabStartS = 30e-6;          // a product of two slabs: lists allocated
-constexpr double kSlabWakeS = 100e-6;          // and, of several threads, those woken for each stage
+constexpr double kRangeStartS = 30e-6;         // a range out of core: lists allocated
+constexpr double kRangeWakeS = 100e-6;         // and, of several threads, those woken for each stage
 
 /// Stages that overlap: the slowest one, and what of it cannot be hidden.
 double overlapped(double slowest, double others) {
@@ -114,14 +96,6 @@ double cpu_seconds(const Plan& plan, const Problem& p, double in) {
   return read_seconds(in, p.limits) + build_seconds(plan, p) + kernel_s + write_seconds(plan, p, kernel_s);
 }
 
-/// Seconds to start a slab on the CPU, and to read and build it from a scratch file.
-double build_rows_seconds(const RowsWork& rows, unsigned num_threads, const Limits& limits) {
-  const auto bytes = static_cast<double>(input_record_bytes(rows.m));
-  const double blocks_s = (rows.a_blocks + rows.b_blocks) * (kSlabBlockNs + bytes * kSlabByteNs) / 1e9;
-  return kSlabStartS + (num_threads > 1 ? kSlabWakeS : 0) +
-         (blocks_s + rows.num_ranges * kRangeS) / parallel_speed(num_threads, limits);
-}
-
 }  // namespace
 
 double input_bytes(const MatrixHeader& header) {
@@ -134,15 +108,6 @@ double read_seconds(double bytes, const Limits& limits) {
 
 double merge_seconds(double bytes) {
   return bytes / kMergeBytesPerS;
-}
-
-double pick_seconds(double num_records, double num_picked) {
-  return (num_records * kPassNsPerRecord + num_picked * kPickNsPerRecord) / 1e9;
-}
-
-double count_seconds(const Problem& p) {
-  const auto& [s, limits] = p;
-  return static_cast<double>(s.num_blocks()) * kCountNsPerBlock / 1e9 / parallel_speed(limits.num_threads, limits);
 }
 
 double sort_seconds(const Problem& p) {
@@ -180,50 +145,10 @@ double product_seconds(const Plan& plan, const Problem& p) {
   return host_start_seconds(plan, p) + cpu_seconds(plan, p, in);
 }
 
-double slab_seconds(const Plan& plan, const Problem& p) {
+double range_seconds(const Plan& plan, const Problem& p) {
   if (plan.backend == Backend::cuda) return product_seconds(plan, p);
-  return product_seconds(plan, p) - host_start_seconds(plan, p) + kSlabStartS + (plan.num_threads > 1 ? kSlabWakeS : 0);
-}
-
-double sorted_slab_seconds(const Plan& plan, const Problem& p, double num_ranges) {
-  const auto& [s, limits] = p;
-  const RowsWork rows{.m = s.m(),
-                      .a_blocks = static_cast<double>(s.a.num_blocks),
-                      .b_blocks = static_cast<double>(s.b.num_blocks),
-                      .num_ranges = num_ranges,
-                      .pairs = s.num_pairs};
-  const double building = build_rows_seconds(rows, plan.num_threads, limits);
-  if (plan.backend == Backend::cuda) {
-    return product_seconds(plan, p) - read_seconds(input_bytes(s.a) + input_bytes(s.b), limits) + building;
-  }
-  const double kernel_s = plan.predicted_ms / 1e3;
-  return building + kernel_s + write_seconds(plan, p, kernel_s);
-}
-
-double streamed_seconds(const Plan& plan, const Problem& p, double num_windows) {
-  const auto& [s, limits] = p;
-  const double row_c_blocks = s.num_c_blocks / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const RowsWork rows{.m = s.m(),
-                      .a_blocks = static_cast<double>(s.a.num_blocks),
-                      .pairs = s.num_pairs,
-                      .num_windows = std::clamp(row_c_blocks, 1.0, num_windows)};
-  const double kernel_s = streamed_rows_seconds(rows, limits);
-  return kernel_s + write_seconds(plan, p, kernel_s);
-}
-
-double streamed_rows_seconds(const RowsWork& rows, const Limits& limits) {
-  const double terms = static_cast<double>(rows.m) * rows.m * rows.m;
-  const auto bytes = static_cast<double>(input_record_bytes(rows.m));
-  const double pair_ns = kStreamedPairNs + bytes * kStreamedByteNs + terms * kStreamedTermNs;
-  const double windows = 1 + (rows.num_windows - 1) * kFurtherWindow;
-  return windows * (rows.a_blocks * kStreamedBlockS + rows.pairs * pair_ns / 1e9) /
-         parallel_speed(limits.num_threads, limits);
-}
-
-double built_rows_seconds(const RowsWork& rows, const Limits& limits) {
-  const double terms = static_cast<double>(rows.m) * rows.m * rows.m;
-  return build_rows_seconds(rows, limits.num_threads, limits) +
-         rows.pairs * (kSlabPairNs + terms * kSlabTermNs) / 1e9 / parallel_speed(limits.num_threads, limits);
+  return product_seconds(plan, p) - host_start_seconds(plan, p) + kRangeStartS +
+         (plan.num_threads > 1 ? kRangeWakeS : 0);
 }
 
 }  // namespace spmm::plan

@@ -38,11 +38,14 @@ struct TileShape {
   [[nodiscard]] constexpr std::uint32_t num_columns(std::uint32_t blocks_per_side) const {
     return (blocks_per_side - 1) / blocks + 1;
   }
-  /// Slots of one accumulator: all columns, or a window of them.
-  [[nodiscard]] constexpr std::uint32_t window(std::uint32_t blocks_per_side) const {
+  /// Slots of one accumulator: all columns, or a window of them. Few tiles of B need no large one.
+  [[nodiscard]] constexpr std::uint32_t window(std::uint32_t blocks_per_side, std::uint64_t num_tiles) const {
     constexpr std::uint64_t kMaxSumBytes = 4u << 20;
-    return std::min(num_columns(blocks_per_side),
-                    static_cast<std::uint32_t>(kMaxSumBytes / (sums * sizeof(std::uint32_t))));
+    constexpr std::uint64_t kFewTiles = 1024;
+    constexpr std::uint64_t kTilesPerSlot = 4;  // rows that meet more are halved
+    return static_cast<std::uint32_t>(
+        std::min({std::uint64_t{num_columns(blocks_per_side)}, kMaxSumBytes / (sums * sizeof(std::uint32_t)),
+                  std::max(kFewTiles, num_tiles / kTilesPerSlot)}));
   }
 };
 constexpr TileShape wide_tile(std::uint32_t m) {
@@ -52,5 +55,9 @@ constexpr TileShape wide_tile(std::uint32_t m) {
 /// Segments that are added up at a time, and tiles that are sorted where they lie too far apart for a window.
 inline constexpr std::uint32_t kMaxTileSegments = 1024;
 inline constexpr std::uint32_t kMaxSortedTiles = 1u << 15;
+/// Their ranks must fit a window.
+constexpr std::uint32_t sorted_tiles(std::uint32_t window) {
+  return std::min(window, kMaxSortedTiles);
+}
 
 }  // namespace spmm::plan

@@ -166,7 +166,7 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
   for (const auto& [m, largest] :
        {std::pair{1u, kLargest[0]}, {2u, kLargest[0]}, {3u, kLargest[0]}, {2u, kLargest[1]}, {3u, kLargest[1]}}) {
     const std::uint32_t nb = 0xFFFF'FFFFu / m;
-    const std::uint32_t window = plan::wide_tile(m).window(nb) * plan::tile_blocks(m);
+    const std::uint32_t window = plan::wide_tile(m).window(nb, ~std::uint64_t{0}) * plan::tile_blocks(m);
     REQUIRE(window < 2'000'000);
     INFO("m = " << m << ", elements up to " << largest);
     MatrixBuilder a(nb, m, 1);

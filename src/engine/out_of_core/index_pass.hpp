@@ -12,7 +12,7 @@
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
 
-namespace spmm::slabs {
+namespace spmm::out_of_core {
 
 /// Bytes of one read while records are picked.
 inline constexpr std::uint64_t kReadBytes = 256u << 10;
@@ -68,4 +68,4 @@ void for_indices(const Source& source, const Run& run, const Visit& visit, std::
   if (first_bad != kNone) throw_bad_index(source, first_bad);
 }
 
-}  // namespace spmm::slabs
+}  // namespace spmm::out_of_core

@@ -1,5 +1,5 @@
 // Sorting in parts that fit in memory: records are distributed to parts, and each part is sorted.
-#include "engine/slabs/sorted_matrix.hpp"
+#include "engine/out_of_core/sorted_matrix.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,23 +11,22 @@
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 #include "cpu/operands/order/digit_sorter.hpp"
-#include "engine/slabs/index_pass.hpp"
+#include "engine/out_of_core/index_pass.hpp"
+#include "spmm/error.hpp"
 
-namespace spmm::slabs {
+namespace spmm::out_of_core {
 namespace {
 
 constexpr std::uint64_t kShortReadBytes = 64u << 10;                      // of short records, read or written
 constexpr std::uint64_t kShortSortBytes = kShortReadBytes + (88u << 10);  // and counters
 
-/// Row and column in one number, the one that comes first in front: the order of records.
-std::uint64_t key_of(BlockIndex at, Along along) {
-  return along == Along::rows ? (std::uint64_t{at.i} << 32) | at.j : (std::uint64_t{at.j} << 32) | at.i;
+/// Row and column in one number: the order of records within a column slab.
+std::uint64_t key_of(BlockIndex at) {
+  return (std::uint64_t{at.i} << 32) | at.j;
 }
 
-BlockIndex index_of(std::uint64_t key, Along along) {
-  const auto first = static_cast<std::uint32_t>(key >> 32);
-  const auto second = static_cast<std::uint32_t>(key);
-  return along == Along::rows ? BlockIndex{.i = first, .j = second} : BlockIndex{.i = second, .j = first};
+BlockIndex index_of(std::uint64_t key) {
+  return {.i = static_cast<std::uint32_t>(key >> 32), .j = static_cast<std::uint32_t>(key)};
 }
 
 struct KeyedRecord {
@@ -40,8 +39,8 @@ class ShortRecords {
  public:
   static constexpr unsigned kElementBits = 16;
 
-  ShortRecords(const MatrixHeader& header, Along along)
-      : m_(header.m), index_bits_(static_cast<unsigned>(std::bit_width(header.blocks_per_side()))), along_(along) {}
+  explicit ShortRecords(const MatrixHeader& header)
+      : m_(header.m), index_bits_(static_cast<unsigned>(std::bit_width(header.blocks_per_side()))) {}
 
   [[nodiscard]] bool fit() const { return m_ == 1 && last_bit() <= 64; }
   [[nodiscard]] unsigned last_bit() const { return kElementBits + 2 * index_bits_; }
@@ -50,16 +49,13 @@ class ShortRecords {
     const BlockIndex at = read_index(record);
     std::uint16_t element = 0;
     std::memcpy(&element, record + kIndexBytes, sizeof element);
-    const std::uint64_t first = along_ == Along::rows ? at.i : at.j;
-    const std::uint64_t second = along_ == Along::rows ? at.j : at.i;
-    return ((first << index_bits_) | second) << kElementBits | element;
+    return ((std::uint64_t{at.i} << index_bits_) | at.j) << kElementBits | element;
   }
 
   [[nodiscard]] BlockIndex index(std::uint64_t item) const {
     const std::uint64_t key = item >> kElementBits;
-    const auto first = static_cast<std::uint32_t>(key >> index_bits_);
-    const auto second = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << index_bits_) - 1));
-    return along_ == Along::rows ? BlockIndex{.i = first, .j = second} : BlockIndex{.i = second, .j = first};
+    return {.i = static_cast<std::uint32_t>(key >> index_bits_),
+            .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << index_bits_) - 1))};
   }
 
   void unpack(std::uint64_t item, std::byte* record) const {
@@ -71,7 +67,6 @@ class ShortRecords {
  private:
   std::uint32_t m_;
   unsigned index_bits_;
-  Along along_;
 };
 
 void note_lower(std::atomic<std::uint64_t>& to, std::uint64_t value) {
@@ -98,38 +93,47 @@ void note_lower(std::atomic<std::uint64_t>& to, std::uint64_t value) {
 
 }  // namespace
 
-/// How records are parted before each part is sorted in memory.
+/// How records are parted before each part is sorted in memory. A part lies within one column slab.
 struct SortedMatrix::Parts {
-  Along along = Along::rows;
   unsigned num_threads = 1;
-  std::uint64_t most_records = 0;           ///< of a part,
-  std::uint64_t piece_records = 0;          ///< and of a piece that one thread parts at a time
-  std::vector<std::uint64_t> first_keys{};  ///< of all parts but the first
-  std::vector<std::uint64_t> begins{0};     ///< [parts + 1] their records in the file
-
-  [[nodiscard]] std::size_t size() const { return first_keys.size() + 1; }
-  [[nodiscard]] std::size_t part_of(BlockIndex at) const {
-    const std::uint64_t key = key_of(at, along);
-    const auto keys = first_keys.begin();
-    const std::uint32_t* const near = near_keys_.data() + (key >> key_shift_);
-    return static_cast<std::size_t>(std::upper_bound(keys + near[0], keys + near[1], key) - keys);
-  }
+  std::uint64_t most_records = 0;         ///< of a part,
+  std::uint64_t piece_records = 0;        ///< and of a piece that one thread parts at a time
+  std::vector<std::uint64_t> begins{0};   ///< [parts + 1] their records in the file
+  std::vector<std::size_t> slab_parts{};  ///< [slabs + 1] the first part of each slab
 
   Parts(const Source& source, const Sorting& sorting, const Run& run);
 
+  [[nodiscard]] std::size_t size() const { return first_keys_.size() + 1; }
+  [[nodiscard]] std::size_t part_of(BlockIndex at) const {
+    const std::uint64_t key = key_of(at);
+    const std::size_t run = slab_of(at.j) * num_runs_ + (key >> key_shift_);
+    const auto keys = first_keys_.begin();
+    return static_cast<std::size_t>(std::upper_bound(keys + near_[run], keys + near_[run + 1], key) - keys);
+  }
+
  private:
-  void choose_keys(const Source& source, std::uint64_t num_parts, const Run& run);
-  void list_near_keys(std::uint32_t blocks_per_side);
+  [[nodiscard]] std::size_t slab_of(std::uint32_t column) const {
+    if (slab_ends_.size() == 1) return 0;
+    return static_cast<std::size_t>(std::upper_bound(slab_ends_.begin(), slab_ends_.end(), column) -
+                                    slab_ends_.begin());
+  }
+  void choose_keys(const Source& source, std::uint64_t num_parts, std::uint64_t samples_of_part, const Run& run);
   void count(const Source& source, const Run& run);
 
-  unsigned key_shift_ = 63;
-  std::vector<std::uint32_t> near_keys_{0, 0, 0};  ///< where the keys of each run of rows begin in first_keys
+  const std::vector<std::uint64_t>& slab_ends_;
+  std::vector<std::uint64_t> first_keys_;  ///< of all parts but the first, slab by slab
+  unsigned key_shift_ = 0;                 ///< a run of rows is a key's bits from here on
+  std::size_t num_runs_ = 1;               ///< of each slab
+  std::vector<std::uint32_t> near_;        ///< [slabs, runs, and one more] where the keys of each begin in first_keys_
 };
 
-SortedMatrix::Parts::Parts(const Source& source, const Sorting& sorting, const Run& run) : along(sorting.along) {
+SortedMatrix::Parts::Parts(const Source& source, const Sorting& sorting, const Run& run)
+    : slab_ends_(sorting.slab_ends) {
+  constexpr std::uint64_t kFewSamples = 64;  // of a part
+  constexpr std::uint64_t kManySamples = 4096;
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
-  const bool are_short = ShortRecords(header, along).fit();
+  const bool are_short = ShortRecords(header).fit();
   const std::uint64_t least_of_thread = are_short ? 1u << 20 : 4u << 20;
   num_threads =
       static_cast<unsigned>(std::clamp<std::uint64_t>(sorting.memory_bytes / least_of_thread, 1, run.num_threads));
@@ -140,26 +144,18 @@ SortedMatrix::Parts::Parts(const Source& source, const Sorting& sorting, const R
   piece_records = std::max<std::uint64_t>(1, of_thread / (2 * record + sizeof(KeyedRecord)));
   // Parts are chosen by a sample: none is expected to be this much larger than the others.
   const std::uint64_t mean_records = most_records - most_records * 2 / 5;
-  const bool fits = header.num_blocks <= most_records;
-  if (!fits) choose_keys(source, (header.num_blocks + mean_records - 1) / mean_records, run);
-  list_near_keys(header.blocks_per_side());
-  count(source, run);
-}
-
-/// The row of most records gives their part, without a search.
-void SortedMatrix::Parts::list_near_keys(std::uint32_t blocks_per_side) {
-  constexpr int kRunBits = 12;
-  const int index_bits = std::bit_width(blocks_per_side);
-  key_shift_ = 32u + static_cast<unsigned>(std::max(0, index_bits - kRunBits));
-  const std::uint64_t num_runs = (std::uint64_t{blocks_per_side} << 32 >> key_shift_) + 1;
-  near_keys_.assign(num_runs + 1, static_cast<std::uint32_t>(first_keys.size()));
-  for (std::uint64_t run = 0, next = 0; run < num_runs; ++run) {
-    while (next < first_keys.size() && first_keys[next] >> key_shift_ < run) ++next;
-    near_keys_[run] = static_cast<std::uint32_t>(next);
+  const bool fits = header.num_blocks <= most_records && slab_ends_.size() == 1;
+  const std::uint64_t num_parts = fits ? 1 : (header.num_blocks + mean_records - 1) / mean_records;
+  for (std::uint64_t samples = kFewSamples; samples <= kManySamples; samples *= 8) {
+    choose_keys(source, num_parts, samples, run);
+    count(source, run);
+    if (begins.back() == header.num_blocks) return;
   }
+  throw OutOfMemory(source.name(), "too many records lie close together to be sorted within the limit",
+                    "raise EngineOptions::memory_limit_bytes, or run on a machine with more memory");
 }
 
-/// Errors: CannotSort.
+/// Leaves begins without its last entry if a part is too large.
 void SortedMatrix::Parts::count(const Source& source, const Run& run) {
   const std::uint32_t nb = source.header().blocks_per_side();
   const std::uint64_t record = input_record_bytes(source.header().m);
@@ -177,38 +173,66 @@ void SortedMatrix::Parts::count(const Source& source, const Run& run) {
     }
   });
   if (first_bad != ~std::uint64_t{0}) throw_bad_index(source, first_bad);
+  begins.assign(1, 0);
+  if (*std::max_element(counts.begin(), counts.end()) > most_records) return;
   begins.resize(size() + 1);
   std::partial_sum(counts.begin(), counts.end(), begins.begin() + 1);
-  if (*std::max_element(counts.begin(), counts.end()) > most_records) throw CannotSort{};
 }
 
-void SortedMatrix::Parts::choose_keys(const Source& source, std::uint64_t num_parts, const Run& run) {
-  constexpr std::uint64_t kOfPart = 64;
+/// Quantiles of a sample, and the first position of each slab.
+void SortedMatrix::Parts::choose_keys(const Source& source, std::uint64_t num_parts, std::uint64_t samples_of_part,
+                                      const Run& run) {
+  constexpr std::size_t kMostRuns = 4096;  // of all slabs: their rows give the part of most records without a search
   const std::uint64_t num_blocks = source.header().num_blocks;
-  std::vector<std::uint64_t> sample(std::min(num_blocks, num_parts * kOfPart));
-  const std::uint64_t stride = num_blocks / sample.size();
-  run.parallel_for(sample.size(), 1024, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    const AlignedArray<std::byte> raw(input_record_bytes(source.header().m));
-    for (std::uint64_t x = begin; x < end; ++x) {
-      const std::uint64_t shift = (x * 0x9E37'79B9'7F4A'7C15u >> 32) % stride;  // a fixed place may meet a pattern
-      source.read(x * num_blocks / sample.size() + shift, 1, raw.data());       // to the end, if stride was rounded
-      sample[x] = key_of(read_index(raw.data()), along);
-    }
-  });
-  std::sort(sample.begin(), sample.end());
-  for (std::uint64_t p = 1; p < num_parts; ++p) first_keys.push_back(sample[p * sample.size() / num_parts]);
+  const std::uint64_t nb = source.header().blocks_per_side();
+  std::vector<std::pair<std::size_t, std::uint64_t>> firsts;  // slab and key
+  if (num_parts > 1) {
+    std::vector<std::pair<std::size_t, std::uint64_t>> sample(std::min(num_blocks, num_parts * samples_of_part));
+    const std::uint64_t stride = num_blocks / sample.size();
+    run.parallel_for(sample.size(), 1024, [&](std::uint64_t begin, std::uint64_t end) {
+      run.check_cancelled();
+      const AlignedArray<std::byte> raw(input_record_bytes(source.header().m));
+      for (std::uint64_t x = begin; x < end; ++x) {
+        const std::uint64_t shift = (x * 0x9E37'79B9'7F4A'7C15u >> 32) % stride;  // a fixed place may meet a pattern
+        source.read(x * num_blocks / sample.size() + shift, 1, raw.data());       // to the end, if stride was rounded
+        const BlockIndex at = read_index(raw.data());
+        if (at.i < nb && at.j < nb) sample[x] = {slab_of(at.j), key_of(at)};  // others are refused when all are counted
+      }
+    });
+    std::sort(sample.begin(), sample.end());
+    for (std::uint64_t p = 1; p < num_parts; ++p) firsts.push_back(sample[p * sample.size() / num_parts]);
+  }
+  for (std::size_t s = 1; s < slab_ends_.size(); ++s) firsts.emplace_back(s, 0);
+  std::sort(firsts.begin(), firsts.end());
+  num_runs_ = std::max<std::size_t>(1, std::min<std::uint64_t>(nb, kMostRuns / slab_ends_.size()));
+  key_shift_ = 32;
+  while (nb > std::uint64_t{num_runs_} << (key_shift_ - 32)) ++key_shift_;
+  near_.assign(slab_ends_.size() * num_runs_ + 1, static_cast<std::uint32_t>(firsts.size()));
+  slab_parts.assign(slab_ends_.size() + 1, firsts.size() + 1);
+  slab_parts[0] = 0;
+  first_keys_.clear();
+  std::size_t run_before = 0;
+  for (const auto& [slab, key] : firsts) {
+    const std::size_t key_run = slab * num_runs_ + (key >> key_shift_);
+    for (; run_before <= key_run; ++run_before) near_[run_before] = static_cast<std::uint32_t>(first_keys_.size());
+    first_keys_.push_back(key);
+    slab_parts[slab] = std::min(slab_parts[slab], first_keys_.size());
+  }
 }
 
 SortedMatrix::SortedMatrix(const Source& source, const io::ScratchFile& file, const Sorting& sorting, const Run& run)
     : header_(source.header()),
       name_(source.name()),
-      along_(sorting.along),
       file_(file),
       offset_(sorting.file_offset),
       record_bytes_(input_record_bytes(header_.m)) {
+  slabs_.resize(sorting.slab_ends.size());
   if (header_.num_blocks == 0) return;
   const Parts parts(source, sorting, run);
+  for (std::size_t s = 0; s < slabs_.size(); ++s) {
+    slabs_[s] = {.begin = static_cast<std::uint32_t>(parts.begins[parts.slab_parts[s]]),
+                 .end = static_cast<std::uint32_t>(parts.begins[parts.slab_parts[s + 1]])};
+  }
   Run fewer_threads = run;
   fewer_threads.num_threads = parts.num_threads;
   const auto timing = run.clock.scope(Stage::build);
@@ -267,7 +291,7 @@ void SortedMatrix::sort_part(const Source& source, const Parts& parts, std::size
     parts.size() == 1 ? source.read(first, count, to) : read(first, count, to);
     for (std::uint64_t x = 0; x < count; ++x) static_cast<void>(checked_index(to + x * record_bytes_));
   };
-  const bool are_short = ShortRecords(header_, along_).fit();
+  const bool are_short = ShortRecords(header_).fit();
   const std::optional<BlockIndex> twice = are_short ? sort_short(read_part, records) : sort_whole(read_part, records);
   if (twice) throw_twice(source, *twice, run);
 }
@@ -279,12 +303,11 @@ std::optional<BlockIndex> SortedMatrix::sort_whole(const ReadPart& read_part, Re
   read_part(records.begin, count, raw.data());
   AlignedArray<KeyedRecord> order(count);
   for (std::uint64_t x = 0; x < count; ++x) {
-    order[x] = {.key = key_of(read_index(raw.data() + x * record_bytes_), along_),
-                .number = static_cast<std::uint32_t>(x)};
+    order[x] = {.key = key_of(read_index(raw.data() + x * record_bytes_)), .number = static_cast<std::uint32_t>(x)};
   }
   std::sort(order.begin(), order.end(), [](const KeyedRecord& x, const KeyedRecord& y) { return x.key < y.key; });
   for (std::uint64_t x = 0; x < count; ++x) {
-    if (x != 0 && order[x].key == order[x - 1].key) return index_of(order[x].key, along_);
+    if (x != 0 && order[x].key == order[x - 1].key) return index_of(order[x].key);
     std::memcpy(sorted.data() + x * record_bytes_, raw.data() + order[x].number * record_bytes_, record_bytes_);
   }
   file_.write_at(offset_ + records.begin * record_bytes_, {sorted.data(), count * record_bytes_});
@@ -292,7 +315,7 @@ std::optional<BlockIndex> SortedMatrix::sort_whole(const ReadPart& read_part, Re
 }
 
 std::optional<BlockIndex> SortedMatrix::sort_short(const ReadPart& read_part, RecordRange records) const {
-  const ShortRecords shorts(header_, along_);
+  const ShortRecords shorts(header_);
   const std::uint64_t count = records.end - records.begin;
   AlignedArray<std::uint64_t> items(count);
   const AlignedArray<std::uint64_t> scratch(count);
@@ -346,30 +369,4 @@ void RangesSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst
   }
 }
 
-ScratchOperands::ScratchOperands(const Inputs& inputs, io::ScratchFile file, const plan::Execution& execution,
-                                 const Run& run)
-    : file_(std::move(file)), a_(inputs.a, file_, {.memory_bytes = execution.slab_limits.host_bytes}, run) {
-  const bool by_rows = execution.is_sorted_by_rows();
-  const auto same = inputs.a.identity();
-  if (by_rows && same && same == inputs.b.identity()) return;
-  b_.emplace(inputs.b, file_,
-             Sorting{.along = by_rows ? Along::rows : Along::columns,
-                     .file_offset = inputs.a.header().num_blocks * input_record_bytes(inputs.m()),
-                     .memory_bytes = execution.slab_limits.host_bytes},
-             run);
-}
-
-std::unique_ptr<ScratchOperands> sort_operands(const Inputs& inputs, const Run& run, plan::Execution& execution) {
-  io::ScratchFile file = io::ScratchFile::make(run.scratch_folders, execution.scratch_bytes, execution.why_no_scratch);
-  if (!file.is_open()) return nullptr;
-  try {
-    return std::make_unique<ScratchOperands>(inputs, std::move(file), execution, run);
-  } catch (const CannotSort&) {
-    execution.why_no_scratch = "too many records lie close together to be sorted in memory";
-  } catch (const io::ScratchFull& full) {
-    execution.why_no_scratch = full.why;
-  }
-  return nullptr;
-}
-
-}  // namespace spmm::slabs
+}  // namespace spmm::out_of_core

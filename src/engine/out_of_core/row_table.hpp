@@ -1,0 +1,159 @@
+// Where the rows of a column slab of B begin in the scratch file, and which of them a range of A needs.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/memory/aligned_array.hpp"
+#include "base/records/head.hpp"
+#include "base/run/run.hpp"
+#include "base/search.hpp"
+#include "engine/out_of_core/sorted_matrix.hpp"
+
+namespace spmm::out_of_core {
+
+/// Reads the indices of a sorted matrix one by one, in pieces. Memory: read_bytes, one record at least.
+class IndexReader {
+ public:
+  IndexReader(const SortedMatrix& matrix, std::uint64_t read_bytes)
+      : matrix_(matrix),
+        record_bytes_(input_record_bytes(matrix.header().m)),
+        raw_(std::max<std::uint64_t>(1, read_bytes / record_bytes_) * record_bytes_) {}
+
+  BlockIndex at(std::uint32_t record) {
+    if (record < piece_.begin || record >= piece_.end) {
+      const std::uint64_t end = std::uint64_t{record} + raw_.size() / record_bytes_;
+      piece_ = {.begin = record,
+                .end = static_cast<std::uint32_t>(std::min<std::uint64_t>(matrix_.header().num_blocks, end))};
+      matrix_.read(piece_.begin, piece_.size(), raw_.data());
+    }
+    return read_index(raw_.data() + (record - piece_.begin) * record_bytes_);
+  }
+
+ private:
+  const SortedMatrix& matrix_;
+  std::uint64_t record_bytes_;
+  AlignedArray<std::byte> raw_;
+  RecordRange piece_;
+};
+
+/// The stored rows of a column slab in runs of equally many, as few in each as the memory allows; and a mark for each
+/// run. Memory: kRunBytes for each run.
+class RowTable {
+ public:
+  static constexpr std::uint64_t kRunBytes = 2 * sizeof(std::uint32_t) + 1;
+
+  RowTable(const SortedMatrix& b, RecordRange slab, std::uint64_t most_runs, std::uint64_t read_bytes, const Run& run) {
+    const auto timing = run.clock.scope(Stage::count);
+    IndexReader indices(b, read_bytes);
+    const std::uint64_t most = std::min<std::uint64_t>(most_runs, slab.size());  // growing would take twice as much
+    first_rows_.reserve(most);
+    first_records_.reserve(most + 1);
+    std::uint32_t rows_in_run = 0;
+    std::uint32_t row = 0;
+    for (std::uint32_t record = slab.begin; record < slab.end; ++record) {
+      if (record % kRecordsPerCheck == 0) run.check_cancelled();
+      const std::uint32_t i = indices.at(record).i;
+      if (record != slab.begin && i == row) continue;
+      row = i;
+      if (first_rows_.size() == most_runs && rows_in_run == rows_per_run_) join_pairs();
+      if (first_rows_.empty() || rows_in_run == rows_per_run_) {
+        first_rows_.push_back(row);
+        first_records_.push_back(record);
+        rows_in_run = 0;
+      }
+      ++rows_in_run;
+    }
+    first_records_.push_back(slab.end);
+    first_rows_.shrink_to_fit();
+    first_records_.shrink_to_fit();
+    marks_.assign(first_rows_.size() / 64 + 1, 0);
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const { return first_rows_.capacity() * kRunBytes; }
+
+  /// Forgets all marks.
+  void restart() {
+    std::fill(marks_.begin(), marks_.end(), 0);
+    num_marked_ = 0;
+  }
+  [[nodiscard]] std::uint64_t num_marked() const { return num_marked_; }
+
+  /// Marks the run that a block row may lie in; returns the records that this adds.
+  std::uint32_t add(std::uint32_t row) {
+    const std::optional<std::size_t> run = find(row);
+    if (!run) return 0;
+    std::uint64_t& word = marks_[*run / 64];
+    const std::uint64_t bit = std::uint64_t{1} << *run % 64;
+    if ((word & bit) != 0) return 0;
+    word |= bit;
+    ++num_marked_;
+    return num_records(*run);
+  }
+
+  /// Records of the run that a block row may lie in: at least those of the row.
+  [[nodiscard]] std::uint32_t most_records(std::uint32_t row) const {
+    const std::optional<std::size_t> run = find(row);
+    return run ? num_records(*run) : 0;
+  }
+
+  /// The records of all marked runs; neighbours are joined.
+  [[nodiscard]] std::vector<RecordRange> marked() const {
+    std::vector<RecordRange> ranges;
+    for (std::size_t word = 0; word < marks_.size(); ++word) {
+      for (std::uint64_t left = marks_[word]; left != 0; left &= left - 1) {
+        const std::size_t run = word * 64 + static_cast<unsigned>(std::countr_zero(left));
+        const RecordRange records{.begin = first_records_[run], .end = first_records_[run + 1]};
+        if (ranges.empty() || ranges.back().end != records.begin) {
+          ranges.push_back(records);
+        } else {
+          ranges.back().end = records.end;
+        }
+      }
+    }
+    return ranges;
+  }
+
+ private:
+  static constexpr std::uint32_t kRecordsPerCheck = 1u << 20;
+
+  [[nodiscard]] std::uint32_t num_records(std::size_t run) const {
+    return first_records_[run + 1] - first_records_[run];
+  }
+
+  /// The last answer is where the search begins: columns of a row of A ascend.
+  [[nodiscard]] std::optional<std::size_t> find(std::uint32_t row) const {
+    if (first_rows_.empty() || row < first_rows_.front()) return std::nullopt;
+    if (row < first_rows_[last_run_]) last_run_ = 0;
+    const auto behind = lower_bound_near(first_rows_.begin() + static_cast<std::ptrdiff_t>(last_run_),
+                                         first_rows_.end(), std::uint64_t{row} + 1);
+    const auto run = static_cast<std::size_t>(behind - first_rows_.begin()) - 1;
+    last_run_ = run;
+    if (rows_per_run_ == 1 && first_rows_[run] != row) return std::nullopt;
+    return run;
+  }
+
+  /// Twice as many rows in each run.
+  void join_pairs() {
+    rows_per_run_ *= 2;
+    const std::size_t num_runs = first_rows_.size() / 2;
+    for (std::size_t run = 0; run < num_runs; ++run) {
+      first_rows_[run] = first_rows_[2 * run];
+      first_records_[run] = first_records_[2 * run];
+    }
+    first_rows_.resize(num_runs);
+    first_records_.resize(num_runs);
+  }
+
+  std::uint32_t rows_per_run_ = 1;            // the last run may have fewer
+  std::vector<std::uint32_t> first_rows_;     // [runs]
+  std::vector<std::uint32_t> first_records_;  // [runs + 1]
+  std::vector<std::uint64_t> marks_;          // [runs / 64] a bit for each: needed
+  std::uint64_t num_marked_ = 0;
+  mutable std::size_t last_run_ = 0;
+};
+
+}  // namespace spmm::out_of_core
