@@ -73,6 +73,8 @@ Execution decide_out_of_core(const Problem& p) {
   Limits of_threads = of_range;
   of_threads.host_bytes /= kThreadShare;
   Execution least = decide_range(whole.a, 1, whole.b, 1, of_threads);
+  const bool is_empty = whole.a.num_blocks == 0 || whole.b.num_blocks == 0;  // then the other one is only checked
+  if (is_empty && least.refusal.lacks_memory()) least.refusal = {};
   if (least.is_refused()) {
     of_range.num_threads = 1;
     least = decide_range(whole.a, 1, whole.b, 1, of_range);

@@ -20,6 +20,7 @@
 #include "base/records/release_once.hpp"
 #include "base/text.hpp"
 #include "cpu/output/queue.hpp"
+#include "cpu/simd/isa.hpp"
 #include "engine/out_of_core/index_pass.hpp"
 #include "engine/out_of_core/row_table.hpp"
 #include "engine/out_of_core/sorted_matrix.hpp"
@@ -217,10 +218,13 @@ class OutOfCore {
   }
 
   ProductStats multiply(plan::Execution& execution) {
-    plan_slabs();
     const RecordRange all{.begin = 0, .end = a_.header().num_blocks};
+    const bool is_empty = all.size() == 0 || b().header().num_blocks == 0;
     std::uint32_t num_ranges = 0;
-    if (tables_.size() == 1) {
+    if (is_empty) {  // both are checked, and nothing is left to multiply
+      last_ = execution_;
+      if (last_.backend == Backend::cpu) total_.device = cpu::isa_name(cpu::choose_isa());
+    } else if (plan_slabs(); tables_.size() == 1) {
       num_ranges = multiply_slab(0, all, sink_);
     } else {
       SlabResults results(make_scratch_file(1, run_));  // it grows
@@ -312,11 +316,12 @@ class OutOfCore {
       if (!range.fits) throw_row_too_large(range);
       table.restart();  // the search went too far
       for (std::uint32_t r = range.a.begin; r < range.a.end; ++r) table.add(indices_.at(r).j);
-      const RangesSource a(a_, range.a.size() == 0 ? std::vector<RecordRange>{} : std::vector<RecordRange>{range.a});
+      const RangesSource a(a_, {range.a});
       const RangesSource b(this->b(), table.marked());
       records.begin = range.a.end;
       ++num_ranges;
-      if (b.header().num_blocks == 0 && (records.begin < records.end || !total_.device.empty())) continue;
+      const bool is_last = records.begin == records.end && slab + 1 == tables_.size();
+      if (b.header().num_blocks == 0 && !(is_last && total_.device.empty())) continue;  // one at least says what ran
       last_ = plan::decide_range(a_.header(), a.header().num_blocks, b.header(), b.header().num_blocks, limits_);
       plan::throw_if_refused(last_);
       last_.range_limits = limits_;

@@ -41,7 +41,7 @@ struct TileShape {
   /// Slots of one accumulator: all columns, or a window of them. Few tiles of B need no large one.
   [[nodiscard]] constexpr std::uint32_t window(std::uint32_t blocks_per_side, std::uint64_t num_tiles) const {
     constexpr std::uint64_t kMaxSumBytes = 4u << 20;
-    constexpr std::uint64_t kFewTiles = 1024;
+    constexpr std::uint64_t kFewTiles = 256;
     constexpr std::uint64_t kTilesPerSlot = 4;  // rows that meet more are halved
     return static_cast<std::uint32_t>(
         std::min({std::uint64_t{num_columns(blocks_per_side)}, kMaxSumBytes / (sums * sizeof(std::uint32_t)),

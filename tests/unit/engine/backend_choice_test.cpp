@@ -71,7 +71,6 @@ TEST_CASE("a product waits for memory of others only if it would run otherwise w
                                                        {.n = 32'768, .m = 4, .num_blocks = 33'000'000});
   plan::Limits alone = open_machine();
   alone.backend = Backend::cuda;
-  alone.has_scratch = true;
   const auto with = [&](std::uint64_t bytes) {
     plan::Limits limits = alone;
     limits.device->bytes = bytes;

@@ -150,7 +150,7 @@ TEST_CASE("equal inputs give equal executions") {
         limits.host_bytes = device_bytes;
         const plan::Statistics s = evenly_spread(32'768, 8, blocks);
         CHECK((plan::decide(s, limits) == plan::decide(plan::Statistics(s), plan::Limits(limits))));
-        if (plan::decide(s, limits).is_in_slabs()) continue;
+        if (plan::decide(s, limits).is_out_of_core()) continue;
         CHECK((plan::decide(counted(s), limits) == plan::decide(counted(s), limits)));
       }
     }
@@ -239,7 +239,7 @@ TEST_CASE("the ring of pinned buffers takes what the host has, to the byte") {
   const auto buffers = [&](std::uint64_t host_bytes) {
     limits.host_bytes = host_bytes;
     const plan::Execution e = plan::decide(s, limits);
-    return e.is_refused() || e.is_in_slabs() ? 0 : e.num_buffers;
+    return e.is_refused() || e.is_out_of_core() ? 0 : e.num_buffers;
   };
   constexpr std::uint64_t kSlot = kernels::kRingSlotBytes;
   CHECK(buffers(100 * kSlot) == kernels::kNumRingSlots);

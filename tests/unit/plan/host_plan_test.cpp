@@ -49,7 +49,7 @@ TEST_CASE("threads are given up before buffers become tiny") {
     plan::Limits limits = cpu_limits(16, 36'000'000);
     limits.num_cores = cores;
     const plan::Execution e = plan::decide(s, limits);
-    CHECK_FALSE(e.is_in_slabs());
+    CHECK_FALSE(e.is_out_of_core());
     CHECK(e.num_threads < 16);
     CHECK(e.panel_bytes >= 256u << 10);
   }
@@ -167,9 +167,9 @@ TEST_CASE("elements that come in order are neither kept as keys nor sorted") {
   CHECK(need.preparing_sorted > 1'600'000 * (2 * 6 + plan::tile_value_bytes(1) + 4));  // B in tiles as well
   CHECK(need.preparing_sorted < need.preparing - 1'600'000 * 3);
   const plan::Limits limits = cpu_limits(2, need.preparing - 1'000'000);
-  CHECK(plan::decide(s, limits).is_in_slabs());
+  CHECK(plan::decide(s, limits).is_out_of_core());
   s.are_sorted = true;
-  CHECK_FALSE(plan::decide(s, limits).is_in_slabs());
+  CHECK_FALSE(plan::decide(s, limits).is_out_of_core());
 }
 
 TEST_CASE("predicted memory covers operands, buffers and workers and has no part in n squared") {

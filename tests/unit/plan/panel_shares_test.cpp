@@ -214,7 +214,7 @@ TEST_CASE("decision: a product in slabs runs on the first device alone") {
   limits.shares_always = true;
   const Execution e = decide(s3, limits);
   REQUIRE_FALSE(e.is_refused());
-  CHECK(e.is_in_slabs());
+  CHECK(e.is_out_of_core());
   CHECK(e.devices.size() == 1);
-  CHECK(e.slab_limits.more_devices.empty());
+  CHECK(e.range_limits.more_devices.empty());
 }

@@ -1,0 +1,439 @@
+// Products out of core: the same bytes for every limit, what is refused, and the parts that they are made of.
+#include "engine/out_of_core/out_of_core.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/records/head.hpp"
+#include "base/search.hpp"
+#include "engine/out_of_core/row_table.hpp"
+#include "engine/out_of_core/sorted_matrix.hpp"
+#include "io/files/scratch_file.hpp"
+#include "spmm/spmm.hpp"
+#include "support/battery.hpp"
+#include "support/catch.hpp"
+#include "support/memory_stream.hpp"
+#include "support/process.hpp"
+#include "support/wrapped_calls.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::out_of_core;
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const OutOfMemory& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+Options within(std::uint64_t limit_bytes, unsigned num_threads = 1) {
+  EngineOptions engine;
+  engine.num_threads = num_threads;
+  engine.memory_limit_bytes = limit_bytes;
+  ProductOptions product;
+  product.backend = Backend::cpu;
+  product.kernel = "row-merge";
+  return {engine, product};
+}
+
+/// Two files and their product at once.
+class Operands {
+ public:
+  Operands(const BlockMatrix& a, const BlockMatrix& b)
+      : bytes((a.index.size() + b.index.size()) * input_record_bytes(a.m)) {
+    write_matrix(file("a"), a);
+    write_matrix(file("b"), b);
+    multiply(file("a"), file("b"), file("c"), within(0));
+    expected_ = bytes_of_file(file("c"));
+  }
+
+  /// The report of a product within a limit, which has the bytes of the product at once.
+  [[nodiscard]] Report check(const Options& options) const {
+    const Report report = multiply(file("a"), file("b"), file("limited"), options);
+    CHECK((bytes_of_file(file("limited")) == expected_));
+    std::filesystem::remove(file("limited"));
+    return report;
+  }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
+
+  std::uint64_t bytes;
+
+ private:
+  test::TemporaryFolder folder_;
+  std::string expected_;
+};
+
+/// Rows and columns of falling length, the first ones full.
+BlockMatrix skewed_matrix(std::uint32_t side, std::uint32_t m) {
+  BlockMatrix skewed{.n = side * m, .m = m, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < side; ++i) {
+    for (std::uint32_t j = 0; j < side; j += 1 + i * j / side + i / 2) skewed.index.push_back({i, j});
+  }
+  std::shuffle(skewed.index.begin(), skewed.index.end(), std::mt19937(side));
+  skewed.values.resize(skewed.index.size() * m * m, 7);
+  return skewed;
+}
+
+/// A random matrix with one full block row and one full block column.
+BlockMatrix hub_matrix(std::uint32_t side, std::uint32_t m, std::uint32_t blocks) {
+  BlockMatrix hub = test::random_matrix(side * m, m, blocks, 300, 1);
+  std::erase_if(hub.index, [&](BlockIndex at) { return at.i == side / 2 || at.j == side / 3; });
+  for (std::uint32_t x = 0; x < side; ++x) {
+    hub.index.push_back({side / 2, x});
+    if (x != side / 2) hub.index.push_back({x, side / 3});
+  }
+  hub.values.resize(hub.index.size() * m * m, 3);
+  return hub;
+}
+
+/// Blocks on the diagonal and on `width` on each side of it, side 1.
+BlockMatrix band_of(std::uint32_t side, std::uint32_t width) {
+  BlockMatrix band{.n = side, .m = 1, .index = {}, .values = {}};
+  for (std::uint32_t i = 0; i < side; ++i) {
+    for (std::uint32_t j = i - std::min(i, width); j <= std::min(side - 1, i + width); ++j)
+      band.index.push_back({i, j});
+  }
+  band.values.resize(band.index.size(), 7);
+  return band;
+}
+
+/// A matrix whose first record lies outside from the second read on.
+class ChangingSource : public Source {
+ public:
+  explicit ChangingSource(const BlockMatrix& matrix) : whole_(make_memory_source(matrix, "A")) {}
+  [[nodiscard]] const MatrixHeader& header() const override { return whole_->header(); }
+  [[nodiscard]] const std::string& name() const override { return whole_->name(); }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    whole_->read(first, count, dst);
+    if (num_reads_++ != 0 && first == 0) std::fill_n(dst, sizeof(BlockIndex), std::byte{0xFF});
+  }
+  void check_unchanged() const override {}
+
+ private:
+  std::unique_ptr<Source> whole_;
+  mutable unsigned num_reads_ = 0;
+};
+
+/// A scratch file of 4 MB, and a Run to fill it with.
+struct Scratch {
+  test::TemporaryFolder folder{};
+  std::vector<std::string> folders{folder.path().string()};
+  std::string why{};
+  io::ScratchFile file = io::ScratchFile::make(folders, 4u << 20, why);
+  StageClock clock{};
+  Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
+};
+
+struct Environment {
+  Environment(const char* name, const char* value) : name_(name), was_set_(std::getenv(name) != nullptr) {
+    if (was_set_) before_ = std::getenv(name);
+    setenv(name, value, 1);
+  }
+  ~Environment() { was_set_ ? setenv(name_, before_.c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  bool was_set_;
+  std::string before_{};
+};
+
+}  // namespace
+
+TEST_CASE("out of core: the same bytes within every limit, in ranges of rows and in column slabs") {
+  const std::vector<std::pair<const char*, BlockMatrix>> matrices = {
+      {"uniform, m = 8", test::random_matrix(8 * 500, 8, 12'000, 300, 1)},
+      {"uniform, m = 1", test::random_matrix(20'000, 1, 80'000, 65'535, 2)},
+      {"hypersparse", test::random_matrix(4'000'000'000u, 1, 60'000, 65'535, 3)},
+      {"skewed, m = 1", skewed_matrix(2048, 1)},
+      {"skewed, m = 4", skewed_matrix(500, 4)},
+      {"hub, m = 8", hub_matrix(3000, 8, 9'000)},
+      {"hub, m = 2", hub_matrix(3000, 2, 9'000)},
+      {"band", band_of(10'000, 6)},
+      {"dense, m = 16", test::random_matrix(16 * 64, 16, 64 * 64, 65'535, 4)},
+  };
+  std::uint64_t num_in_slabs = 0;
+  std::uint64_t num_in_rows = 0;
+  for (const auto& [name, matrix] : matrices) {
+    const Operands operands(matrix, test::random_matrix(matrix.n, matrix.m, 12'000, 2047, 9));
+    const Operands square(matrix, matrix);
+    for (const double share : {0.9, 0.4, 0.15}) {
+      for (const unsigned threads : {1u, 3u}) {
+        for (const Operands* one : {&operands, &square}) {
+          const auto limit = static_cast<std::uint64_t>(share * static_cast<double>(one->bytes)) + 150'000;
+          INFO(name << ", limit " << limit << " of " << one->bytes << ", " << threads << " threads");
+          const Report report = one->check(within(limit, threads));
+          CHECK(report.plan.host_need_bytes <= limit);
+          if (report.plan.scratch_bytes == 0) continue;
+          CHECK(report.plan.num_a_slabs > 1);
+          ++(report.plan.num_b_slabs > 1 ? num_in_slabs : num_in_rows);
+        }
+      }
+    }
+  }
+  CHECK(num_in_slabs > 20);
+  CHECK(num_in_rows > 20);
+}
+
+TEST_CASE("with less and less memory a product builds its operands more often, without a cliff") {
+  struct Shape {
+    std::uint32_t m;
+    std::uint32_t rows;
+    std::uint32_t blocks;
+  };
+  const auto [m, rows, blocks] = GENERATE(Shape{8, 2048, 60'000}, Shape{1, 16'384, 200'000});
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a"), test::random_matrix(rows * m, m, blocks, 100, 1));
+  write_matrix(folder.file("b"), test::random_matrix(rows * m, m, blocks, 100, 2));
+  const double operands = 2.0 * blocks * static_cast<double>(input_record_bytes(m));
+  double before = 30;  // readings of both operands
+  for (double share = 1.5; share > 0.1; share *= 0.75) {
+    const auto limit = static_cast<std::uint64_t>(share * operands);
+    const Report report = multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(limit));
+    const double readings = static_cast<double>(report.stage(Stage::read).bytes) / operands;
+    INFO("m = " << m << ", limit " << share << " times the operands, " << report.plan.num_a_slabs << " x "
+                << report.plan.num_b_slabs << ", " << readings << " readings");
+    CHECK(readings < std::max(6.0, 1.6 * before));
+    before = readings;
+  }
+}
+
+TEST_CASE("a block row that does not fit with one column is refused before anything is written") {
+  BlockMatrix a{.n = 40'000 * 8, .m = 8, .index = {}, .values = {}};
+  for (std::uint32_t j = 0; j < 40'000; ++j) a.index.push_back({7, j});
+  a.values.resize(a.index.size() * 64, 1);
+  BlockMatrix b = a;
+  for (BlockIndex& at : b.index) std::swap(at.i, at.j);
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a"), a);
+  write_matrix(folder.file("b"), b);
+  const std::string message =
+      message_of([&] { multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(2'000'000)); });
+  CHECK(message.find("block row 7 of A: its 40000 blocks do not fit") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.file("c")));
+}
+
+TEST_CASE("an operand without blocks needs no memory for the other one, which is checked all the same") {
+  constexpr std::uint64_t kLimit = 100'000;
+  const BlockMatrix none{.n = 30'000, .m = 1, .index = {}, .values = {}};
+  BlockMatrix large = test::random_matrix(30'000, 1, 100'000, 300, 1);
+  CHECK(Operands(none, large).check(within(kLimit)).c_blocks == 0);
+  CHECK(Operands(large, none).check(within(kLimit)).c_blocks == 0);
+  CHECK(Operands(none, none).check(within(kLimit)).c_blocks == 0);
+  BlockMatrix upper = test::random_matrix(15'000, 1, 100'000, 300, 2);
+  upper.n = 30'000;
+  const Operands operands(upper, large);
+  Options options = within(kLimit);
+  options.rows = {.first = 20'000, .end = 25'000};
+  CHECK(multiply(operands.file("a"), operands.file("b"), "/dev/null", options).c_blocks == 0);
+  large.index.back() = large.index.front();
+  write_matrix(operands.file("b"), large);
+  CHECK_THROWS_AS(multiply(operands.file("a"), operands.file("b"), "/dev/null", options), FormatError);
+}
+
+TEST_CASE("a disk that is full while operands are sorted, and one that is full of results of slabs") {
+  const Operands operands(test::random_matrix(8 * 500, 8, 12'000, 300, 1),
+                          test::random_matrix(8 * 500, 8, 12'000, 300, 2));
+  struct Restore {
+    ~Restore() { test::system_calls = test::real_calls; }
+  } const restore;
+  test::system_calls.fallocate = [](int, int, off_t, off_t) {
+    errno = EOPNOTSUPP;
+    return -1;
+  };
+  static int num_writes = 0;
+  static int last_write = 0;
+  test::system_calls.pwrite = [](int fd, const void* from, size_t size, off_t offset) -> ssize_t {
+    if (++num_writes != last_write) return test::real_calls.pwrite(fd, from, size, offset);
+    errno = ENOSPC;
+    return -1;
+  };
+  const auto multiply_once = [&] { multiply(operands.file("a"), operands.file("b"), "/dev/null", within(600'000)); };
+  multiply_once();
+  for (const int failing : {2, num_writes * 3 / 4}) {
+    last_write = failing;
+    num_writes = 0;
+    const std::string message = message_of(multiply_once);
+    CHECK(message.find("No space left on device") != std::string::npos);
+    CHECK(message.find("set TMPDIR") != std::string::npos);
+  }
+}
+
+TEST_CASE("a file that is both operands is sorted once, and transposed ones as they are read") {
+  const test::TemporaryFolder folder;
+  write_matrix(folder.file("a"), test::random_matrix(8 * 8192, 8, 30'000, 65535, 1));
+  for (const bool transposed : {false, true}) {
+    Options options = within(0);
+    options.transpose_a = transposed;
+    multiply(folder.file("a"), folder.file("a"), folder.file("c"), options);
+    options.memory_limit_bytes = 2'400'000;
+    const Report report = multiply(folder.file("a"), folder.file("a"), folder.file("d"), options);
+    CHECK(report.plan.scratch_bytes != 0);
+    CHECK((bytes_of_file(folder.file("c")) == bytes_of_file(folder.file("d"))));
+  }
+}
+
+TEST_CASE("without a folder on a disk the product is refused, and the message says why; matrices in memory spill") {
+  const BlockMatrix a = test::random_matrix(8 * 2048, 8, 20'000, 65535, 1);
+  const Operands operands(a, a);
+  const Options options = within(2'400'000);
+  CHECK(operands.check(options).plan.scratch_bytes == operands.bytes);  // in the output's folder
+  Engine engine(options);
+  Report report;
+  CHECK(engine.multiply(a, a, options, &report).index.size() > 0);
+  CHECK(report.plan.scratch_bytes == operands.bytes);
+  const Environment nowhere("TMPDIR", "/nowhere");
+  struct Restore {
+    ~Restore() { test::system_calls = test::real_calls; }
+  } const restore;
+  test::system_calls.fallocate = [](int, int, off_t, off_t) {
+    errno = ENOSPC;
+    return -1;
+  };
+  const std::string message =
+      message_of([&] { multiply(operands.file("a"), operands.file("b"), "/dev/null", options); });
+  CHECK(message.find("/nowhere: No such file") != std::string::npos);
+  CHECK(message.find("/var/tmp: ") != std::string::npos);
+  CHECK(message.find("set TMPDIR") != std::string::npos);
+}
+
+TEST_CASE("sorted matrices: elements as one number or as records, and column slabs") {
+  for (const std::uint32_t side : {1'000u, (1u << 24) - 1, 1u << 24}) {
+    BlockMatrix matrix = test::random_matrix(side, 1, 60'000, 65535, side);
+    const auto source = make_memory_source(matrix, "A");
+    for (const std::vector<std::uint64_t>& ends : {std::vector<std::uint64_t>{Sorting::kAllColumns},
+                                                   {side / 7, side / 2, side / 2 + 1, Sorting::kAllColumns},
+                                                   {1, 2, side - 1, Sorting::kAllColumns}}) {
+      INFO("side " << side << ", " << ends.size() << " slabs");
+      Scratch scratch;
+      if (!scratch.file.is_open()) return;  // the folder is in memory
+      const SortedMatrix sorted(*source, scratch.file, {.slab_ends = ends, .memory_bytes = 400'000}, scratch.run);
+      std::vector<std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint16_t>> expected(ends.size());
+      for (std::size_t x = 0; x < matrix.index.size(); ++x) {
+        const auto [i, j] = matrix.index[x];
+        const auto slab = std::upper_bound(ends.begin(), ends.end(), j) - ends.begin();
+        expected[static_cast<std::size_t>(slab)][std::pair(i, j)] = matrix.values[x];
+      }
+      std::vector<std::byte> raw(matrix.index.size() * input_record_bytes(1));
+      sorted.read(0, matrix.index.size(), raw.data());
+      const std::byte* from = raw.data();
+      std::size_t num_wrong = 0;
+      std::uint32_t begin = 0;
+      for (std::size_t slab = 0; slab < ends.size(); ++slab) {
+        CHECK(sorted.slabs()[slab].begin == begin);
+        CHECK(sorted.slabs()[slab].size() == expected[slab].size());
+        begin = sorted.slabs()[slab].end;
+        for (const auto& [place, element] : expected[slab]) {
+          const auto [i, j] = read_index(from);
+          std::uint16_t value = 0;
+          std::memcpy(&value, from + kIndexBytes, sizeof value);
+          num_wrong += std::pair(i, j) == place && value == element ? 0 : 1;
+          from += input_record_bytes(1);
+        }
+      }
+      CHECK(num_wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("a record whose index leaves the matrix after it was counted is a changed file") {
+  const BlockMatrix matrix = test::random_matrix(64, 8, 20, 300, 1);
+  const ChangingSource source(matrix);
+  Scratch scratch;
+  if (!scratch.file.is_open()) return;  // the folder is in memory
+  CHECK_THROWS_AS(SortedMatrix(source, scratch.file, {.memory_bytes = 1u << 20}, scratch.run), FormatError);
+}
+
+TEST_CASE("row tables: marked runs have all rows that were asked for, and no more runs than allowed") {
+  const BlockMatrix matrix = test::random_matrix(3'000'000, 1, 5'000, 300, 1);
+  const auto source = make_memory_source(matrix, "B");
+  Scratch scratch;
+  if (!scratch.file.is_open()) return;  // the folder is in memory
+  const SortedMatrix sorted(*source, scratch.file, {.memory_bytes = 1u << 20}, scratch.run);
+  std::vector<std::byte> raw(matrix.index.size() * input_record_bytes(1));
+  sorted.read(0, matrix.index.size(), raw.data());
+  const auto row_of = [&](std::uint32_t record) { return read_index(raw.data() + record * input_record_bytes(1)).i; };
+  for (const std::uint64_t most_runs : {2u, 10u, 1'000u, 100'000u}) {
+    INFO("most runs " << most_runs);
+    RowTable table(sorted, sorted.slabs().front(), most_runs, 4096, scratch.run);
+    CHECK(table.bytes() <= (most_runs + 1) * RowTable::kRunBytes);
+    std::mt19937 random(1);
+    std::set<std::uint32_t> rows;
+    std::uint64_t added = 0;
+    for (int x = 0; x < 40; ++x) {
+      const std::uint32_t row = x % 2 == 0 ? row_of(random() % 5'000u) : random() % 3'000'000u;
+      CHECK(table.most_records(row) <= 5'000);
+      added += table.add(row);
+      rows.insert(row);
+    }
+    std::uint64_t in_ranges = 0;
+    std::set<std::uint32_t> found;
+    std::uint32_t end = 0;
+    for (const RecordRange& range : table.marked()) {
+      CHECK(range.begin < range.end);
+      CHECK((in_ranges == 0 || range.begin > end));
+      end = range.end;
+      in_ranges += range.size();
+      for (std::uint32_t r = range.begin; r < range.end; ++r) found.insert(row_of(r));
+    }
+    CHECK(in_ranges == added);
+    for (std::uint32_t r = 0; r < 5'000; ++r) CHECK((!rows.contains(row_of(r)) || found.contains(row_of(r))));
+    if (most_runs == 100'000) CHECK(found.size() <= rows.size());  // a run for each row
+    table.restart();
+    CHECK(table.marked().empty());
+  }
+}
+
+TEST_CASE("a search from near finds what a search of all finds") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint32_t> list(random() % 40);
+    for (std::uint32_t& x : list) x = random() % 50;
+    std::sort(list.begin(), list.end());
+    for (std::uint32_t value = 0; value < 52; ++value) {
+      const auto expected = std::lower_bound(list.begin(), list.end(), value);
+      for (auto from = list.begin(); from <= expected; ++from) {
+        CHECK(lower_bound_near(from, list.end(), value) == expected);
+        if (from == list.end()) break;
+      }
+    }
+  }
+}
+
+TEST_CASE("a scratch file that is longer than files may be is not made, and no signal comes") {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> folders = {folder.path().string()};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit less = before;
+  less.rlim_cur = 1u << 20;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &less) == 0);
+  std::string why;
+  const io::ScratchFile file = io::ScratchFile::make(folders, 1u << 21, why);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK_FALSE(file.is_open());
+  CHECK((why.ends_with("File too large") || why.ends_with("is in memory")));
+}
