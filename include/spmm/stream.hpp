@@ -47,8 +47,6 @@ class Source {
   /// Errors: FormatError if the data became shorter, IoError if reading fails.
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const = 0;
 
-  /// Whether read() copies from memory: single records cost no more than the same number in a row.
-  [[nodiscard]] virtual bool is_in_memory() const { return false; }
 
   /// Asks for the data ahead of time if that helps; returns soon. Threads: at any time.
   virtual void prefetch() const {}

@@ -48,7 +48,6 @@ class MemorySource final : public Source {
     io::pack_records(matrix_, first, count, dst);
   }
 
-  [[nodiscard]] bool is_in_memory() const override { return true; }
   [[nodiscard]] std::string place(std::uint64_t record) const override { return text("block ", record); }
 
   void check_unchanged() const override {

@@ -75,7 +75,8 @@ Execution decide_out_of_core(const Problem& p) {
   Execution least = decide_range(whole.a, 1, whole.b, 1, of_threads);
   const bool is_empty = whole.a.num_blocks == 0 || whole.b.num_blocks == 0;  // then the other one is only checked
   if (is_empty && least.refusal.lacks_memory()) least.refusal = {};
-  if (least.is_refused()) {
+  const bool has_room = !least.is_refused();
+  if (!has_room) {
     of_range.num_threads = 1;
     least = decide_range(whole.a, 1, whole.b, 1, of_range);
   }
@@ -89,6 +90,8 @@ Execution decide_out_of_core(const Problem& p) {
     return least;
   }
   if (least.backend == Backend::cpu) of_range.num_threads = least.num_threads;
+  // A coarse table reads rows in vain. It gets half of the limit if threads need little.
+  if (has_room) of_range.host_bytes /= 2;
   of_range.backend = least.backend;
   RangeRoom room(whole.a, whole.b, of_range);
   // As if ranges had equal shares of both operands.

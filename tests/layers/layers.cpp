@@ -36,7 +36,7 @@ const std::vector<Layer>& all_layers() {
       {"src/engine",
        {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify"},
        {},
-       {"memory", "slabs", "product", ""}},
+       {"memory", "out_of_core", "product", ""}},
       {"src/mpi",
        {"include", "src/base", "src/io", "src/cpu", "src/plan", "src/cuda", "src/verify", "src/engine"},
        {"mpi"},

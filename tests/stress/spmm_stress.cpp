@@ -158,13 +158,11 @@ class Stress {
     if (limit != 0 && (report.plan.host_need_bytes > limit || report.peak_device_bytes > limit)) {
       throw std::runtime_error("needs more than its limit");
     }
-    const bool is_at_once = report.plan.num_a_slabs == 1 && report.plan.num_b_slabs == 1;
+    const bool is_at_once = report.plan.scratch_bytes == 0;
     if (is_at_once && report.peak_device_bytes > report.plan.device_need_bytes) {
       throw std::runtime_error("needs more than planned");
     }
-    ++ways[report.plan.scratch_bytes != 0 ? "through a scratch file"
-           : report.plan.num_a_slabs > 1  ? "slabs"
-                                          : "at once"];
+    ++ways[is_at_once ? "at once" : report.plan.num_b_slabs > 1 ? "out of core, column slabs" : "out of core"];
     if (report.saturated_elements != num_saturated(c.expected)) throw std::runtime_error("saturated elements: wrong");
     if (c.options.on_saturation == OnSaturation::error && report.saturated_elements > 0) {
       throw std::runtime_error("elements saturate, and the product ended well");

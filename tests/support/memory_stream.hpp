@@ -42,7 +42,6 @@ class MemorySource : public Source {
     const std::uint64_t record = input_record_bytes(header_.m);
     if (count != 0) std::memcpy(dst, records_.data() + first * record, count * record);
   }
-  [[nodiscard]] bool is_in_memory() const override { return true; }
   void check_unchanged() const override {}
 
   std::function<void()> on_read;  ///< may throw; called before every read

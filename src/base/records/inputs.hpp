@@ -14,7 +14,6 @@ struct Inputs {
   std::uint32_t num_rows = 0;  ///< block rows in which A has blocks at most; 0 = all
 
   [[nodiscard]] std::uint32_t m() const { return a.header().m; }
-  [[nodiscard]] bool are_in_memory() const { return a.is_in_memory() && b.is_in_memory(); }
 };
 
 }  // namespace spmm

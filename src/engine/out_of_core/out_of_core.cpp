@@ -203,18 +203,19 @@ class OutOfCore {
         run_(run),
         execution_(execution),
         limits_(execution.range_limits),
-        read_bytes_(std::clamp<std::uint64_t>(execution.host_limit_bytes / 64, 16u << 10, kReadBytes)),
+        read_bytes_(std::clamp<std::uint64_t>(execution.host_limit_bytes / 64, 4u << 10, kReadBytes)),
         most_marks_(execution.host_limit_bytes / kMarkShare / RangesSource::kRangeBytes),
         file_(make_scratch_file(execution.scratch_bytes, run)),
-        a_(inputs.a, file_, {.memory_bytes = limits_.host_bytes}, run),
+        sort_bytes_(execution.host_limit_bytes / 4 * 3),
+        a_(inputs.a, file_, {.memory_bytes = sort_bytes_}, run),
         indices_(a_, read_bytes_) {
     const auto same = inputs.a.identity();
     if (!same || same != inputs.b.identity()) {
-      own_b_.emplace(inputs.b, file_,
-                     Sorting{.file_offset = bytes_of(inputs.a.header()), .memory_bytes = limits_.host_bytes}, run);
+      own_b_.emplace(inputs.b, file_, Sorting{.file_offset = bytes_of(inputs.a.header()), .memory_bytes = sort_bytes_},
+                     run);
     }
-    // A coarse table reads rows in vain.
-    add_tables(execution.host_limit_bytes / 2);
+    const std::uint64_t others = limits_.host_bytes + 2 * read_bytes_ + most_marks_ * RangesSource::kRangeBytes;
+    add_tables(execution.host_limit_bytes - std::min(execution.host_limit_bytes, others));
   }
 
   ProductStats multiply(plan::Execution& execution) {
@@ -410,7 +411,7 @@ class OutOfCore {
     slabs_of_b_.emplace(all, file_,
                         Sorting{.slab_ends = std::move(ends),
                                 .file_offset = bytes_of(a_.header()) + (own_b_ ? bytes_of(by_rows.header()) : 0),
-                                .memory_bytes = limits_.host_bytes},
+                                .memory_bytes = sort_bytes_},
                         run_);
     add_tables(table_bytes);  // a coarse one will do: a range reads most of a slab
     // A slab may be larger than planned if one column is: then each of its rows is tried before anything is written.
@@ -428,7 +429,7 @@ class OutOfCore {
   /// Ends of slabs with at most `most` blocks, or one column, of columns [begin, end).
   void cut_columns(const Source& b, std::uint64_t begin, std::uint64_t end, std::uint64_t most,
                    std::vector<std::uint64_t>& ends) {
-    const std::uint64_t most_counters = std::max<std::uint64_t>(2, limits_.host_bytes / 4 / sizeof(std::uint32_t));
+    const std::uint64_t most_counters = std::max<std::uint64_t>(2, sort_bytes_ / 4 / sizeof(std::uint32_t));
     const std::uint64_t width = (end - begin - 1) / std::min<std::uint64_t>(most_counters, 1u << 16) + 1;
     std::vector<std::uint32_t> counts((end - begin - 1) / width + 1, 0);
     const auto count = [&](std::uint64_t, BlockIndex at) {
@@ -470,6 +471,7 @@ class OutOfCore {
   std::uint64_t read_bytes_;
   std::uint64_t most_marks_;  // runs of rows of B that a range of several rows meets
   io::ScratchFile file_;
+  std::uint64_t sort_bytes_;
   SortedMatrix a_;
   std::optional<SortedMatrix> own_b_;       // unless one file is both operands
   std::optional<SortedMatrix> slabs_of_b_;  // B once more, if it is cut into slabs

@@ -1,4 +1,4 @@
-// One product from two sources into a sink: backend, plan, slabs where it does not fit at once.
+// One product from two sources into a sink: backend, plan, out of core where it does not fit at once.
 #pragma once
 
 #include <memory>

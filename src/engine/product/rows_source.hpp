@@ -27,7 +27,6 @@ class RowsSource final : public Source {
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return whole_.name(); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
-  [[nodiscard]] bool is_in_memory() const override { return lies_together_ && whole_.is_in_memory(); }
   void prefetch() const override { whole_.prefetch(); }
   [[nodiscard]] std::uint64_t original_record(std::uint64_t record) const override {
     return whole_.original_record(place_of(record));

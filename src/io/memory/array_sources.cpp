@@ -27,7 +27,6 @@ class BsrSource final : public Source {
 
   [[nodiscard]] const MatrixHeader& header() const override { return records_.header(); }
   [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] bool is_in_memory() const override { return true; }
   [[nodiscard]] std::string place(std::uint64_t record) const override { return records_.place(record); }
   void check_unchanged() const override {}
 
@@ -51,7 +50,6 @@ class BlockListSource final : public Source {
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] bool is_in_memory() const override { return true; }
   [[nodiscard]] std::string place(std::uint64_t record) const override { return text("block ", record); }
   void check_unchanged() const override {}
 

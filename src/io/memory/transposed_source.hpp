@@ -22,7 +22,6 @@ class TransposedSource final : public Source {
   [[nodiscard]] const MatrixHeader& header() const override { return plain_.header(); }  // matrices are square
   [[nodiscard]] const std::string& name() const override { return plain_.name(); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
-  [[nodiscard]] bool is_in_memory() const override { return plain_.is_in_memory(); }
   void prefetch() const override { plain_.prefetch(); }
   [[nodiscard]] std::optional<SourceIdentity> identity() const override;
   [[nodiscard]] std::uint64_t original_record(std::uint64_t record) const override {

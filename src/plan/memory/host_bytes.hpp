@@ -106,7 +106,7 @@ constexpr std::uint64_t mark_words(std::uint64_t num_bits) {
 inline constexpr std::uint32_t kMaxListedPairs = 1u << 16;
 /// Pairs of one list if B has so many blocks: no row of C has more pairs. Small ranges need no long lists.
 constexpr std::uint32_t listed_pairs(std::uint64_t b_blocks) {
-  constexpr std::uint64_t kLeast = 4096;
+  constexpr std::uint64_t kLeast = 1024;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(b_blocks, kLeast, kMaxListedPairs));
 }
 constexpr bool counts_columns(std::uint32_t blocks_per_side, std::uint64_t b_blocks) {

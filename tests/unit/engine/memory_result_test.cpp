@@ -70,7 +70,7 @@ TEST_CASE("a result in memory counts against the limit, a result in a file does 
   }
 }
 
-TEST_CASE("operands in slabs leave room for a result in memory") {
+TEST_CASE("operands out of core leave room for a result in memory") {
   const test::ProductCase one = test::make_product_case(8, 100, 6000, "row-merge");
   const std::uint64_t result = one.expected.index.size() * output_record_bytes(8);
   Engine engine({.num_threads = 1, .memory_limit_bytes = result + 2'000'000});

@@ -206,7 +206,7 @@ TEST_CASE("decision: several devices are used where they are asked for, or gain;
   CHECK(decide(evenly_spread(8'192, 8, 1'000), limits).devices.size() == 1);
 }
 
-TEST_CASE("decision: a product in slabs runs on the first device alone") {
+TEST_CASE("decision: a product out of core runs on the first device alone") {
   const Statistics s3 = evenly_spread(32'768, 8, 8.8e6, 1'000);
   Limits limits = large_machine();
   limits.device->bytes = std::uint64_t{1} << 30;
