@@ -49,7 +49,8 @@ struct DeviceShare {
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };
 
-/// The plan of a run: what a caller may read of a decision. Expected numbers are for evenly spread blocks.
+/// The plan of a run: what a caller may read of a decision. Expected numbers are for evenly
+/// spread blocks, unless `exact` or `sampled` says otherwise.
 struct Plan {
   Backend backend = Backend::automatic;    ///< that runs
   std::string kernel{};                    ///< name of the multiply kernel
@@ -60,29 +61,30 @@ struct Plan {
   bool gpu_failed = false;                 ///< a GPU that is there could not be used: why_backend says why
   std::optional<BackendTimes> compared{};  ///< it was, from these times
   bool exact = false;                      ///< decided with the exact number of pairs, not with the expected one
-  unsigned num_threads = 1;                ///< host threads
-  std::uint64_t host_limit_bytes = 0;      ///< never exceeded by buffers of the run
-  std::uint64_t device_limit_bytes = 0;    ///< 0 on the CPU
-  std::uint64_t host_need_bytes = 0;       ///< upper bound of what the run allocates
-  std::uint64_t device_need_bytes = 0;     ///< the same on each device
-  std::uint64_t panel_bytes = 0;        ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
-  std::uint64_t num_buffers = 0;        ///< host buffers that hold output on its way to the sink
-  double expected_pairs = 0;            ///< exact: the pairs that there are
-  double expected_output_blocks = 0;    ///< exact: an upper bound
-  std::uint64_t expected_panels = 0;    ///< row panels of all ranges (CPU: output buffers that are filled)
-  std::uint32_t num_a_slabs = 1;        ///< out of core: ranges of block rows of A, one after the other
-  std::uint32_t num_b_slabs = 1;        ///< slabs of block columns of B; 1 = each range reads what it needs
-  std::uint64_t scratch_bytes = 0;      ///< out of core: of a file without a name, both operands sorted; 0 = none
-  std::vector<DeviceShare> devices{};   ///< CUDA: those that share the product
-  std::vector<Candidate> candidates{};  ///< every kernel that was considered, fastest first
-  std::string layout{};                 ///< how the operands lie in memory
-  std::uint32_t dense_columns = 0;      ///< dense kernels: block columns of B that are expanded at a time
-  std::uint64_t proof_bytes = 0;        ///< --verify full: what it holds in addition to the product; 0 = no proof
-  double proof_s = 0;                   ///< and its processor time without saturated elements, spread over the threads
-  double predicted_ms = 0;              ///< of the kernel, as in candidates
-  double predicted_s = 0;               ///< the whole run: start of the device, reading, product, writing
-  double predicted_cuda_s = 0;          ///< the same for each backend; 0 = not considered
-  double predicted_cpu_s = 0;           ///< the same
+  bool sampled = false;      ///< decided with the pairs of a sample of indices; else, and not exact: evenly spread
+  unsigned num_threads = 1;  ///< host threads
+  std::uint64_t host_limit_bytes = 0;    ///< never exceeded by buffers of the run
+  std::uint64_t device_limit_bytes = 0;  ///< 0 on the CPU
+  std::uint64_t host_need_bytes = 0;     ///< upper bound of what the run allocates
+  std::uint64_t device_need_bytes = 0;   ///< the same on each device
+  std::uint64_t panel_bytes = 0;         ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
+  std::uint64_t num_buffers = 0;         ///< host buffers that hold output on its way to the sink
+  double expected_pairs = 0;             ///< exact: the pairs that there are
+  double expected_output_blocks = 0;     ///< exact: an upper bound
+  std::uint64_t expected_panels = 0;     ///< row panels of all ranges (CPU: output buffers that are filled)
+  std::uint32_t num_a_slabs = 1;         ///< out of core: ranges of block rows of A, one after the other
+  std::uint32_t num_b_slabs = 1;         ///< slabs of block columns of B; 1 = each range reads what it needs
+  std::uint64_t scratch_bytes = 0;       ///< out of core: of a file without a name, both operands sorted; 0 = none
+  std::vector<DeviceShare> devices{};    ///< CUDA: those that share the product
+  std::vector<Candidate> candidates{};   ///< every kernel that was considered, fastest first
+  std::string layout{};                  ///< how the operands lie in memory
+  std::uint32_t dense_columns = 0;       ///< dense kernels: block columns of B that are expanded at a time
+  std::uint64_t proof_bytes = 0;         ///< --verify full: what it holds in addition to the product; 0 = no proof
+  double proof_s = 0;                    ///< and its processor time without saturated elements, spread over the threads
+  double predicted_ms = 0;               ///< of the kernel, as in candidates
+  double predicted_s = 0;                ///< the whole run: start of the device, reading, product, writing
+  double predicted_cuda_s = 0;           ///< the same for each backend; 0 = not considered
+  double predicted_cpu_s = 0;            ///< the same
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };

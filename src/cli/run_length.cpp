@@ -1,30 +1,48 @@
 // Predictions before a product starts: how long it takes, in words, and when that needs --force.
 #include "cli/run_length.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include "base/text.hpp"
+#include "cli/free_space.hpp"
 #include "cli/program.hpp"
 #include "engine/backend_choice.hpp"
+#include "engine/product/product.hpp"
+#include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 
 namespace spmm::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr double kMinute = 60;
 constexpr double kHour = 60 * kMinute;
 constexpr double kDay = 24 * kHour;
 
-/// 0 if that cannot be predicted yet.
-double predicted_seconds(const std::filesystem::path& a, const std::filesystem::path& b, const Options& options) {
+std::uint64_t result_bytes(const Plan& plan, std::uint32_t m) {
+  const double bytes = plan.expected_output_blocks * static_cast<double>(output_record_bytes(m));
+  return kHeaderBytes + static_cast<std::uint64_t>(std::min(bytes, 1e19));
+}
+
+/// Nothing if the headers tell that the product is short and small, or if they cannot be read.
+std::optional<Plan> expect_product(const fs::path& a, const fs::path& b, const Options& options,
+                                   std::uint64_t free_bytes, int num_ranks) {
   try {
-    const MatrixHeader of_a = read_header(a);
-    const MatrixHeader of_b = read_header(b);
-    return of_a.n == of_b.n && of_a.m == of_b.m ? expected_seconds(of_a, of_b, options) : 0;
+    const auto source_a = open_file_source(a);
+    const auto source_b = open_file_source(b);
+    check_shapes(*source_a, *source_b);
+    const Plan most = expected_plan(*source_a, *source_b, options, Expecting::most);
+    const bool is_short = most.predicted_s > 0 && most.predicted_s / num_ranks <= kMinute;
+    const std::uint64_t bytes = result_bytes(most, source_a->header().m) + most.scratch_bytes;
+    if (is_short && bytes <= free_bytes) return std::nullopt;
+    return expected_plan(*source_a, *source_b, options, Expecting::sample);
   } catch (const Error&) {
-    return 0;
+    return std::nullopt;
   }
 }
 
@@ -45,19 +63,34 @@ std::string rough_time(double seconds) {
   return words.data();
 }
 
-void check_run_length(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
-                      const Options& options, int num_ranks) {
-  const double seconds = predicted_seconds(a, b, options) / num_ranks;
+void check_expectations(const std::string& program, const fs::path& a, const fs::path& b, const fs::path& out,
+                        const Options& options, bool is_strict, int num_ranks) {
+  const std::uint64_t free_bytes = free_bytes_for(out).value_or(~std::uint64_t{0});
+  const std::optional<Plan> plan = expect_product(a, b, options, free_bytes, num_ranks);
+  if (!plan) return;
+  const std::uint64_t bytes = result_bytes(*plan, read_header(a).m);
+  if (bytes + plan->scratch_bytes > free_bytes) {
+    std::string problem = text("the result takes about ", human_bytes(bytes), " ", assumption(*plan), ", and ",
+                               folder_of(out).string(), " has ", human_bytes(free_bytes), " free");
+    if (plan->scratch_bytes != 0) {
+      problem += text("; a scratch file of ", human_bytes(plan->scratch_bytes),
+                      " comes on top, which a higher memory limit would not need");
+    }
+    if (is_strict) {
+      throw OutputError(out.string(), problem, "free space there, or choose an output path on a larger disk");
+    }
+    warn(program, text(out.string(), ": ", problem, " (--strict-space refuses)"));
+  }
+  const double seconds = plan->predicted_s / num_ranks;
   if (seconds <= kMinute) return;
-  const std::string words =
-      text("the product is predicted to take about ", rough_time(seconds),
-           num_ranks == 1 ? "" : text(" on ", num_ranks, " ranks"), " if the blocks are evenly spread");
-  const std::string plan = num_ranks == 1 ? "--plan" : "spmm --plan";
+  const std::string words = text("the product is predicted to take about ", rough_time(seconds),
+                                 num_ranks == 1 ? "" : text(" on ", num_ranks, " ranks"), " ", assumption(*plan));
+  const std::string how = num_ranks == 1 ? "--plan" : "spmm --plan";
   if (seconds > kDay && !options.force) {
     throw UsageError(program, words + ", more than a day",
-                     "see " + plan + ", try another --kernel, or start it with --force");
+                     "see " + how + ", try another --kernel, or start it with --force");
   }
-  warn(program, words + "; " + plan + " says why");
+  warn(program, words + "; " + how + " says why");
 }
 
 }  // namespace spmm::cli

@@ -1,4 +1,4 @@
-// How long a product is predicted to take, said before it starts.
+// How long a product is predicted to take and how large its result is, said before it starts.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +11,13 @@ namespace spmm::cli {
 /// "70 s", "3.5 minutes", "20 hours", "8310 days".
 std::string rough_time(double seconds);
 
-/// Warns of a product that is predicted to take more than a minute, also with -q. Inputs that cannot be read are left
-/// to the product, which reports what is wrong. Values: num_ranks = processes that share the product evenly, each with
-/// the threads of `options`. Errors: UsageError for more than a day without Options::force.
-void check_run_length(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
-                      const Options& options, int num_ranks = 1);
+/// Looks at a product before any work. Warns, also with -q, of one that is predicted to take more than a minute, and of
+/// a result that does not fit the disk, with the scratch file of a product out of core next to it. If the most that
+/// headers allow is neither, that is all; else a sample of both operands' indices decides. Inputs that cannot be read
+/// are left to the product, which reports what is wrong.
+/// Values: num_ranks = processes that share the product evenly, each with the threads of `options`.
+/// Errors: UsageError for more than a day without Options::force; OutputError for too little room if is_strict.
+void check_expectations(const std::string& program, const std::filesystem::path& a, const std::filesystem::path& b,
+                        const std::filesystem::path& out, const Options& options, bool is_strict, int num_ranks = 1);
 
 }  // namespace spmm::cli

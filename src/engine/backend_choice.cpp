@@ -110,15 +110,43 @@ bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, c
   return e.is_refused() || e.id != best.id || e.num_a_slabs > best.num_a_slabs || e.num_b_slabs > best.num_b_slabs;
 }
 
-double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options) {
+plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
+  constexpr double kFewPairs = 1;
+  const plan::Statistics& expected = operands.expected();
+  if (expected.nb() > kMaxCountedRows || std::uint64_t{expected.nb()} * 4 > limits.host_bytes / 8) return expected;
+  const SampledProduct sample(operands, std::clamp(limits.num_threads, 1U, kMaxThreads), workers, most_sampled(limits));
+  return sample.statistics().num_pairs < kFewPairs ? expected : sample.sample_c_blocks().likely;
+}
+
+Plan expected_plan(const Source& a, const Source& b, const Options& options, Expecting expecting) {
   plan::Machine machine = this_machine(options);
   const std::uint64_t given = options.memory_limit_bytes;
   if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
     machine.gpus.push_back({.limit_bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
   }
-  plan::Limits limits = product_limits(machine, options);
-  const plan::Execution e = plan::decide(plan::expected_of_rows(a, b, options.rows), limits);
-  return e.is_refused() ? 0 : e.predicted_s;
+  const plan::Limits limits = product_limits(machine, options);
+  ProductOptions whole = options;
+  whole.rows = {};  // picking rows reads all of A
+  StageClock clock;
+  Workers workers;
+  const ProductOperands operands(a, b, whole, {.clock = clock, .on_progress = whole.on_progress});
+  plan::Statistics s = operands.expected();
+  if (expecting == Expecting::sample) {
+    s = sampled_statistics(operands, limits, workers);
+  } else {
+    const double nb = s.nb();
+    s.num_pairs = s.a.num_blocks * std::min<double>(s.b.num_blocks, nb);
+    s.tile_pairs = s.tile_pairs == 0 ? 0 : s.num_pairs;
+    s.num_c_blocks = s.likely_c_blocks = std::min(s.num_pairs, nb * nb);
+  }
+  const RowRange rows = checked_rows(options.rows, s.nb());
+  const double share = s.nb() == 0 ? 1 : static_cast<double>(rows.end - rows.first) / s.nb();
+  for (double* const count : {&s.num_pairs, &s.tile_pairs, &s.num_c_blocks, &s.likely_c_blocks}) *count *= share;
+  plan::Execution e = plan::decide(s, limits);
+  if (e.is_refused()) e.predicted_s = 0;
+  e.expected_pairs = s.num_pairs;
+  e.expected_output_blocks = s.num_c_blocks;
+  return e;
 }
 
 unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Options& options, unsigned num_visible,

@@ -30,10 +30,20 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
 /// kernel, or not at all. Values: both limits name the backend and the same devices.
 bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone);
 
-/// Predicted seconds of a product of evenly spread blocks on the backend and by the kernel that the options name or
-/// leave open; 0 if none is known, or if the product is refused. Starts no device.
-/// Errors: UsageError (unknown kernel).
-double expected_seconds(const MatrixHeader& a, const MatrixHeader& b, const Options& options);
+/// Statistics of a sample of both operands' indices. Those of the headers if the sample has hardly any pairs, or if
+/// there are too many block rows to count. Errors: what sources throw.
+plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
+
+/// What a plan is made from before a product starts.
+enum class Expecting : std::uint8_t {
+  most,    ///< as many pairs as the headers allow
+  sample,  ///< a sample of indices
+};
+
+/// What is expected on the backend and by the kernel that the options name or leave open. Its predicted_s is 0 if no
+/// time is known, or if the product is refused. Starts no device. Errors: UsageError (unknown kernel); what sources
+/// throw.
+Plan expected_plan(const Source& a, const Source& b, const Options& options, Expecting expecting);
 
 /// How many of `num_visible` devices, none of them started, an engine starts for a product of evenly spread blocks,
 /// if the options name none; 0 = the CPU is expected to run it. Starts no device.

@@ -567,9 +567,10 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   check_shapes(*source_a, *source_b);
   MemoryShare share(own().budget());
   StageClock clock;
-  const ProductOperands operands(*source_a, *source_b, options, own().run_of(options, clock));
-  const plan::Statistics& expected = operands.expected();
+  const Run run = own().run_of(options, clock);
+  const ProductOperands operands(*source_a, *source_b, options, run);
   Target target = own().choose_target(operands, options, {}, share, "");
+  const plan::Statistics expected = sampled_statistics(operands, target.limits, run.pool());
   std::uint64_t proof_bytes = 0;
   if (options.verify_full) {
     proof_bytes = leave_to_proof(expected, target.limits);

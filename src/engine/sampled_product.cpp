@@ -376,6 +376,7 @@ SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_thr
   s.tile_pairs *= s.num_pairs / evenly_spread;
   s.num_c_blocks = std::min(s.num_c_blocks, s.num_pairs);
   s.likely_c_blocks = s.num_c_blocks;
+  s.sampled = true;
 }
 
 plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_each) const {

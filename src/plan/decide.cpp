@@ -75,6 +75,7 @@ void explain(std::vector<Execution>& all, const Problem& p) {
     e.candidates.push_back({.kernel = one.kernel, .predicted_ms = one.predicted_ms, .fits = !one.is_refused()});
   }
   e.exact = s.exact;
+  e.sampled = s.sampled;
   e.layout = layout_text(e);
   e.expected_pairs = s.num_pairs;
   e.expected_output_blocks = s.num_c_blocks;

@@ -65,7 +65,8 @@ std::uint64_t RangeRoom::most_of_a(std::uint64_t b_blocks) {
 }
 
 Execution decide_out_of_core(const Problem& p) {
-  const auto& [whole, limits] = p;
+  const Statistics& whole = p.s;
+  const Limits& limits = p.limits;
   Limits of_range = limits;
   of_range.more_devices.clear();
   of_range.host_bytes -= limits.host_bytes / kTableShare;

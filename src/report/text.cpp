@@ -71,6 +71,10 @@ std::string out_of_core_line(const Plan& plan) {
 
 }  // namespace
 
+const char* assumption(const Plan& plan) {
+  return plan.sampled ? "by a sample of the indices" : "if the blocks are evenly spread";
+}
+
 std::string saturation_text(std::uint64_t num_saturated) {
   std::string digits = text(num_saturated);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
@@ -123,7 +127,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
     lines += text("C: block rows ", plan.rows.first, ":", plan.rows.end, " alone\n");
   }
   const std::string kernels = expected_kernels_text(plan);
-  const char* const kind = plan.exact ? "predicted" : "if the blocks are evenly spread";
+  const char* const kind = plan.exact ? "predicted" : assumption(plan);
   lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,
                 kernels.empty() ? "" : text(" (", kind, ": ", kernels, ")"), "\noperands: ", plan.layout,
                 out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
@@ -139,8 +143,8 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   }
   lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
                 plan.num_buffers, " buffers\n");
-  lines += format(plan.exact ? "counted: %.4g pairs, %.4g output blocks at most"
-                             : "expected if the blocks are evenly spread: %.4g pairs, %.4g output blocks",
+  lines += plan.exact ? "counted: " : text("expected ", assumption(plan), ": ");
+  lines += format(plan.exact ? "%.4g pairs, %.4g output blocks at most" : "%.4g pairs, %.4g output blocks",
                   plan.expected_pairs, plan.expected_output_blocks);
   lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
   if (plan.proof_bytes > 0) {
@@ -151,7 +155,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
     lines += format(" (cuda %.3g s, cpu %.3g s)", plan.predicted_cuda_s, plan.predicted_cpu_s);
   }
-  return lines + (plan.exact ? "\n" : ", if the blocks are evenly spread\n");
+  return lines + (plan.exact ? "\n" : text(", ", assumption(plan), "\n"));
 }
 
 void write_json_text(const std::string& path, const std::string& json) {

@@ -10,6 +10,9 @@
 
 namespace spmm::cli {
 
+/// What the expected numbers of a plan that is not exact rest on.
+const char* assumption(const Plan& plan);
+
 /// "1,204 elements at the limit 4294967295".
 std::string saturation_text(std::uint64_t num_saturated);
 

@@ -1,6 +1,5 @@
 // Products of small or skewed operands within memory limits that once took hundreds of times as long as others, and
 // what is said of them before they start. Times are of the processor: a signal ends a process that takes longer.
-// What is not mended yet has the tag [!shouldfail]: such a test fails once the product is fast.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -102,17 +101,17 @@ TEST_CASE("without a scratch folder a product ends in time within each limit, or
   CHECK((result.exit_code == kOk || result.exit_code == kMemory));
 }
 
-TEST_CASE("the space for a full column times a full row is known before any of it is written", "[!shouldfail]") {
+TEST_CASE("the space for a full column times a full row is known before any of it is written") {
   const RandomOperands operands = full_column(65'000);  // 1.1 TB
   CHECK(operands.multiply({"--strict-space", "--transpose-b"}, "a.bin", operands.path("c")).exit_code == kCannotCreate);
 }
 
-TEST_CASE("a full column times a full row takes more than a day: it needs --force", "[!shouldfail]") {
+TEST_CASE("a full column times a full row takes more than a day: it needs --force") {
   const Words options = {"--kernel", "reference", "--threads", "1", "--transpose-b"};
   CHECK(full_column(300'000).multiply(options, "a.bin").exit_code == kUsage);
 }
 
-TEST_CASE("a plan knows of a full column times a full row", "[!shouldfail]") {
+TEST_CASE("a plan knows of a full column times a full row") {
   const RandomOperands operands = full_column(65'000);
   spmm::ProductOptions options;
   options.backend = spmm::Backend::cpu;

@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"
-#include "cli/free_space.hpp"
 #include "cli/launcher.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
@@ -76,9 +75,6 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
                      "start it with the mpirun of the MPI it was built with, or with srun --mpi=pmix");
   }
   if (!options.report.empty() && options.report != "-") io::find_target(options.report, false);
-  if (ranks.rank() == 0) {
-    cli::check_space_for_product(kProgram, options.a, options.b, options.out, options.run.rows, options.strict_space);
-  }
   options.run.cancel = &cli::cancel_flag();
   return options;
 }
@@ -159,7 +155,7 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
     if (!is_first) return;
     Options of_rank = options.run;
     if (of_rank.num_threads == 0) of_rank.num_threads = num_cores;
-    cli::check_run_length(kProgram, options.a, options.b, of_rank, ranks.size());
+    cli::check_expectations(kProgram, options.a, options.b, options.out, of_rank, options.strict_space, ranks.size());
   });
   mpi::DistributedReport report;
   if (ranks.size() == 1) {

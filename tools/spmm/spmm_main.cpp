@@ -5,7 +5,6 @@
 
 #include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/free_space.hpp"
 #include "cli/launcher.hpp"
 #include "cli/program.hpp"
 #include "cli/progress_bar.hpp"
@@ -52,9 +51,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   if (!options.trace.empty()) io::find_target(options.trace, false);
   Trace trace;
   if (!options.trace.empty()) options.run.trace = &trace;
-  cli::check_space_for_product("spmm", options.a, options.b, options.out, options.run.rows, options.strict_space,
-                               [&] { return plan_multiply(options.a, options.b, options.run).scratch_bytes; });
-  cli::check_run_length("spmm", options.a, options.b, options.run);
+  cli::check_expectations("spmm", options.a, options.b, options.out, options.run, options.strict_space);
   Report report;
   {
     auto engine = std::make_unique<Engine>(options.run);

@@ -51,6 +51,7 @@ struct Statistics {
   MatrixHeader a{};
   MatrixHeader b{};
   bool exact = false;
+  bool sampled = false;  ///< pairs and C blocks are those of a sample of indices
   double num_pairs = 0;
   double num_c_blocks = 0;      ///< C blocks; exact: at most, the sum over rows of min(pairs, nb)
   std::uint64_t a_rows = 0;     ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most

@@ -51,10 +51,7 @@ TEST_CASE("numbers with a prefix for their unit", "[tools][program]") {
   CHECK(human_number(3e20) == "3e+05 P");
 }
 
-TEST_CASE("what is expected is compared with what is free", "[tools][program]") {
-  CHECK(cli::space_problem(100, 100, "/x").empty());
-  CHECK(cli::space_problem(2'000'000'000, 1'000'000'000, "/x") ==
-        "the result takes about 2 GB if the blocks are evenly spread, and /x has 1 GB free");
+TEST_CASE("what is free is known of disks alone", "[tools][program]") {
   CHECK_FALSE(cli::free_bytes_for("/dev/null"));
   CHECK_FALSE(cli::free_bytes_for("/no/such/folder/c.bin"));
   CHECK(cli::free_bytes_for("/tmp/c.bin"));
