@@ -112,10 +112,13 @@ bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, c
 
 plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
   constexpr double kFewPairs = 1;
+  constexpr std::uint64_t kCountedRecords = 4u << 20;  // of an operand, for C blocks: 0.1 s at most
   const plan::Statistics& expected = operands.expected();
   if (expected.nb() > kMaxCountedRows || std::uint64_t{expected.nb()} * 4 > limits.host_bytes / 8) return expected;
   const SampledProduct sample(operands, std::clamp(limits.num_threads, 1U, kMaxThreads), workers, most_sampled(limits));
-  return sample.statistics().num_pairs < kFewPairs ? expected : sample.sample_c_blocks().likely;
+  if (sample.statistics().num_pairs < kFewPairs) return expected;
+  const std::uint64_t most = std::max(expected.a.num_blocks, expected.b.num_blocks);
+  return sample.count_c_blocks((most + kCountedRecords - 1) / kCountedRecords).likely;
 }
 
 Plan expected_plan(const Source& a, const Source& b, const Options& options, Expecting expecting) {
