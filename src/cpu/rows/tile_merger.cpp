@@ -16,7 +16,7 @@ constexpr std::uint64_t kTilesPerCheck = 1u << 24;  // some 50 ms, then a cancel
 constexpr std::uint32_t kMaxComparedTiles = 32;     // touched slots that are sorted by comparison, more by marks
 constexpr std::uint64_t kSlotsPerTile = 64;         // up to which looking at all slots is cheaper than listing some
 constexpr std::uint32_t kMaxComparedKeys = 512;     // keys that are sorted by comparison, more by radix
-constexpr std::uint64_t kMinTilesPerSegment = 2;  // and window: fewer are rather sorted than searched window by window
+constexpr std::uint64_t kMinTilesPerBlock = 2;      // of A, and window: fewer are rather sorted than searched for
 constexpr std::uint64_t kMaxExactSum = 0xFFFF'FFFFu;
 
 }  // namespace
@@ -97,7 +97,6 @@ TileMerger::Survey TileMerger::survey(std::uint32_t begin, std::uint32_t end) co
     out.first = std::min(out.first, product_.b.cols[first]);
     out.last = std::max(out.last, product_.b.cols[last - 1]);
     out.num_tiles += last - first;
-    ++out.num_segments;
   });
   return out;
 }
@@ -114,7 +113,8 @@ void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, RowUnitOutp
     return merge_window(begin, end, {.base = found.first, .begin = 0, .end = static_cast<std::uint32_t>(span)}, out);
   }
   const std::uint64_t windows = span / window_ + 1;
-  const bool is_thin = found.num_tiles < kMinTilesPerSegment * windows * found.num_segments;
+  const std::uint64_t searched = product_.a.row_ptr[row_ + 1] - product_.a.row_ptr[row_];  // for every window
+  const bool is_thin = found.num_tiles < kMinTilesPerBlock * windows * searched;
   if (is_thin && found.num_tiles <= keyed_.size()) return merge_sorted(begin, end, out);
   const auto middle = static_cast<std::uint32_t>(found.first + span / 2);
   merge_tiles(begin, middle, out);

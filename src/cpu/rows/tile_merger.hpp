@@ -43,7 +43,6 @@ class TileMerger {
     std::uint32_t first = 0;  ///< tile columns that occur
     std::uint32_t last = 0;
     std::uint64_t num_tiles = 0;
-    std::uint64_t num_segments = 0;
   };
 
   /// Of an accumulator: slot 0 is tile column `base`, and slots [begin, end) may be touched.

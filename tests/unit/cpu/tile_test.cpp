@@ -2,6 +2,7 @@
 #include "plan/panels/tiles.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -183,6 +184,21 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
     for (std::uint32_t r = 0; r < rows.size(); ++r) add_row(a, b, r, rows[r], largest, random);
     check_product(a.matrix(), b.matrix());
   }
+}
+
+TEST_CASE("cpu: a long row that meets one wide row and many short ones is not searched for every window") {
+  constexpr std::uint32_t kSide = 0xFFFF'FFFFu;
+  constexpr std::uint32_t kBlocks = 60'000;
+  BlockMatrix a{.n = kSide, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(kBlocks, 3)};
+  BlockMatrix b{.n = kSide, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(2 * kBlocks - 1, 5)};
+  for (std::uint32_t x = 0; x < kBlocks; ++x) {
+    a.index.push_back({.i = 0, .j = x});
+    b.index.push_back({.i = 0, .j = x * (kSide / kBlocks)});
+    if (x != 0) b.index.push_back({.i = x, .j = 0});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  check_product(a, b);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
 }
 
 TEST_CASE("cpu: single elements of a huge matrix, at multiples of 2^21 from the diagonal") {
