@@ -358,12 +358,12 @@ class OutOfCore {
       num_built += range.a.size() + static_cast<double>(range.b_blocks);
       left.begin = range.a.end;
     }
-    std::uint32_t longest_row = 0;
+    RecordRange longest_row{};
     for (std::uint32_t r = 0, begin = 0, row = 0; r < all.end; ++r) {
       const BlockIndex at = indices_.at(r);
       if (r == 0 || at.i != row) begin = r;
       row = at.i;
-      longest_row = std::max(longest_row, r + 1 - begin);
+      if (r + 1 - begin > longest_row.size()) longest_row = {.begin = begin, .end = r + 1};
       num_pairs += tables_.front().most_records(at.j);
     }
     const double blocks = static_cast<double>(all.end) + b().header().num_blocks;
@@ -387,7 +387,7 @@ class OutOfCore {
     std::uint64_t slab_blocks = 0;
     for (double most_b = b().header().num_blocks; most_b >= 1; most_b /= 1.25) {
       const std::uint64_t most_a = room_->most_of_a(static_cast<std::uint64_t>(most_b));
-      if (most_a < longest_row || most_a == 0) continue;
+      if (most_a < longest_row.size() || most_a == 0) continue;
       const double slabs = std::ceil(b().header().num_blocks / most_b);
       const double ranges = std::ceil(static_cast<double>(all.end) / static_cast<double>(most_a));
       const double s = seconds(slabs * all.end + ranges * b().header().num_blocks, slabs * ranges) + merge_s;
@@ -397,7 +397,7 @@ class OutOfCore {
       most_of_a_ = most_a;
     }
     if (slab_blocks != 0) return sort_into_slabs(slab_blocks);
-    if (!all_fit) throw_row_too_large({.a = {.begin = 0, .end = longest_row}, .b_blocks = 1});
+    if (!all_fit) throw_row_too_large({.a = longest_row, .b_blocks = 1});
   }
 
   void sort_into_slabs(std::uint64_t slab_blocks) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
@@ -49,9 +50,9 @@ class RowTable {
   RowTable(const SortedMatrix& b, RecordRange slab, std::uint64_t most_runs, std::uint64_t read_bytes, const Run& run) {
     const auto timing = run.clock.scope(Stage::count);
     IndexReader indices(b, read_bytes);
-    const std::uint64_t most = std::min<std::uint64_t>(most_runs, slab.size());  // growing would take twice as much
-    first_rows_.reserve(most);
-    first_records_.reserve(most + 1);
+    const std::uint64_t most = std::min<std::uint64_t>(most_runs, slab.size());
+    first_rows_ = AlignedArray<std::uint32_t>(most, Pages::small);
+    first_records_ = AlignedArray<std::uint32_t>(most + 1, Pages::small);
     std::uint32_t rows_in_run = 0;
     std::uint32_t row = 0;
     for (std::uint32_t record = slab.begin; record < slab.end; ++record) {
@@ -59,21 +60,21 @@ class RowTable {
       const std::uint32_t i = indices.at(record).i;
       if (record != slab.begin && i == row) continue;
       row = i;
-      if (first_rows_.size() == most_runs && rows_in_run == rows_per_run_) join_pairs();
-      if (first_rows_.empty() || rows_in_run == rows_per_run_) {
-        first_rows_.push_back(row);
-        first_records_.push_back(record);
+      if (num_runs_ == most_runs && rows_in_run == rows_per_run_) join_pairs();
+      if (num_runs_ == 0 || rows_in_run == rows_per_run_) {
+        first_rows_[num_runs_] = row;
+        first_records_[num_runs_++] = record;
         rows_in_run = 0;
       }
       ++rows_in_run;
     }
-    first_records_.push_back(slab.end);
-    first_rows_.shrink_to_fit();
-    first_records_.shrink_to_fit();
-    marks_.assign(first_rows_.size() / 64 + 1, 0);
+    first_records_[num_runs_] = slab.end;
+    shorten(first_rows_, num_runs_);
+    shorten(first_records_, num_runs_ + 1);
+    marks_.assign(num_runs_ / 64 + 1, 0);
   }
 
-  [[nodiscard]] std::uint64_t bytes() const { return first_rows_.capacity() * kRunBytes; }
+  [[nodiscard]] std::uint64_t bytes() const { return num_runs_ * kRunBytes; }
 
   /// Forgets all marks.
   void restart() {
@@ -103,6 +104,7 @@ class RowTable {
   /// The records of all marked runs; neighbours are joined.
   [[nodiscard]] std::vector<RecordRange> marked() const {
     std::vector<RecordRange> ranges;
+    ranges.reserve(num_marked_);  // growing would take twice as much
     for (std::size_t word = 0; word < marks_.size(); ++word) {
       for (std::uint64_t left = marks_[word]; left != 0; left &= left - 1) {
         const std::size_t run = word * 64 + static_cast<unsigned>(std::countr_zero(left));
@@ -126,10 +128,10 @@ class RowTable {
 
   /// The last answer is where the search begins: columns of a row of A ascend.
   [[nodiscard]] std::optional<std::size_t> find(std::uint32_t row) const {
-    if (first_rows_.empty() || row < first_rows_.front()) return std::nullopt;
+    if (num_runs_ == 0 || row < first_rows_[0]) return std::nullopt;
     if (row < first_rows_[last_run_]) last_run_ = 0;
-    const auto behind = lower_bound_near(first_rows_.begin() + static_cast<std::ptrdiff_t>(last_run_),
-                                         first_rows_.end(), std::uint64_t{row} + 1);
+    const std::uint32_t* const behind = lower_bound_near<const std::uint32_t*>(
+        first_rows_.begin() + last_run_, first_rows_.end(), std::uint64_t{row} + 1);
     const auto run = static_cast<std::size_t>(behind - first_rows_.begin()) - 1;
     last_run_ = run;
     if (rows_per_run_ == 1 && first_rows_[run] != row) return std::nullopt;
@@ -139,19 +141,26 @@ class RowTable {
   /// Twice as many rows in each run.
   void join_pairs() {
     rows_per_run_ *= 2;
-    const std::size_t num_runs = first_rows_.size() / 2;
-    for (std::size_t run = 0; run < num_runs; ++run) {
+    num_runs_ /= 2;
+    for (std::size_t run = 0; run < num_runs_; ++run) {
       first_rows_[run] = first_rows_[2 * run];
       first_records_[run] = first_records_[2 * run];
     }
-    first_rows_.resize(num_runs);
-    first_records_.resize(num_runs);
   }
 
-  std::uint32_t rows_per_run_ = 1;            // the last run may have fewer
-  std::vector<std::uint32_t> first_rows_;     // [runs]
-  std::vector<std::uint32_t> first_records_;  // [runs + 1]
-  std::vector<std::uint64_t> marks_;          // [runs / 64] a bit for each: needed
+  /// Arrays, as the heap would keep what is freed.
+  static void shorten(AlignedArray<std::uint32_t>& array, std::uint64_t size) {
+    if (array.size() == size) return;
+    AlignedArray<std::uint32_t> shorter(size, Pages::small);
+    std::copy_n(array.data(), size, shorter.data());
+    array = std::move(shorter);
+  }
+
+  std::uint32_t rows_per_run_ = 1;  // the last run may have fewer
+  std::uint64_t num_runs_ = 0;
+  AlignedArray<std::uint32_t> first_rows_;     // [runs]
+  AlignedArray<std::uint32_t> first_records_;  // [runs + 1]
+  std::vector<std::uint64_t> marks_;           // [runs / 64] a bit for each: needed
   std::uint64_t num_marked_ = 0;
   mutable std::size_t last_run_ = 0;
 };
