@@ -200,6 +200,9 @@ void SortedMatrix::Parts::choose_keys(const Source& source, std::uint64_t num_pa
       }
     });
     std::sort(sample.begin(), sample.end());
+    // A block that occurs so often that no part can hold it is in the sample more than once.
+    const auto twice = std::adjacent_find(sample.begin(), sample.end());
+    if (twice != sample.end()) throw_twice(source, index_of(twice->second), run);
     for (std::uint64_t p = 1; p < num_parts; ++p) firsts.push_back(sample[p * sample.size() / num_parts]);
   }
   for (std::size_t s = 1; s < slab_ends_.size(); ++s) firsts.emplace_back(s, 0);

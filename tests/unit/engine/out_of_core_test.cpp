@@ -377,6 +377,24 @@ TEST_CASE("sorted matrices: elements as one number or as records, and column sla
   }
 }
 
+TEST_CASE("one block as often as there are records occurs twice, however little memory there is to sort in") {
+  for (const std::uint32_t m : {1u, 4u}) {
+    BlockMatrix same{.n = 4'000'000, .m = m, .index = {}, .values = {}};
+    same.index.assign(50'000, {77, 99});
+    same.values.resize(same.index.size() * m * m, 1);
+    const auto source = make_memory_source(same, "A");
+    Scratch scratch;
+    if (!scratch.file.is_open()) return;  // the folder is in memory
+    std::string message;
+    try {
+      const SortedMatrix sorted(*source, scratch.file, {.memory_bytes = 300'000}, scratch.run);
+    } catch (const FormatError& error) {
+      message = error.what();
+    }
+    CHECK(message.find("block (77, 99) was stored before in block 0") != std::string::npos);
+  }
+}
+
 TEST_CASE("a record whose index leaves the matrix after it was counted is a changed file") {
   const BlockMatrix matrix = test::random_matrix(64, 8, 20, 300, 1);
   const ChangingSource source(matrix);
