@@ -175,6 +175,26 @@ TEST_CASE("elements that come in order are neither kept as keys nor sorted") {
   CHECK_FALSE(plan::decide(s, limits).is_out_of_core());
 }
 
+TEST_CASE("times out of core are predicted within three times of what they took, also within a part of the operands") {
+  struct Measured {  // evenly spread, square, seconds of one thread of a Zen 5
+    std::uint32_t n;
+    std::uint32_t m;
+    std::uint32_t blocks;
+    std::uint64_t limit_bytes;
+    double seconds;
+  };
+  for (const Measured& one :
+       {Measured{1'000'000, 1, 2'000'000, 38u << 20, 2.8}, Measured{1'000'000, 1, 2'000'000, 10u << 20, 3.4},
+        Measured{1'000'000, 1, 2'000'000, 1u << 20, 5.5}, Measured{1'000'000, 1, 2'000'000, 500u << 10, 7.3},
+        Measured{64'000, 64, 3'000, 5u << 20, 0.33}, Measured{64'000, 64, 3'000, 1u << 20, 0.35}}) {
+    INFO("m = " << one.m << ", limit " << one.limit_bytes);
+    const plan::Execution e = plan::decide(evenly_spread(one.n, one.m, one.blocks), cpu_limits(1, one.limit_bytes));
+    REQUIRE(e.is_out_of_core());
+    CHECK(e.predicted_s > one.seconds / 3);
+    CHECK(e.predicted_s < one.seconds * 3);
+  }
+}
+
 TEST_CASE("predicted memory covers operands, buffers and workers and has no part in n squared") {
   const MatrixHeader header{.n = 1u << 20, .m = 8, .num_blocks = 1'000'000};
   for (const plan::KernelRow& row : plan::registry()) {
