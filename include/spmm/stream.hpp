@@ -47,7 +47,6 @@ class Source {
   /// Errors: FormatError if the data became shorter, IoError if reading fails.
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const = 0;
 
-
   /// Asks for the data ahead of time if that helps; returns soon. Threads: at any time.
   virtual void prefetch() const {}
 
@@ -81,6 +80,12 @@ class Sink {
 
   /// Whether the records stay in host memory: the engine counts them against its memory limit as they are appended.
   [[nodiscard]] virtual bool keeps_records() const { return false; }
+
+  /// The side of the blocks that will come, and how many at most if that is known, else 0. The engine calls it before
+  /// any record, and again once pairs are counted.
+  virtual void expect(std::uint32_t m, std::uint64_t most_blocks) {
+    static_cast<void>(m), static_cast<void>(most_blocks);
+  }
 
   /// Whether it takes records before those in front of them: append_at() may be called instead of append().
   [[nodiscard]] virtual bool takes_places() const { return false; }

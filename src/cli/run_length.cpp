@@ -10,7 +10,6 @@
 #include "cli/free_space.hpp"
 #include "cli/program.hpp"
 #include "engine/backend_choice.hpp"
-#include "engine/product/product.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -35,7 +34,8 @@ std::optional<Plan> expect_product(const fs::path& a, const fs::path& b, const O
   try {
     const auto source_a = open_file_source(a);
     const auto source_b = open_file_source(b);
-    check_shapes(*source_a, *source_b);
+    if (source_a->header().n != source_b->header().n || source_a->header().m != source_b->header().m)
+      return std::nullopt;
     const Plan most = expected_plan(*source_a, *source_b, options, Expecting::most);
     const bool is_short = most.predicted_s > 0 && most.predicted_s / num_ranks <= kMinute;
     const std::uint64_t bytes = result_bytes(most, source_a->header().m) + most.scratch_bytes;

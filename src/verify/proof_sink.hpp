@@ -26,6 +26,7 @@ class ProofSink : public Sink {
   ProofSink(const ProofSink&) = delete;
   ProofSink& operator=(const ProofSink&) = delete;
 
+  void expect(std::uint32_t m, std::uint64_t most_blocks) override { next_.expect(m, most_blocks); }
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   [[nodiscard]] bool takes_places() const override { return next_.takes_places(); }
   void append_at(std::uint64_t first_block, std::span<const std::byte> records, std::function<void()> release) override;

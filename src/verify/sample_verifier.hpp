@@ -34,6 +34,7 @@ class VerifyingSink : public Sink {
   /// Errors: Interrupted, OutOfMemory, what the sources throw.
   VerifyingSink(Sink& next, const Source& a, const Source& b, const VerifySettings& settings, const Run& run);
 
+  void expect(std::uint32_t m, std::uint64_t most_blocks) override { next_.expect(m, most_blocks); }
   /// Values: records ascend over all calls, as those of every product do.
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   bool watch(LookFn look) override { return next_.watch(std::move(look)); }

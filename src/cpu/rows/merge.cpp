@@ -79,7 +79,7 @@ struct BufferShape {
 /// The planned buffers, or more and smaller ones in the same memory where each holds a row of any size and the result
 /// is small: they begin next to each other, so that fewer fresh pages are cleared. P2, multiply: 22 MB of pages and 6.0
 /// ms, then 16 MB at most and 5.5 ms. Large files are written faster from large buffers.
-BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned, std::uint64_t record) {
+BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned, std::uint64_t record, Sink& sink) {
   constexpr std::uint64_t kSmallResult = 512u << 20;
   std::uint64_t most_records = 0;
   std::uint64_t all_records = 0;
@@ -88,6 +88,7 @@ BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned,
     most_records = std::max(most_records, of_row);
     all_records += of_row;
   }
+  sink.expect(product.shape.m, all_records);
   const std::uint64_t pieces = planned.panel_bytes / std::max(most_records * record, OutputQueue::kCachedBytes);
   if (pieces < 2 || all_records * record > kSmallResult) {
     return {.count = planned.num_buffers, .bytes = planned.panel_bytes};
@@ -105,7 +106,7 @@ ProductStats merge_rows(const Rows& rows, const RowWork& shared) {
   BufferShape buffers;
   {
     const auto timing = run.clock.scope(Stage::plan);
-    buffers = cut_buffers(product, shared.execution, record);
+    buffers = cut_buffers(product, shared.execution, record, shared.sink);
     maker.emplace(std::span(product.row_pairs.data(), product.row_pairs.size()), product.blocks_per_side,
                   buffers.bytes / record, shared.execution.num_threads,
                   std::span(product.b.cols.data(), product.b.cols.size()));

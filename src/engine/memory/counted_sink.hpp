@@ -20,6 +20,7 @@ class CountedSink : public Sink {
   CountedSink(Sink& inner, MemoryShare& share) : inner_(inner), share_(share) {}
 
   [[nodiscard]] bool keeps_records() const override { return inner_.keeps_records(); }
+  void expect(std::uint32_t m, std::uint64_t most_blocks) override { inner_.expect(m, most_blocks); }
   [[nodiscard]] bool takes_places() const override { return inner_.takes_places(); }
 
   /// Errors of both: OutOfMemory if the limit has no room for the records, and those of the inner sink.

@@ -143,6 +143,7 @@ ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const
     if (execution.backend == Backend::cpu) return cpu::multiply(one.a, one.b, to, execution, exact, decided);
     return cuda::multiply(one.a, one.b, to, execution, exact, decided);
   };
+  sink.expect(inputs.a.header().m, 0);
   const ProductStats stats =
       out_of_core ? multiply_out_of_core(inputs, sink, at_once, run, expected) : at_once(inputs, sink, expected);
   inputs.a.check_unchanged();

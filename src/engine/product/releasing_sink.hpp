@@ -13,6 +13,7 @@ class ReleasingSink : public Sink {
   explicit ReleasingSink(Sink& inner) : inner_(inner) {}
 
   [[nodiscard]] bool keeps_records() const override { return inner_.keeps_records(); }
+  void expect(std::uint32_t m, std::uint64_t most_blocks) override { inner_.expect(m, most_blocks); }
   void append(std::span<const std::byte> records, std::function<void()> release) override;
   [[nodiscard]] bool takes_places() const override { return inner_.takes_places(); }
   void append_at(std::uint64_t first_block, std::span<const std::byte> records, std::function<void()> release) override;

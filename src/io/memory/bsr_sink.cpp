@@ -1,6 +1,5 @@
-// A sink that collects packed records and turns them into block-CSR arrays when they are complete.
+// A sink that fills block-CSR arrays.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -17,38 +16,35 @@ class BsrSink final : public io::CollectingSink<BsrMatrix<std::uint32_t>> {
       : CollectingSink(out), rows_(rows), cols_(cols) {}
 
  private:
-  void unpack(const MatrixHeader& header, std::vector<std::vector<std::byte>>& slices,
-              BsrMatrix<std::uint32_t>& product) override {
-    const std::uint64_t elements = std::uint64_t{header.m} * header.m;
-    const std::uint64_t record = output_record_bytes(header.m);
+  void reserve(std::uint64_t most_blocks, BsrMatrix<std::uint32_t>& product) override {
+    io::reserve_pages(product.indices, most_blocks);
+    io::reserve_pages(product.data, most_blocks * m() * m());
+  }
+
+  void take(const std::byte* records, std::uint64_t count, BsrMatrix<std::uint32_t>& product) override {
+    const std::uint64_t record = output_record_bytes(m());
+    if (product.indptr.empty()) product.indptr.assign(rows_ / m() + 1, 0);
+    product.indices.resize(num_blocks() + count);
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const BlockIndex index = read_index(records + x * record);
+      while (row_ < index.i) product.indptr.at(++row_) = static_cast<std::int64_t>(num_blocks() + x);
+      product.indices[num_blocks() + x] = index.j;
+    }
+    io::append_values(records, count, m(), product.data);
+  }
+
+  void complete(const MatrixHeader& header, BsrMatrix<std::uint32_t>& product) override {
     product.rows = rows_;
     product.cols = cols_;
     product.m = header.m;
-    product.indptr.assign(rows_ / header.m + 1, 0);
-    product.indices.resize(header.num_blocks);
-    product.data.resize(header.num_blocks * elements);
-    std::uint64_t number = 0;
-    std::uint64_t row = 0;  // rows up to this one have their begin
-    for (std::vector<std::byte>& slice : slices) {
-      for (const std::byte* at = slice.data(); at != slice.data() + slice.size(); at += record, ++number) {
-        const BlockIndex index = read_index(at);
-        while (row < index.i) product.indptr.at(++row) = static_cast<std::int64_t>(number);
-        product.indices[number] = index.j;
-        std::uint32_t* const values = product.data.data() + number * elements;
-        if (elements == 1) {
-          std::memcpy(values, at + kIndexBytes, sizeof *values);  // one move, not a call
-        } else {
-          std::memcpy(values, at + kIndexBytes, elements * sizeof *values);
-        }
-      }
-      slice = {};
-    }
-    std::fill(product.indptr.begin() + static_cast<std::ptrdiff_t>(row) + 1, product.indptr.end(),
-              static_cast<std::int64_t>(number));
+    product.indptr.resize(rows_ / header.m + 1, 0);
+    std::fill(product.indptr.begin() + static_cast<std::ptrdiff_t>(row_) + 1, product.indptr.end(),
+              static_cast<std::int64_t>(num_blocks()));
   }
 
   std::uint64_t rows_;
   std::uint64_t cols_;
+  std::uint64_t row_ = 0;  // rows up to this one have their begin
 };
 
 }  // namespace

@@ -1,10 +1,7 @@
-// A sink that collects packed records and turns them into a matrix when they are complete.
+// A sink that fills a list of blocks.
 #include <memory>
-#include <vector>
 
-#include "io/formats/format.hpp"
 #include "io/memory/collecting_sink.hpp"
-#include "io/memory/pack.hpp"
 #include "spmm/io.hpp"
 
 namespace spmm {
@@ -15,13 +12,21 @@ class MemorySink final : public io::CollectingSink<ProductMatrix> {
   explicit MemorySink(ProductMatrix& out) : CollectingSink(out) {}
 
  private:
-  void unpack(const MatrixHeader& header, std::vector<std::vector<std::byte>>& slices,
-              ProductMatrix& product) override {
-    product = io::empty_matrix<std::uint32_t>(header);
-    for (std::vector<std::byte>& slice : slices) {
-      io::unpack_records(slice.data(), slice.size() / output_record_bytes(header.m), product);
-      slice = {};
-    }
+  void reserve(std::uint64_t most_blocks, ProductMatrix& product) override {
+    io::reserve_pages(product.index, most_blocks);
+    io::reserve_pages(product.values, most_blocks * m() * m());
+  }
+
+  void take(const std::byte* records, std::uint64_t count, ProductMatrix& product) override {
+    const std::uint64_t record = output_record_bytes(m());
+    product.index.resize(num_blocks() + count);
+    for (std::uint64_t x = 0; x < count; ++x) product.index[num_blocks() + x] = read_index(records + x * record);
+    io::append_values(records, count, m(), product.values);
+  }
+
+  void complete(const MatrixHeader& header, ProductMatrix& product) override {
+    product.n = header.n;
+    product.m = header.m;
   }
 };
 

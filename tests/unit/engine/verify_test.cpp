@@ -26,6 +26,7 @@ std::uint64_t verify(const BlockMatrix& a, const BlockMatrix& b, const ProductMa
   const auto source_b = make_memory_source(b, "B");
   ProductMatrix copy;
   const auto memory = make_memory_sink(copy);
+  memory->expect(product.m, 0);
   StageClock clock;
   const ProgressFn no_progress;
   const Run run{.clock = clock, .on_progress = no_progress, .cancel = nullptr};
@@ -152,6 +153,7 @@ TEST_CASE("verify hands the duty to release on, and keeps it if it fails") {
   for (std::int64_t num_left = 0; num_left < 4; ++num_left) {
     ProductMatrix copy;
     const auto memory = make_memory_sink(copy);
+    memory->expect(kSide, 0);
     VerifyingSink sink(*memory, *source, *source, verify_settings(10, 1, kSide, 0), run);
     int num_released = 0;
     std::function<void()> release = [&] { ++num_released; };

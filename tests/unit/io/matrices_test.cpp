@@ -229,6 +229,7 @@ TEST_CASE("memory sink: records become a matrix when published") {
   };
   {
     const auto sink = make_memory_sink(out);
+    sink->expect(4, 2000);  // more than there will be
     fill(*sink);
     CHECK_THROWS_AS(sink->publish(), std::logic_error);
     CHECK_THROWS_AS(sink->finish({.n = 320, .m = 4, .num_blocks = 499}), std::logic_error);
@@ -237,6 +238,7 @@ TEST_CASE("memory sink: records become a matrix when published") {
   }
   CHECK((out == old));
   const auto sink = make_memory_sink(out);
+  sink->expect(4, 0);
   fill(*sink);
   sink->finish(product.header());
   sink->publish();

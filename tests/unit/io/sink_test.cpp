@@ -231,8 +231,8 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   CHECK((read_bytes(folder / "c.bin") == file_of(100, records.substr(0, 100 * kRecord))));
   ProductMatrix product;
   const auto memory = make_memory_sink(product);
-  appender.append(*memory, 0, records.size());
-  CHECK(message_of<OutOfMemory>([&] { memory->finish(header_of(101)); }) == expected);
+  memory->expect(kSinkSide, 0);
+  CHECK(message_of<OutOfMemory>([&] { appender.append(*memory, 0, records.size()); }) == expected);
   CHECK(product.index.empty());
   CHECK(appender.each_released_once());
 }
@@ -275,7 +275,11 @@ TEST_CASE("every slice is released once whatever allocation fails") {
   };
   const std::vector<std::function<std::unique_ptr<Sink>()>> sinks = {
       open_with(folder / "c.bin", 2), open_with(folder / "c.bin", 0), open_with("/dev/full", 1),
-      open_with("/dev/full", 0), [&] { return make_memory_sink(product); }};
+      open_with("/dev/full", 0), [&] {
+        auto sink = make_memory_sink(product);
+        sink->expect(kSinkSide, 0);
+        return sink;
+      }};
   for (const auto& open : sinks) {
     for (const bool lasting : {false, true}) {
       for (int countdown = 0; countdown < 150; ++countdown) survives(open, records, countdown, lasting);
