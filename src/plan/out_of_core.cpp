@@ -136,7 +136,8 @@ Execution decide_out_of_core(const Problem& p) {
   };
   consider(share_of_met, false);
   consider(equal_share, true);
-  e.scratch_bytes = static_cast<std::uint64_t>(input_bytes(whole.a) + input_bytes(whole.b));
+  // Not 0, which stands for a product at once, also if both operands are empty.
+  e.scratch_bytes = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(input_bytes(whole.a) + input_bytes(whole.b)));
   e.range_limits = of_range;
   e.host_limit_bytes = e.host_need_bytes = limits.host_bytes;
   e.expected_pairs = whole.num_pairs;

@@ -257,6 +257,8 @@ TEST_CASE("an operand without blocks needs no memory for the other one, which is
   CHECK(Operands(none, large).check(within(kLimit)).c_blocks == 0);
   CHECK(Operands(large, none).check(within(kLimit)).c_blocks == 0);
   CHECK(Operands(none, none).check(within(kLimit)).c_blocks == 0);
+  const BlockMatrix large_blocks{.n = 64 * 488, .m = 64, .index = {}, .values = {}};
+  CHECK(Operands(large_blocks, large_blocks).check(within(20'000)).c_blocks == 0);  // less than a record for each buffer
   BlockMatrix upper = test::random_matrix(15'000, 1, 100'000, 300, 2);
   upper.n = 30'000;
   const Operands operands(upper, large);
