@@ -36,10 +36,11 @@ std::optional<Plan> expect_product(const fs::path& a, const fs::path& b, const O
     const auto source_b = open_file_source(b);
     if (source_a->header().n != source_b->header().n || source_a->header().m != source_b->header().m)
       return std::nullopt;
-    const Plan most = expected_plan(*source_a, *source_b, options, Expecting::most);
-    const bool is_short = most.predicted_s > 0 && most.predicted_s / num_ranks <= kMinute;
-    const std::uint64_t bytes = result_bytes(most, source_a->header().m) + most.scratch_bytes;
-    if (is_short && bytes <= free_bytes) return std::nullopt;
+    for (const Expecting expecting : {Expecting::most, Expecting::pairs}) {
+      const Plan plan = expected_plan(*source_a, *source_b, options, expecting);
+      const bool is_short = plan.predicted_s > 0 && plan.predicted_s / num_ranks <= kMinute;
+      if (is_short && result_bytes(plan, source_a->header().m) + plan.scratch_bytes <= free_bytes) return std::nullopt;
+    }
     return expected_plan(*source_a, *source_b, options, Expecting::sample);
   } catch (const Error&) {
     return std::nullopt;

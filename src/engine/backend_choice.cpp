@@ -110,13 +110,21 @@ bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, c
   return e.is_refused() || e.id != best.id || e.num_a_slabs > best.num_a_slabs || e.num_b_slabs > best.num_b_slabs;
 }
 
-plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
+plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers,
+                                    bool counts_c_blocks) {
+  constexpr std::uint32_t kQuicklyCounted = 1u << 22;  // block rows
   constexpr double kFewPairs = 1;
   constexpr std::uint64_t kCountedRecords = 4u << 20;  // of an operand, for C blocks: 0.1 s at most
   const plan::Statistics& expected = operands.expected();
-  if (expected.nb() > kMaxCountedRows || std::uint64_t{expected.nb()} * 4 > limits.host_bytes / 8) return expected;
+  if (expected.nb() > (counts_c_blocks ? kMaxCountedRows : kQuicklyCounted) ||
+      std::uint64_t{expected.nb()} * 4 > limits.host_bytes / 8)
+    return expected;
   const SampledProduct sample(operands, std::clamp(limits.num_threads, 1U, kMaxThreads), workers, most_sampled(limits));
   if (sample.statistics().num_pairs < kFewPairs) return expected;
+  if (!counts_c_blocks) {
+    const plan::Statistics& s = sample.statistics();
+    return with_c_blocks(s, std::min(s.num_pairs, static_cast<double>(s.nb()) * s.nb()));
+  }
   const std::uint64_t most = std::max(expected.a.num_blocks, expected.b.num_blocks);
   return sample.count_c_blocks((most + kCountedRecords - 1) / kCountedRecords).likely;
 }
@@ -134,8 +142,8 @@ Plan expected_plan(const Source& a, const Source& b, const Options& options, Exp
   Workers workers;
   const ProductOperands operands(a, b, whole, {.clock = clock, .on_progress = whole.on_progress});
   plan::Statistics s = operands.expected();
-  if (expecting == Expecting::sample) {
-    s = sampled_statistics(operands, limits, workers);
+  if (expecting != Expecting::most) {
+    s = sampled_statistics(operands, limits, workers, expecting == Expecting::sample);
   } else {
     const double nb = s.nb();
     s.num_pairs = s.a.num_blocks * std::min<double>(s.b.num_blocks, nb);

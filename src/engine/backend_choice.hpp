@@ -30,14 +30,17 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
 /// kernel, or not at all. Values: both limits name the backend and the same devices.
 bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone);
 
-/// Statistics of a sample of both operands' indices. Those of the headers if the sample has hardly any pairs, or if
-/// there are too many block rows to count. Errors: what sources throw.
-plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
+/// Statistics of a sample of both operands' indices, with C blocks of up to 4 Mi records of each, or as many as those
+/// pairs may have. Those of the headers if the sample has hardly any pairs, or if there are too many block rows to
+/// count. Errors: what sources throw.
+plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers,
+                                    bool counts_c_blocks = true);
 
 /// What a plan is made from before a product starts.
 enum class Expecting : std::uint8_t {
-  most,    ///< as many pairs as the headers allow
-  sample,  ///< a sample of indices
+  most,    ///< as many pairs as the headers allow; nothing is read
+  pairs,   ///< those of a sample, and as many C blocks as they may have: some milliseconds
+  sample,  ///< C blocks are counted, too: up to 0.1 s
 };
 
 /// What is expected on the backend and by the kernel that the options name or leave open. Its predicted_s is 0 if no
