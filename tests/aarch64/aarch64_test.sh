@@ -29,6 +29,7 @@ ctest --test-dir "$build" --output-on-failure -R '^(unit_(base|plan|io|cpu|engin
 
 # Whole programs, but for these:
 left_out=(
+  "[native]"  # programs that a shell starts, and times
   # a shell or script(1) starts the program, and knows no emulator
   "a process that ends early leaves one file and nothing else"
   "while files are held*"

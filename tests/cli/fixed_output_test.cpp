@@ -19,7 +19,7 @@ ProcessResult shell(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("mount points, and files and folders with chattr +a or +i, are refused before the work") {
+TEST_CASE("mount points, and files and folders with chattr +a or +i, are refused before the work", "[native]") {
   const Workplace workplace;
   fs::create_directory("folder");
   write_bytes("folder/old.bin", kOldContent);

@@ -145,7 +145,7 @@ TEST_CASE("the peak of host memory in a report is that of the process alone") {
   CHECK(report["peak_host_bytes"].get<std::uint64_t>() < 300'000'000);
 }
 
-TEST_CASE("whoever reads help, version or a list may close it before its end") {
+TEST_CASE("whoever reads help, version or a list may close it before its end", "[native]") {
   const Workplace workplace;
   const std::string folder = std::string(SPMM_BIN_DIR) + "/";
   for (const std::string command : {"spmm --help", "spmm --version", "spmm help", "spmm-gen --help",

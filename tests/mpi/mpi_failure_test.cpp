@@ -347,20 +347,19 @@ TEST_CASE("SIGTERM to all ranks while rank 0 renames the output leaves the exit 
 
 TEST_CASE("ranks that are predicted to take long say so once, also with -q; more than a day needs --force") {
   const MpiPlace place;
-  // The header of a full matrix, and no data behind it: the existing output is refused before that would be read.
-  constexpr std::uint64_t kSide = 64;
-  constexpr std::uint64_t kRows = 1000;
-  const std::uint32_t header[] = {kRows * kSide, kSide, kRows * kRows};
-  put_content("x.bin", std::string(reinterpret_cast<const char*>(header), sizeof header));
-  std::filesystem::resize_file("x.bin", sizeof header + kRows * kRows * (8 + 2 * kSide * kSide));
+  // A full block column times a full block row, 2e11 pairs. The existing output is refused before the operand would be
+  // read as a whole.
+  REQUIRE(run_process({std::string(SPMM_BIN_DIR) + "/spmm-gen", "-q", "-n", "3600000", "-m", "8", "-k", "900000",
+                       "--pattern", "heavy-column", "x.bin"})
+              .exit_code == kOk);
   put_content("z.bin", kOld);
   const auto run = [](std::vector<std::string> words) {
-    words.insert(words.begin(), {"-q", "--backend", "cpu", "--threads", "1", "--no-clobber"});
+    words.insert(words.begin(), {"-q", "--backend", "cpu", "--threads", "1", "--no-clobber", "--transpose-b"});
     words.insert(words.end(), {"x.bin", "x.bin", "z.bin"});
     ProcessResult result = run_ranks(2, words);
     INFO(result.err);
     CHECK(result.err.find("the product is predicted to take about ") == result.err.rfind("the product is predicted"));
-    CHECK(result.err.find(" on 2 ranks if the blocks are evenly spread") != std::string::npos);
+    CHECK(result.err.find(" on 2 ranks by a sample of the indices") != std::string::npos);
     return result;
   };
   const ProcessResult hours = run({"--kernel", "row-merge"});
