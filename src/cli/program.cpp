@@ -273,8 +273,8 @@ ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* 
     parsed = options.parse(words);
   } catch (const UnknownOption& error) {
     const std::string typed = error.what();
-    const std::string name = typed.substr(typed.find_first_not_of('-'));
-    const std::string meant = suggestion(name, names, "--");
+    const std::size_t dashes = std::min(typed.find_first_not_of('-'), typed.size());  // "---" has nothing else
+    const std::string meant = suggestion(typed.substr(dashes), names, "--");
     if (!meant.empty()) throw UsageError(typed, "is not an option" + meant, hint);
     throw UsageError(typed, "is not an option",
                      text("write ", options.page().program, " ", options.page().arguments, "; ", hint));

@@ -70,6 +70,7 @@ TEST_CASE("wrong command lines") {
        {"-o: is not an option; write spmm [options] A B OUT; see spmm --help"}},
       {{"-V"}, kUsage, {"-V: is not an option, did you mean --version?"}},
       {{"hlep"}, kUsage, {"hlep: is neither a file nor a subcommand, did you mean help?", "spmm --help lists"}},
+      {{"---"}, kUsage, {"---: is not an option"}},
       {{"infoo", "a.bin"}, kUsage, {"infoo: is neither a file nor a subcommand, did you mean info?"}},
       {{"verfiy", "a.bin", "b.bin", "c.bin", "-q"}, kUsage, {"verfiy", "did you mean verify?"}},
       {{"plan", "a.bin", "b.bin"}, kUsage, {"plan: is neither a file nor a subcommand, did you mean --plan?"}},
