@@ -16,7 +16,6 @@
 namespace spmm {
 namespace {
 
-constexpr std::uint64_t kNumBins = 4096;         // of block columns, by which B is cut
 constexpr std::uint64_t kSumBytes = 512u << 10;  // of a thread at most: they stay in its second-level cache
 constexpr std::uint64_t kLeastSumBytes = 32u << 10;
 constexpr std::uint32_t kFetchedAhead = 4;  // blocks of B
@@ -141,7 +140,7 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
       run_(run),
       m_(inputs.m()),
       elements_(std::uint64_t{m_} * m_),
-      a_begins_(a_rows.size() + 2),
+      a_begins_(a_rows.size() + 1),
       b_begins_(b_rows.size() + 2),
       meets_(b_rows.size()) {
   const std::uint64_t record = input_record_bytes(m_);
@@ -156,7 +155,7 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
       const BlockIndex at = read_index(records + x * record);
       const std::uint32_t slot = a_rows_.slot(at.i);
       if (slot == RowSlots::kNone || !is_chosen(slot)) continue;
-      take_place(a_begins_[slot + 2]);
+      take_place(a_begins_[slot + 1]);
       own_blocks += 1;
       own_rows += static_cast<std::uint64_t>(std::count(chosen_ + slot * m_, chosen_ + (slot + 1) * m_, 1));
       const std::uint32_t met = b_rows_.slot(at.j);
@@ -168,58 +167,23 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
   for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) num_block_rows_ += is_chosen(slot) ? 1 : 0;
   sum_up(a_begins_);
 
-  cut_columns({.begin = 0, .end = inputs_.b.header().blocks_per_side()});
+  std::atomic<std::uint64_t> num_pairs = 0;
+  for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    std::uint64_t own_pairs = 0;
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const std::uint32_t slot = b_rows_.slot(read_index(records + x * record).i);
+      if (slot != RowSlots::kNone) own_pairs += meets_[slot];
+    }
+    num_pairs += own_pairs;
+  });
+  num_pairs_ = num_pairs;
   for (std::uint32_t& meets : meets_) meets = meets == 0 ? kNotMet : kMet;
   rows_of_pair_ = num_a_blocks == 0 ? 0 : static_cast<double>(num_a_rows) / static_cast<double>(num_a_blocks);
   progress_.emplace(run_, Stage::verify, num_pairs_);
 }
 
-/// Ranges of block columns whose blocks of B fit, or single ones; counts their pairs.
-void ExactRows::cut_columns(Range range) {
-  const std::uint64_t record = input_record_bytes(m_);
-  const std::uint64_t bin_cols = (range.end - range.begin + kNumBins - 1) / kNumBins;
-  std::vector<std::uint64_t> bins(kNumBins);
-  std::uint64_t num_pairs = 0;
-  std::mutex mutex;
-  for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
-    std::vector<std::uint32_t> own_bins(kNumBins);
-    std::uint64_t own_pairs = 0;
-    for (std::uint64_t x = 0; x < count; ++x) {
-      const BlockIndex at = read_index(records + x * record);
-      const std::uint32_t slot = b_rows_.slot(at.i);
-      if (at.j < range.begin || at.j >= range.end || slot == RowSlots::kNone || meets_[slot] == 0) continue;
-      own_pairs += meets_[slot];
-      ++own_bins[(at.j - range.begin) / bin_cols];
-    }
-    const std::lock_guard lock(mutex);
-    num_pairs += own_pairs;
-    for (std::uint64_t bin = 0; bin < kNumBins; ++bin) bins[bin] += own_bins[bin];
-  });
-  num_pairs_ = std::max(num_pairs_, num_pairs);  // of all columns
-  const std::uint64_t most = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ * 3 / 8 / block_bytes();
-  Columns columns{.range = {.begin = range.begin, .end = range.begin}};
-  const auto end_columns = [&] {
-    if (columns.range.begin < columns.range.end) columns_.push_back(columns);
-    columns = {.range = {.begin = columns.range.end, .end = columns.range.end}};
-  };
-  for (std::uint64_t bin = 0; bin < kNumBins && columns.range.end < range.end; ++bin) {
-    const std::uint64_t bin_end = std::min(range.end, columns.range.end + bin_cols);
-    if (bins[bin] > most || columns.num_blocks + bins[bin] > most) end_columns();
-    if (bins[bin] > most && bin_cols > 1) {
-      cut_columns({.begin = columns.range.end, .end = bin_end});
-      columns = {.range = {.begin = bin_end, .end = bin_end}};
-      continue;
-    }
-    columns.range.end = bin_end;
-    columns.num_blocks += bins[bin];
-    columns.is_too_long = bins[bin] > most;
-    if (columns.is_too_long) end_columns();
-  }
-  end_columns();
-}
-
 std::uint64_t ExactRows::bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  return (RowSlots::most_slots(a) + 2 * RowSlots::most_slots(b) + 4) * sizeof(std::uint32_t);
+  return (2 * RowSlots::most_slots(a) + 2 * RowSlots::most_slots(b) + 4) * sizeof(std::uint32_t);
 }
 
 bool ExactRows::is_chosen(std::uint64_t slot) const {
@@ -236,8 +200,10 @@ double ExactRows::seconds() const {
 
 ExactRows::Blocks ExactRows::load_a(Range slots) {
   const std::uint64_t record = input_record_bytes(m_);
-  const std::uint64_t first = a_begins_[slots.begin + 1];
-  const std::uint64_t num = a_begins_[slots.end + 1] - first;
+  const std::uint64_t first = a_begins_[slots.begin];
+  const std::uint64_t num = a_begins_[slots.end] - first;
+  AlignedArray<std::uint32_t> next(slots.end - slots.begin);
+  std::copy(a_begins_.data() + slots.begin, a_begins_.data() + slots.end, next.begin());
   Blocks blocks{.keys = AlignedArray<std::uint64_t>(num), .values = AlignedArray<std::uint16_t>(num * elements_)};
   std::fill(blocks.keys.begin(), blocks.keys.end(), 0);  // the file may have become another one
   for_pieces(inputs_.a, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
@@ -245,7 +211,7 @@ ExactRows::Blocks ExactRows::load_a(Range slots) {
       const BlockIndex at = read_index(records + x * record);
       const std::uint32_t slot = a_rows_.slot(at.i);
       if (slot < slots.begin || slot >= slots.end || !is_chosen(slot)) continue;
-      const std::uint64_t place = take_place(a_begins_[slot + 1]) - first;
+      const std::uint64_t place = take_place(next[slot - slots.begin]) - first;
       if (place >= num) continue;
       blocks.keys[place] = std::uint64_t{at.j} << 32 | place;
       std::memcpy(blocks.values.data() + place * elements_, records + x * record + kIndexBytes, elements_ * 2);
@@ -254,29 +220,37 @@ ExactRows::Blocks ExactRows::load_a(Range slots) {
   return blocks;
 }
 
-/// Blocks of rows that meet[slot] >= least.
-ExactRows::Blocks ExactRows::load_b(Range cols, Met least) {
+/// Slot of a block of B that is to be loaded: in these columns, of a row that is met. kNone for all others.
+std::uint32_t ExactRows::loaded_slot(BlockIndex at, Range cols, Met least) const {
+  if (at.j < cols.begin || at.j >= cols.end) return RowSlots::kNone;
+  const std::uint32_t slot = b_rows_.slot(at.i);
+  return slot != RowSlots::kNone && meets_[slot] >= least ? slot : RowSlots::kNone;
+}
+
+/// Number of blocks that load_b() loads; sets where its rows begin.
+std::uint64_t ExactRows::count_b(Range cols, Met least) {
   const std::uint64_t record = input_record_bytes(m_);
-  const auto slot_of = [&](BlockIndex at) {
-    if (at.j < cols.begin || at.j >= cols.end) return RowSlots::kNone;
-    const std::uint32_t slot = b_rows_.slot(at.i);
-    return slot != RowSlots::kNone && meets_[slot] >= least ? slot : RowSlots::kNone;
-  };
   std::fill(b_begins_.begin(), b_begins_.end(), 0);
   for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
     for (std::uint64_t x = 0; x < count; ++x) {
-      const std::uint32_t slot = slot_of(read_index(records + x * record));
+      const std::uint32_t slot = loaded_slot(read_index(records + x * record), cols, least);
       if (slot != RowSlots::kNone) take_place(b_begins_[slot + 2]);
     }
   });
   sum_up(b_begins_);
+  return b_begins_[b_rows_.size() + 1];
+}
+
+/// Blocks of B in these columns, of rows with meets_ >= least. Values: count_b() was called with the same arguments.
+ExactRows::Blocks ExactRows::load_b(Range cols, Met least) {
+  const std::uint64_t record = input_record_bytes(m_);
   const std::uint64_t num = b_begins_[b_rows_.size() + 1];
   Blocks blocks{.keys = AlignedArray<std::uint64_t>(num), .values = AlignedArray<std::uint16_t>(num * elements_)};
   std::fill(blocks.keys.begin(), blocks.keys.end(), 0);
   for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
     for (std::uint64_t x = 0; x < count; ++x) {
       const BlockIndex at = read_index(records + x * record);
-      const std::uint32_t slot = slot_of(at);
+      const std::uint32_t slot = loaded_slot(at, cols, least);
       if (slot == RowSlots::kNone) continue;
       const std::uint64_t place = take_place(b_begins_[slot + 1]);
       if (place >= num) continue;
@@ -296,31 +270,42 @@ ExactRows::Blocks ExactRows::load_b(Range cols, Met least) {
 }
 
 void ExactRows::compute(const Take& take) {
+  compute_columns({.begin = 0, .end = inputs_.b.header().blocks_per_side()}, take);
+}
+
+/// Halves the columns until their blocks of B fit. Of a single column with more blocks than that, each range of A's
+/// rows loads the blocks that it meets, which are as many as it has.
+void ExactRows::compute_columns(Range cols, const Take& take) {
+  const std::uint64_t most_b = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ * 3 / 8 / block_bytes();
   const std::uint64_t of_block = block_bytes() + sizeof(Scratch::Meeting);
-  const std::uint64_t most = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ / 4 / of_block;
-  const std::uint64_t num_slots = a_rows_.size();
-  const bool fits = columns_.size() == 1 && !columns_.front().is_too_long;
+  const std::uint64_t most_a = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ / 4 / of_block;
+  const std::uint64_t num_b = count_b(cols, kMet);
+  if (num_b == 0) return;
+  if (num_b > most_b && cols.end - cols.begin > 1) {
+    const std::uint64_t middle = cols.begin + (cols.end - cols.begin) / 2;
+    compute_columns({.begin = cols.begin, .end = middle}, take);
+    compute_columns({.begin = middle, .end = cols.end}, take);
+    return;
+  }
   Blocks b;
-  if (fits) b = load_b(columns_.front().range, kMet);
+  if (num_b <= most_b) b = load_b(cols, kMet);
+  const std::uint64_t num_slots = a_rows_.size();
   for (std::uint64_t begin = 0, end = 0; begin < num_slots; begin = end) {
-    const std::uint64_t first = a_begins_[begin + 1];
-    for (end = begin + 1; end < num_slots && a_begins_[end + 2] - first <= most;) ++end;
-    if (a_begins_[end + 1] == first) continue;
+    for (end = begin + 1; end < num_slots && a_begins_[end + 1] - a_begins_[begin] <= most_a;) ++end;
+    if (a_begins_[end] == a_begins_[begin]) continue;
     const Range slots{.begin = begin, .end = end};
     const Blocks a = load_a(slots);
-    for (const Columns& columns : columns_) {
-      if (!fits) b = {};
-      if (!fits && !columns.is_too_long) b = load_b(columns.range, kMet);
-      if (columns.is_too_long) {  // of a single column these rows of A meet as many blocks as they have
-        for (std::uint32_t& meets : meets_) meets = std::min<std::uint32_t>(meets, kMet);
-        for (const std::uint64_t key : a.keys) {
-          const std::uint32_t row = b_rows_.slot(column(key));
-          if (row != RowSlots::kNone && meets_[row] == kMet) meets_[row] = kMetNow;
-        }
-        b = load_b(columns.range, kMetNow);
+    if (num_b > most_b) {
+      b = {};
+      for (std::uint32_t& meets : meets_) meets = std::min<std::uint32_t>(meets, kMet);
+      for (const std::uint64_t key : a.keys) {
+        const std::uint32_t row = b_rows_.slot(column(key));
+        if (row != RowSlots::kNone && meets_[row] == kMet) meets_[row] = kMetNow;
       }
-      compute_rows(slots, a, columns.range, b, take);
+      if (count_b(cols, kMetNow) == 0) continue;
+      b = load_b(cols, kMetNow);
     }
+    compute_rows(slots, a, cols, b, take);
   }
 }
 

@@ -24,10 +24,9 @@ struct ExactSums {
   const double* sums;                   ///< [cols - first_col, rows, m], whole numbers, 2^32 - 1 at most
 };
 
-/// Memory: A is read by ranges of block rows, B by ranges of block columns, and both again for each range, so that all
-/// of it stays within memory_bytes (0 = no limit) and bytes(). A block row of A and
-/// what it meets of a block column of B are the least that it takes. Errors: FormatError, OutOfMemory, Interrupted,
-/// what the sources throw.
+/// Memory: B is loaded by ranges of block columns, for each of them A by ranges of block rows, so that all of it stays
+/// within memory_bytes (0 = no limit) and bytes(). A block row of A and what it meets of a block column of B are the
+/// least that it takes. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
 class ExactRows {
  public:
   /// Reads both operands once to count. Shapes: chosen [a_rows.size(), m], 1 for each element row that is wanted.
@@ -58,12 +57,6 @@ class ExactRows {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  /// Block columns whose blocks of B are loaded together, or a single one with more blocks than that.
-  struct Columns {
-    Range range;
-    std::uint64_t num_blocks = 0;
-    bool is_too_long = false;
-  };
   /// Whether blocks of A meet a row of B: none, any, or any of those that are loaded.
   enum Met : std::uint32_t { kNotMet, kMet, kMetNow };
   struct Scratch;
@@ -71,8 +64,10 @@ class ExactRows {
   [[nodiscard]] bool is_chosen(std::uint64_t slot) const;
   [[nodiscard]] std::uint64_t block_bytes() const { return elements_ * 2 + 8; }
   [[nodiscard]] Blocks load_a(Range slots);
+  [[nodiscard]] std::uint32_t loaded_slot(BlockIndex at, Range cols, Met least) const;
+  [[nodiscard]] std::uint64_t count_b(Range cols, Met least);
   [[nodiscard]] Blocks load_b(Range cols, Met least);
-  void cut_columns(Range range);
+  void compute_columns(Range cols, const Take& take);
   void compute_rows(Range slots, const Blocks& a, Range cols, const Blocks& b, const Take& take);
   void compute_row(std::uint64_t slot, std::uint64_t first_block, const Blocks& a, Range cols, const Blocks& b,
                    Scratch& scratch, const Take& take);
@@ -85,10 +80,9 @@ class ExactRows {
   const Run& run_;
   std::uint32_t m_;
   std::uint64_t elements_;
-  AlignedArray<std::uint32_t> a_begins_;  // [slots of A + 2], of chosen rows, as if all of them were loaded
+  AlignedArray<std::uint32_t> a_begins_;  // [slots of A + 1], of chosen rows, as if all of them were loaded
   AlignedArray<std::uint32_t> b_begins_;  // [slots of B + 2], of the blocks that are loaded
   AlignedArray<std::uint32_t> meets_;     // [slots of B] Met; while counting, blocks of A that meet the row
-  std::vector<Columns> columns_;
   std::uint64_t num_block_rows_ = 0;
   std::uint64_t num_pairs_ = 0;  // of blocks
   double rows_of_pair_ = 0;      // chosen element rows of A's block
