@@ -87,7 +87,7 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// --verify found a result block that differs from the recomputed one.
+/// --verify found a wrong row of the result.
 class VerifyError : public Error {
  public:
   using Error::Error;

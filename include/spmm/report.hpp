@@ -66,7 +66,7 @@ struct Report {
   std::uint64_t num_panels = 0;                          ///< row panels that were computed
   std::uint64_t peak_host_bytes = 0;                     ///< resident set of the process at its largest
   std::uint64_t peak_device_bytes = 0;                   ///< allocated by the run at its largest; 0 on the CPU
-  std::uint64_t verified_blocks = 0;                     ///< blocks recomputed by --verify
+  std::uint64_t verified_blocks = 0;                     ///< in the block rows that --verify N has proven
   ProofReport proof{};                                   ///< of --verify full
   std::string device;                                    ///< name of the GPU, or of the instruction set on the CPU
 

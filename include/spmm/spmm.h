@@ -46,7 +46,7 @@ enum {
   SPMM_ERROR_IO = 7,            /**< reading or writing failed on the way */
   SPMM_ERROR_OUT_OF_MEMORY = 8, /**< does not fit the memory or the limit */
   SPMM_ERROR_DEVICE = 9,        /**< backend or device unavailable */
-  SPMM_ERROR_VERIFY = 10,       /**< a recomputed block differs */
+  SPMM_ERROR_VERIFY = 10,       /**< a row of the result is wrong */
   SPMM_ERROR_INTERRUPTED = 11,  /**< cancelled; safe to run again */
   SPMM_ERROR_SATURATED = 12     /**< elements of the result are 2^32 - 1, see on_saturation */
 };
@@ -124,7 +124,7 @@ typedef struct spmm_product_options {
   spmm_progress_fn progress; /**< NULL: none */
   void* progress_context;    /**< its first argument */
   spmm_cancel* cancel;       /**< NULL: none */
-  uint64_t verify_blocks;    /**< recompute that many result blocks, and as many absent ones */
+  uint64_t verify_blocks;    /**< prove the result in the block rows of that many blocks of A */
   uint64_t verify_seed;      /**< 0: 1 */
   uint32_t max_threads;      /**< 0: those of the engine */
   int32_t durable;           /**< files: fsync around the rename */

@@ -44,7 +44,6 @@
 #include "plan/decide.hpp"
 #include "plan/models/run_models.hpp"
 #include "spmm/io.hpp"
-#include "verify/sample_verifier.hpp"
 
 namespace spmm {
 /// The backend and the devices that a product runs on, and its limits.
@@ -79,23 +78,12 @@ constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others
 /// The product within limits that name the backend, and its verification.
 void multiply_within(plan::Limits limits, const ProductOperands& operands, Sink& sink, const ProductOptions& product,
                      Run run, Report& report) {
-  const Source& a = operands.inputs().a;
-  const Source& b = operands.inputs().b;
-  check_shapes(a, b);  // before anything is sampled
+  check_shapes(operands.inputs().a, operands.inputs().b);  // before anything is sampled
   leave_to_result(operands.expected(), sink, limits);
-  if (product.verify_full) return prove_product(operands, sink, limits, product, run, report);
-  if (product.verify_blocks == 0) {
-    multiply_product(operands, sink, limits, reserve_product(operands, limits, run), run, report);
-    return;
+  if (product.verify_full || product.verify_blocks != 0) {
+    return prove_product(operands, sink, limits, product, run, report);
   }
-  const VerifySettings settings = leave_to_samples(product, a.header().m, limits);
-  run.extra_bytes = settings.sample_bytes;
-  const plan::Execution expected = reserve_product(operands, limits, run);
-  VerifyingSink verifying(sink, a, b, settings, run);
-  ReleasingSink releasing(verifying);
-  multiply_product(operands, releasing, limits, expected, run, report);
-  const auto timing = run.clock.scope(Stage::verify);
-  report.verified_blocks = verifying.check(run);
+  multiply_product(operands, sink, limits, reserve_product(operands, limits, run), run, report);
 }
 
 }  // namespace
@@ -571,12 +559,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const ProductOperands operands(*source_a, *source_b, options, run);
   Target target = own().choose_target(operands, options, {}, share, "");
   const plan::Statistics expected = sampled_statistics(operands, target.limits, run.pool());
-  std::uint64_t proof_bytes = 0;
-  if (options.verify_full) {
-    proof_bytes = leave_to_proof(expected, target.limits);
-  } else if (options.verify_blocks != 0) {
-    static_cast<void>(leave_to_samples(options, expected.m(), target.limits));
-  }
+  const std::uint64_t proof_bytes = leave_to_proof(options, expected, target.limits);
   Plan plan = plan_product(expected, target.limits);
   target.complete(plan);
   if (options.verify_full) add_proof(expected, proof_bytes, plan);

@@ -86,15 +86,15 @@ std::string summary_line(const Report& report) {
     return text(name, " ", header.num_blocks, " blocks", is_transposed ? " transposed" : "");
   };
   const double pairs_per_s = report.total_s > 0 ? static_cast<double>(report.pairs) / report.total_s : 0;
-  return text(
-      "n ", report.c.n, ", m ", report.c.m, ": ", operand("A", report.a, report.plan.transpose_a), " x ",
-      operand("B", report.b, report.plan.transpose_b), " -> C ",
-      rows_text(report.plan.rows, report.c.blocks_per_side()), report.c_blocks, " blocks, ", report.pairs, " pairs, ",
-      human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s), backend_name(report.plan.backend), " ",
-      report.plan.kernel, " on ", report.device, report.plan.gpu_failed ? " (" + reason_text(report.plan) + ")" : "",
-      report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
-      report.proof.is_proven ? ", " + proof_text(report.proof) : "",
-      report.verified_blocks > 0 ? text(", ", report.verified_blocks, " present and absent blocks verified") : "");
+  return text("n ", report.c.n, ", m ", report.c.m, ": ", operand("A", report.a, report.plan.transpose_a), " x ",
+              operand("B", report.b, report.plan.transpose_b), " -> C ",
+              rows_text(report.plan.rows, report.c.blocks_per_side()), report.c_blocks, " blocks, ", report.pairs,
+              " pairs, ", human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s),
+              backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device,
+              report.plan.gpu_failed ? " (" + reason_text(report.plan) + ")" : "",
+              report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
+              report.proof.is_proven ? ", " + proof_text(report.proof) : "",
+              report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks of chosen rows verified") : "");
 }
 
 std::string stage_table(const Report& report) {

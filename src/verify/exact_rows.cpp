@@ -182,10 +182,6 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
   progress_.emplace(run_, Stage::verify, num_pairs_);
 }
 
-std::uint64_t ExactRows::bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  return (2 * RowSlots::most_slots(a) + 2 * RowSlots::most_slots(b) + 4) * sizeof(std::uint32_t);
-}
-
 bool ExactRows::is_chosen(std::uint64_t slot) const {
   return std::memchr(chosen_ + slot * m_, 1, m_) != nullptr;
 }

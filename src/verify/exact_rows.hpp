@@ -44,8 +44,10 @@ class ExactRows {
   /// Threads: take() from several at once, also for one block row.
   void compute(const Take& take);
 
-  /// Memory beyond memory_bytes.
-  static std::uint64_t bytes(const MatrixHeader& a, const MatrixHeader& b);
+  /// Memory beyond memory_bytes. Values: sizes of a_rows and b_rows.
+  static std::uint64_t bytes(std::uint64_t a_slots, std::uint64_t b_slots) {
+    return (2 * a_slots + 2 * b_slots + 4) * sizeof(std::uint32_t);
+  }
 
  private:
   /// Blocks in memory by rows. Row x has [begins[x], begins[x + 1]); keys = column << 32 | place of the values.

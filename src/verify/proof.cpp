@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <random>
 #include <stdexcept>
 
 #include "base/records/head.hpp"
@@ -34,6 +35,27 @@ void add_dot_products(const std::byte* values, std::uint32_t m, const std::uint6
     }
     sums[r] += sum;
   }
+}
+
+/// The block rows of `num` blocks of a source, chosen at random. Ascending.
+AlignedArray<std::uint32_t> chosen_rows(const Source& source, std::uint64_t num, std::uint64_t seed, const Run& run) {
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<std::uint64_t> any(0, source.header().num_blocks - 1);
+  std::vector<std::byte> record(input_record_bytes(source.header().m));
+  AlignedArray<std::uint32_t> rows(num);
+  for (std::uint32_t& row : rows) {
+    run.check_cancelled();
+    source.read(any(random), 1, record.data());
+    row = read_index(record.data()).i;
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.truncate(static_cast<std::uint64_t>(std::unique(rows.begin(), rows.end()) - rows.begin()));
+  return rows;
+}
+
+/// Whether the settings leave rows out.
+bool is_sample(std::uint64_t num_blocks, const MatrixHeader& a) {
+  return num_blocks != 0 && num_blocks < a.num_blocks;
 }
 
 /// Whether all elements are zero, whether one of them is kMaxVal.
@@ -69,19 +91,24 @@ Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, co
       settings_(settings),
       m_(a.header().m),
       x_(settings.key, a.header()),
-      a_rows_(a, settings.memory_bytes, run),
+      is_sample_(is_sample(settings.num_blocks, a.header())),
+      a_rows_(is_sample_ ? RowSlots(chosen_rows(a, settings.num_blocks, settings.seed, run))
+                         : RowSlots(a, settings.memory_bytes, run)),
       residual_(a_rows_.size() * m_),
       is_exact_(a_rows_.size() * m_) {
   std::fill(residual_.begin(), residual_.end(), 0);
   std::fill(is_exact_.begin(), is_exact_.end(), 0);
 }
 
-std::uint64_t Proof::resident_bytes(const MatrixHeader& a) {
+std::uint64_t Proof::resident_bytes(const MatrixHeader& a, std::uint64_t num_blocks) {
+  if (is_sample(num_blocks, a)) return num_blocks * chosen_bytes(a.m) + RandomVector::bytes(a);
   return RowSlots::most_slots(a) * a.m * (sizeof(std::uint64_t) + 1) + RowSlots::most_bytes(a) + RandomVector::bytes(a);
 }
 
-std::uint64_t Proof::finish_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  return RowSlots::most_bytes(b) + ExactRows::bytes(a, b);
+std::uint64_t Proof::finish_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t num_blocks) {
+  const std::uint64_t a_slots = is_sample(num_blocks, a) ? num_blocks : RowSlots::most_slots(a);
+  const std::uint64_t b_slots = RowSlots::most_slots(b);
+  return RowSlots::most_bytes(b) + b_slots + ExactRows::bytes(a_slots, b_slots);
 }
 
 std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
@@ -93,6 +120,7 @@ std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
   std::uint32_t slot = RowSlots::kNone;
   WideSums sums{};
   std::uint64_t saturated = 0;  // a bit for each element row
+  std::uint64_t num_blocks = 0;
   const auto hand_over = [&] {
     if (slot == RowSlots::kNone) return;
     const std::lock_guard lock(mutex_of(slot));
@@ -109,17 +137,19 @@ std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
       flaw = {.kind = ProofFlaw::Kind::out_of_range, .record = x, .at = at};
       break;
     }
-    const Scanned scanned = scan(values, elements);
-    if (scanned.is_zero && !settings_.allow_zero_blocks) {
-      flaw = {.kind = ProofFlaw::Kind::zero_block, .record = x, .at = at};
-      break;
-    }
     if (at.i != row) {
       hand_over();
       row = at.i;
       slot = a_rows_.slot(row);
       std::fill(sums.begin(), sums.begin() + m_, 0);
       saturated = 0;
+    }
+    if (slot == RowSlots::kNone && is_sample_) continue;
+    num_blocks += 1;
+    const Scanned scanned = scan(values, elements);
+    if (scanned.is_zero && !settings_.allow_zero_blocks) {
+      flaw = {.kind = ProofFlaw::Kind::zero_block, .record = x, .at = at};
+      break;
     }
     if (slot == RowSlots::kNone) {
       const std::lock_guard lock(stray_mutex_);
@@ -139,6 +169,7 @@ std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
     }
   }
   hand_over();
+  num_blocks_ += num_blocks;
   return flaw;
 }
 
@@ -146,8 +177,10 @@ ProofResult Proof::finish(const FindRow& find_row, const Run& run) {
   const RowSlots b_rows(inputs_.b, settings_.memory_bytes, run);
   choose_long_rows(run);
   subtract_products(b_rows, run);
-  ProofResult result{
-      .num_rows = a_rows_.size() * m_, .num_saturated = num_saturated_, .num_exact = subtract_exact_rows(b_rows, run)};
+  ProofResult result{.num_rows = a_rows_.size() * m_,
+                     .num_blocks = num_blocks_,
+                     .num_saturated = num_saturated_,
+                     .num_exact = subtract_exact_rows(b_rows, run)};
   const std::vector<std::uint32_t> wrong = wrong_rows(run);
   result.num_wrong = wrong.size();
   if (!wrong.empty()) result.differences = describe(wrong, b_rows, find_row, run);
@@ -171,10 +204,28 @@ void Proof::choose_long_rows(const Run& run) {
   }
 }
 
+/// For each row of B: 1 if blocks of the rows that are proven meet it. A sample meets few rows of B.
+AlignedArray<std::uint8_t> Proof::met_rows(const RowSlots& b_rows, const Run& run) const {
+  AlignedArray<std::uint8_t> is_met(b_rows.size());
+  std::fill(is_met.begin(), is_met.end(), is_sample_ ? 0 : 1);
+  if (!is_sample_) return is_met;
+  const std::uint64_t record = input_record_bytes(m_);
+  for_pieces(inputs_.a, settings_.memory_bytes, run, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const BlockIndex at = read_index(records + x * record);
+      if (a_rows_.slot(at.i) == RowSlots::kNone) continue;
+      const std::uint32_t met = b_rows.slot(at.j);
+      if (met != RowSlots::kNone) std::atomic_ref(is_met[met]).store(1, std::memory_order_relaxed);
+    }
+  });
+  return is_met;
+}
+
 /// A (B X) from the residuals of all rows that the equations decide, by ranges of rows of B whose part of B X fits.
 void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
   if (std::find(is_exact_.begin(), is_exact_.end(), 0) == is_exact_.end()) return;
   const std::uint64_t record = input_record_bytes(m_);
+  const AlignedArray<std::uint8_t> is_met = met_rows(b_rows, run);
   const std::uint64_t most =
       settings_.memory_bytes == 0
           ? b_rows.size()
@@ -189,7 +240,7 @@ void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
                  for (std::uint64_t x = 0, next = 0; x < count; x = next) {
                    next = end_of_run(records, record, count, x);
                    const std::uint32_t slot = b_rows.slot(read_index(records + x * record).i);
-                   if (slot < begin || slot >= end) continue;
+                   if (slot < begin || slot >= end || is_met[slot] == 0) continue;
                    WideSums sums{};
                    for (; x < next; ++x) {
                      x_.block(read_index(records + x * record).j, vector.data());
@@ -207,7 +258,7 @@ void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
                  for (std::uint64_t x = 0, next = 0; x < count; x = next) {
                    next = end_of_run(records, record, count, x);
                    const std::uint32_t slot = a_rows_.slot(read_index(records + x * record).i);
-                   if (slot == RowSlots::kNone) continue;  // the file has become another one
+                   if (slot == RowSlots::kNone) continue;  // not chosen, or the file has become another one
                    const std::uint8_t* const is_exact = is_exact_.data() + std::uint64_t{slot} * m_;
                    if (std::memchr(is_exact, 0, m_) == nullptr) continue;
                    WideSums sums{};

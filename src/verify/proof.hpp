@@ -1,4 +1,4 @@
-// --verify full: a proof that C = A B, saturated, from the three matrices alone.
+// --verify: a proof that C = A B, saturated, from the three matrices alone; of all rows, or of some chosen at random.
 //
 // Freivalds: with X random modulo p = 2^61 - 1, every element row of C without saturated elements must satisfy
 // C X = A (B X). A wrong one passes with a probability of at most 3 / p: see random_vector.hpp. The equation says that
@@ -28,6 +28,8 @@
 namespace spmm {
 
 struct ProofSettings {
+  std::uint64_t num_blocks = 0;    ///< of A, chosen at random: their block rows are proven; 0 = all rows
+  std::uint64_t seed = 1;          ///< of that choice
   std::uint64_t key = 0;           ///< of X; 0 = random numbers of the system, for which alone the bound holds
   std::uint64_t memory_bytes = 0;  ///< of finish(), for operands; 0 = no limit
   bool allow_zero_blocks = false;  ///< of C
@@ -48,7 +50,8 @@ using FindRow =
     std::function<bool(std::uint32_t row, const std::function<void(BlockIndex at, const std::byte* values)>& take)>;
 
 struct ProofResult {
-  std::uint64_t num_rows = 0;       ///< element rows
+  std::uint64_t num_rows = 0;       ///< element rows that were proven
+  std::uint64_t num_blocks = 0;     ///< blocks of C in them
   std::uint64_t num_saturated = 0;  ///< elements of C that are kMaxVal
   std::uint64_t num_exact = 0;      ///< block rows in which some were computed again
   std::uint64_t num_wrong = 0;      ///< block rows that are wrong
@@ -62,21 +65,26 @@ class Proof {
   Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run);
 
   /// Host memory that stays until finish() returns, from the header of A alone: an upper bound.
-  static std::uint64_t resident_bytes(const MatrixHeader& a);
+  /// Values: num_blocks as in the settings.
+  static std::uint64_t resident_bytes(const MatrixHeader& a, std::uint64_t num_blocks = 0);
+  /// Host memory that a chosen block of A takes until finish() returns.
+  static std::uint64_t chosen_bytes(std::uint32_t m) { return m * (sizeof(std::uint64_t) + 1) + sizeof(std::uint32_t); }
   /// Host memory that finish() takes in addition to that and to settings.memory_bytes: an upper bound.
-  static std::uint64_t finish_bytes(const MatrixHeader& a, const MatrixHeader& b);
+  static std::uint64_t finish_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t num_blocks = 0);
 
-  /// Takes whole records of C, each once, in any order. Returns the first flaw, behind which nothing was taken.
+  /// Takes whole records of C, each once, in any order. Returns the first flaw in the rows that are proven, behind
+  /// which nothing was taken.
   /// Threads: any. Errors: OutOfMemory.
   std::optional<ProofFlaw> look(std::span<const std::byte> records);
 
-  /// Decides every row that A stores or C holds. Call it once, behind the last look().
+  /// Decides every row that A stores or C holds, or every chosen one. Call it once, behind the last look().
   /// Errors: OutOfMemory, Interrupted, what the sources throw, std::logic_error (a row fails and is right when it is
   /// computed again).
   ProofResult finish(const FindRow& find_row, const Run& run);
 
  private:
   void choose_long_rows(const Run& run);
+  [[nodiscard]] AlignedArray<std::uint8_t> met_rows(const RowSlots& b_rows, const Run& run) const;
   void subtract_products(const RowSlots& b_rows, const Run& run);
   std::uint64_t subtract_exact_rows(const RowSlots& b_rows, const Run& run);
   [[nodiscard]] std::vector<std::uint32_t> wrong_rows(const Run& run) const;
@@ -88,12 +96,14 @@ class Proof {
   ProofSettings settings_;
   std::uint32_t m_;
   RandomVector x_;
-  RowSlots a_rows_;
+  bool is_sample_;   // only the rows of a_rows_ are proven
+  RowSlots a_rows_;  // that are proven
   std::array<std::mutex, 64> mutexes_{};
   // Guarded by mutex_of(slot). Shapes: [slots of A, m], one for each element row.
   AlignedArray<std::uint64_t> residual_;  // C X, less what it must be
   AlignedArray<std::uint8_t> is_exact_;   // 1: to be computed again
   std::atomic<std::uint64_t> num_saturated_ = 0;
+  std::atomic<std::uint64_t> num_blocks_ = 0;  // of C in the rows
   std::mutex stray_mutex_{};
   std::vector<std::uint32_t> stray_rows_{};  // block rows that C holds and A does not; some of them
 };

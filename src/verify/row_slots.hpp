@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
@@ -24,6 +25,9 @@ class RowSlots {
 
   /// Memory: 4 bytes per record where few rows hold blocks, and as for_pieces(). Errors: as for_pieces().
   RowSlots(const Source& source, std::uint64_t memory_bytes, const Run& run);
+
+  /// These rows alone. Values: ascending.
+  explicit RowSlots(AlignedArray<std::uint32_t> rows) : rows_(std::move(rows)), size_(rows_.size()) {}
 
   /// Upper bound of size() and of the bytes that numbering takes, from the header alone.
   static std::uint64_t most_slots(const MatrixHeader& header);

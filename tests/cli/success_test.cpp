@@ -326,7 +326,7 @@ TEST_CASE("--verify says how many blocks it checked") {
   const Workplace workplace;
   const ProcessResult result = spmm_command({"--verify", "20", "a.bin", "b.bin", "c.bin"});
   CHECK(result.exit_code == kOk);
-  CHECK(has(result.out, " blocks verified"));
+  CHECK(has(result.out, " blocks of chosen rows verified"));
 }
 
 TEST_CASE("--verify full proves every row, and names the key that --verify-seed gives") {

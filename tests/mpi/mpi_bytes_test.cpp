@@ -111,7 +111,7 @@ TEST_CASE("an output beyond a page is the same where ranks share pages") {
   check_ranks(2, {});
 }
 
-TEST_CASE("--verify recomputes blocks on every rank; the output may be a device") {
+TEST_CASE("--verify proves rows on every rank; the output may be a device") {
   const MpiPlace place;
   place.set_operands(random_matrix(1024, 4, 2000, 65535, 51), random_matrix(1024, 4, 2000, 65535, 52));
   check_ranks(2, {"--verify", "20", "--durable", "--report", "report.json"});

@@ -51,13 +51,13 @@ OptionTable describe(const std::string& program) {
           "durable", "wait until the output would survive a power cut (fsync)")(
           "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
           "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
-          value(), "report|error")("verify",
-                                   text("before the output appears: recompute N blocks of the result and up to N absent ones",
-                                        is_alone ? "; full = prove all of it" : ""),
-                                   value(), is_alone ? "full|N" : "N")(
-          "verify-seed",
-          text("seed of --verify", is_alone ? "; without it, full takes the system's random numbers" : ""), value(),
-          "N");
+          value(),
+          "report|error")("verify",
+                          text("before the output appears: prove the result in the block rows of N random blocks of A",
+                               is_alone ? "; full = prove all of it" : ""),
+                          value(), is_alone ? "full|N" : "N")(
+          "verify-seed", text("seed of --verify, for tests; without it, proofs take the system's random numbers"),
+          value(), "N");
   options.add_options("Messages")("report", "write a JSON report; - = standard output", value(), "FILE");
   options.add_options(alone("Messages"))  //
       ("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(

@@ -1,4 +1,4 @@
-// Shares of the memory limit: the product, samples to verify, a result that stays.
+// Shares of the memory limit: the product, a result that stays.
 #include "engine/memory/reserve.hpp"
 
 #include <algorithm>
@@ -20,13 +20,6 @@ void reserve_memory(const Plan& plan, const Run& run, std::uint64_t least_bytes)
   for (const DeviceUse& use : run.more_devices) {
     use.memory->reserve({.host = 0, .device = plan.device_need_bytes}, run.cancel);
   }
-}
-
-VerifySettings leave_to_samples(const ProductOptions& product, std::uint32_t m, plan::Limits& limits) {
-  const std::uint64_t limit_bytes = limits.host_bytes;
-  const VerifySettings settings = verify_settings(product.verify_blocks, product.verify_seed, m, limit_bytes);
-  if (limit_bytes != 0) limits.host_bytes -= std::min(limit_bytes - 1, settings.sample_bytes);
-  return settings;
 }
 
 void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits) {

@@ -8,7 +8,6 @@
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/stream.hpp"
-#include "verify/sample_verifier.hpp"
 
 namespace spmm {
 
@@ -17,9 +16,6 @@ namespace spmm {
 /// A product out of core sizes its ranges by the limit: it takes everything (but what the
 /// plan has left to a result that stays in memory). Errors: Interrupted.
 void reserve_memory(const Plan& plan, const Run& run, std::uint64_t least_bytes = 0);
-
-/// How a product with these options is verified; takes the memory of the samples from the limits.
-VerifySettings leave_to_samples(const ProductOptions& product, std::uint32_t m, plan::Limits& limits);
 
 /// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
 /// of the limit. More than that it takes only as far as the product leaves memory free.

@@ -1,6 +1,7 @@
 // A product and its proof: memory for both, and what the report says of it.
 #include "engine/product/proven.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/text.hpp"
@@ -15,6 +16,14 @@ namespace {
 
 constexpr std::uint64_t kProofShare = 4;  // of the limit, for operands when the product is done
 
+/// Blocks of A whose block rows are proven, as ProofSettings has them: as many as are wanted, if what the proof holds
+/// for them is at most an eighth of the limit.
+std::uint64_t chosen_blocks(const ProductOptions& product, const plan::Statistics& expected, std::uint64_t limit) {
+  if (product.verify_full) return 0;
+  constexpr std::uint64_t kShare = 8;
+  return std::clamp<std::uint64_t>(limit / kShare / Proof::chosen_bytes(expected.m()), 1, product.verify_blocks);
+}
+
 /// Seconds of a proof of a result with c_blocks blocks and no saturated elements. Measured: src/HISTORY.md.
 double proof_seconds(const plan::Statistics& expected, double c_blocks, unsigned num_threads) {
   constexpr double kSecondsPerElement = 0.4e-9;  // of C
@@ -26,17 +35,18 @@ double proof_seconds(const plan::Statistics& expected, double c_blocks, unsigned
 
 }  // namespace
 
-std::uint64_t leave_to_proof(const plan::Statistics& expected, plan::Limits& limits) {
+std::uint64_t leave_to_proof(const ProductOptions& product, const plan::Statistics& expected, plan::Limits& limits) {
+  if (!product.verify_full && product.verify_blocks == 0) return 0;
   const std::uint64_t limit = limits.host_bytes;
-  const std::uint64_t resident = Proof::resident_bytes(expected.a);
-  const std::uint64_t at_end = resident + Proof::finish_bytes(expected.a, expected.b) + limit / kProofShare;
+  const std::uint64_t num_blocks = chosen_blocks(product, expected, limit);
+  const std::uint64_t resident = Proof::resident_bytes(expected.a, num_blocks);
+  const std::uint64_t at_end = resident + Proof::finish_bytes(expected.a, expected.b, num_blocks) + limit / kProofShare;
   if (resident > limit / 2 || at_end > limit) {
     throw OutOfMemory(
-        "ProductOptions::verify_full",
+        product.verify_full ? "ProductOptions::verify_full" : "ProductOptions::verify_blocks",
         text("the proof needs ", human_bytes(resident), " in addition to the product, and ", human_bytes(at_end),
              " at its end, the limit leaves ", human_bytes(limit)),
-        "raise EngineOptions::memory_limit_bytes, or multiply without ProductOptions::verify_full and use spmm-verify "
-        "on the result");
+        "raise EngineOptions::memory_limit_bytes, or multiply without a proof and use spmm-verify on the result");
   }
   limits.host_bytes -= resident;
   return resident;
@@ -45,11 +55,14 @@ std::uint64_t leave_to_proof(const plan::Statistics& expected, plan::Limits& lim
 void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report) {
   const plan::Statistics& expected = operands.expected();
-  const ProofSettings settings{
-      .key = product.proof_key, .memory_bytes = limits.host_bytes / kProofShare, .on_notice = product.on_notice};
-  run.extra_bytes = leave_to_proof(expected, limits);
-  const plan::Execution execution =
-      reserve_product(operands, limits, run, Proof::finish_bytes(expected.a, expected.b) + settings.memory_bytes);
+  const ProofSettings settings{.num_blocks = chosen_blocks(product, expected, limits.host_bytes),
+                               .seed = product.verify_seed,
+                               .key = product.proof_key,
+                               .memory_bytes = limits.host_bytes / kProofShare,
+                               .on_notice = product.on_notice};
+  run.extra_bytes = leave_to_proof(product, expected, limits);
+  const plan::Execution execution = reserve_product(
+      operands, limits, run, Proof::finish_bytes(expected.a, expected.b, settings.num_blocks) + settings.memory_bytes);
   std::optional<Proof> proof;
   {
     const auto timing = run.clock.scope(Stage::verify);
@@ -60,6 +73,10 @@ void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits lim
   multiply_product(operands, releasing, limits, execution, run, report);
   const auto timing = run.clock.scope(Stage::verify);
   const ProofResult result = proving.check(report.c_blocks, run);
+  if (!product.verify_full) {
+    report.verified_blocks = result.num_blocks;
+    return;
+  }
   report.proof = {.is_proven = true,
                   .key = settings.key,
                   .num_rows = result.num_rows,

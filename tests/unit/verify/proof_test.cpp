@@ -89,6 +89,42 @@ TEST_CASE("proof: bounded memory gives the same answers, slab by slab") {
   }
 }
 
+TEST_CASE("proof: of chosen rows exactly those are proven") {
+  constexpr std::uint32_t kRows = 200;
+  for (const std::uint32_t most : {2000u, 65535u}) {
+    const BlockMatrix a = random_matrix(4 * kRows, 4, 600, most, 1);
+    const BlockMatrix b = random_matrix(4 * kRows, 4, 600, most, 2);
+    const ProductMatrix c = oracle_multiply(a, b);
+    const auto chosen = [&](std::uint64_t num, std::uint64_t seed) {
+      return ProvenHow{.settings = {.num_blocks = num, .seed = seed, .key = 1}, .can_find = seed % 2 == 0};
+    };
+    const Proven right = prove(a, b, c, chosen(20, 1));
+    CHECK(right.is_right());
+    CHECK(right.result.num_rows <= 20 * 4);
+    CHECK(right.result.num_blocks < c.index.size() / 2);
+    CHECK(prove(a, b, c, chosen(a.index.size(), 1)).result.num_blocks == c.index.size());  // all of them
+    std::uint64_t num_found = 0;
+    constexpr std::uint64_t kSeeds = 100;
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      ProductMatrix wrong = c;
+      const std::size_t block = seed * 7919 % c.index.size();
+      if (seed % 3 == 0) {  // a block is missing
+        wrong.index.erase(wrong.index.begin() + static_cast<std::ptrdiff_t>(block));
+        const auto from = wrong.values.begin() + static_cast<std::ptrdiff_t>(block * 16);
+        wrong.values.erase(from, from + 16);
+      } else {
+        wrong.values[block * 16 + seed % 16] ^= 1u << seed % 32;
+      }
+      num_found += prove(a, b, wrong, chosen(60, seed)).is_right() ? 0 : 1;
+    }
+    // 60 of 600 blocks: their rows hold a quarter of the blocks of C or more.
+    CHECK(num_found > kSeeds / 8);
+    CHECK(num_found < kSeeds * 3 / 4);
+  }
+  const BlockMatrix none{.n = 16, .m = 4, .index = {}, .values = {}};
+  CHECK(prove(none, none, {.n = 16, .m = 4, .index = {}, .values = {}}, {.settings = {.num_blocks = 5}}).is_right());
+}
+
 TEST_CASE("proof: rows with saturated elements are computed again, all others are not") {
   const BlockMatrix a = random_matrix(8 * 40, 8, 200, 2047, 1);
   const BlockMatrix b = random_matrix(8 * 40, 8, 200, 2047, 2);

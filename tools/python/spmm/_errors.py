@@ -62,7 +62,7 @@ class DeviceError(Error, RuntimeError):
 
 
 class VerifyError(Error, ArithmeticError):
-    """A recomputed block of the result differs."""
+    """A row of the result is wrong."""
 
 
 class SaturationError(Error, OverflowError):
