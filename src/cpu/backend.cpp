@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "base/records/sorted_source.hpp"
 #include "cpu/operands/prepared.hpp"
 #include "cpu/reference.hpp"
 #include "cpu/rows/merge.hpp"
@@ -35,7 +34,6 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
                      .rows = product.likely.rows,
                      .max_element = std::max(product.a.seen_bits, product.b.seen_bits),
                      .wide_share = wide_share(product.a, product.b)};
-  s.are_sorted = is_sorted(a) && is_sorted(b);
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {
     num_c_blocks += std::min<std::uint64_t>(pairs, product.blocks_per_side);

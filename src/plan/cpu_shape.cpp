@@ -50,15 +50,6 @@ std::array<std::uint64_t, 3> numbers_of_buffers(unsigned num_threads) {
   return {2 * threads + 2, (3 * threads + 3) / 2, threads + 1};
 }
 
-HostBytes needed_bytes(const KernelRow& kernel, const Problem& p) {
-  const auto& [s, limits] = p;
-  HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
-  if (!s.are_sorted || need.preparing_sorted == 0) return need;
-  const std::uint64_t of_thread = (kSortedChunkRecords + 1) * input_record_bytes(s.m());
-  need.preparing = std::min(need.preparing, need.preparing_sorted + limits.num_threads * of_thread);
-  return need;
-}
-
 /// Predicted time with a charge for buffers that are missing.
 double predict(const KernelRow& kernel, const Problem& p, const HostShape& shape) {
   constexpr double kWaiting = 0.2;  // share of the time that is lost when there is one buffer a thread (estimated)
@@ -77,7 +68,7 @@ Execution cpu_shape(const KernelRow& kernel, const Problem& p) {
   e.kernel = kernel.name;
   e.host_limit_bytes = limits.host_bytes;
   const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));
-  const HostBytes need = needed_bytes(kernel, p);
+  const HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
   const std::uint64_t useful_bytes = useful_buffer_bytes(s, record);
   const unsigned most_threads =
       std::max(1u, std::min(limits.num_threads, kernel.max_threads == 0 ? limits.num_threads : kernel.max_threads));

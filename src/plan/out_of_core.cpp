@@ -36,9 +36,8 @@ std::uint64_t least_sort_bytes(const Statistics& whole) {
 
 Execution decide_range(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
                        const Limits& limits) {
-  Statistics s =
+  const Statistics s =
       expected_statistics(with_blocks(a, static_cast<double>(a_blocks)), with_blocks(b, static_cast<double>(b_blocks)));
-  s.are_sorted = true;
   return decide_at_once({s, limits});
 }
 

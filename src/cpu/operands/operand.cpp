@@ -1,281 +1,276 @@
 #include "cpu/operands/operand.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <bit>
-#include <limits>
-#include <numeric>
+#include <mutex>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "base/records/sorted_source.hpp"
 #include "base/run/cancellable.hpp"
-#include "base/run/parallel.hpp"
 #include "base/search.hpp"
-#include "cpu/operands/element_operand.hpp"
-#include "cpu/operands/order/radix_sort.hpp"
-#include "cpu/operands/order/short_keys.hpp"
+#include "cpu/operands/order/digit_sorter.hpp"
 #include "cpu/operands/pack_block.hpp"
 #include "cpu/operands/read_records.hpp"
 
 namespace spmm::cpu {
 namespace {
 
-constexpr std::uint64_t kGrain = 1u << 14;        // records per piece of parallel work
-constexpr std::uint64_t kPackedGrain = 1u << 18;  // bytes of records that are packed as a piece
-constexpr std::uint64_t kPrefetchRecords = 40;    // records ahead that a gather fetches
+constexpr std::uint64_t kMinPerThread = 1u << 15;  // below it, starting a thread costs more than it saves
+constexpr std::uint64_t kRecordsPerCheck = 1u << 18;
+constexpr std::uint64_t kBucketsPerTurn = 4;  // a worker takes at a time
+constexpr std::uint64_t kRecordsAhead = 40;   // that are fetched before they are packed
+constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-using Entries = AlignedArray<SortItem>;  // key = i, j; value = number of the record
-static_assert(sizeof(SortItem) == plan::kSortItemBytes);
+/// Copies the blocks of records into an operand.
+class BlockPacker {
+ public:
+  BlockPacker(const IndexedRecords& records, Side side, const PackedShape& shape, const PackedOperand& out)
+      : raw_(records.raw.data()),
+        record_(input_record_bytes(shape.m)),
+        shape_(shape),
+        pack_(side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape)),
+        stride_(side == Side::a ? shape.a_elements() : shape.b_elements()),
+        values_(out.values.data()) {}
 
-unsigned index_bits(std::uint32_t blocks_per_side) {
-  return static_cast<unsigned>(std::bit_width(std::uint64_t{blocks_per_side} - 1));
-}
+  void fetch(std::uint64_t record) const {
+    const std::byte* const from = raw_ + record * record_;
+    __builtin_prefetch(from);
+    __builtin_prefetch(from + 64);
+    __builtin_prefetch(from + record_ - 1);
+  }
 
-BlockIndex unpack_key(std::uint64_t key, unsigned bits) {
-  return {.i = static_cast<std::uint32_t>(key >> bits),
-          .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << bits) - 1))};
-}
+  /// Returns the bits that occur in any element.
+  std::uint32_t pack(std::uint64_t record, std::uint64_t block) const {
+    return pack_(shape_, raw_ + record * record_ + kIndexBytes, values_ + block * stride_);
+  }
 
-/// Keys of all records, checked. Errors: FormatError for the first record whose index is out of range.
-Entries make_entries(const Source& source, const AlignedArray<std::byte>& raw, const Run& run) {
-  const MatrixHeader& header = source.header();
-  const std::uint64_t record = input_record_bytes(header.m);
-  const std::uint32_t nb = header.blocks_per_side();
-  const unsigned bits = index_bits(nb);
-  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
-  std::atomic<std::uint64_t> first_bad = kNone;
-  Entries entries(header.num_blocks);
-  run.parallel_for(header.num_blocks, kGrain, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    for (std::uint64_t r = begin; r < end; ++r) {
-      const BlockIndex at = read_index(raw.data() + r * record);
-      entries[r] = {.key = (std::uint64_t{at.i} << bits) | at.j, .value = static_cast<std::uint32_t>(r)};
-      if (at.i < nb && at.j < nb) continue;
+ private:
+  const std::byte* raw_;
+  std::uint64_t record_;
+  PackedShape shape_;
+  PackBlock pack_;
+  std::uint64_t stride_;
+  std::uint16_t* values_;
+};
+
+/// Sorts the records of a source: a counting sort by the upper bits of their block rows, which parts them into buckets,
+/// then each bucket by the rest of their positions. An entry is this rest and the number of the record, or, of side 1,
+/// its only element. Values: Word = 8 bytes, or 16 if plan::key_bits() need them.
+template <class Word>
+class OperandBuilder {
+ public:
+  OperandBuilder(const Source& source, const PackedShape& shape, Side side, const Run& run)
+      : source_(source), shape_(shape), side_(side), run_(run), begins_((std::size_t{1} << bits_.bucket) + 1, 0) {}
+
+  PackedOperand build(IndexedRecords records) {
+    part(records);
+    records.elements = {};
+    AlignedArray<Word> scratch;
+    if constexpr (std::is_same_v<Word, std::uint64_t>) {
+      scratch = std::move(records.heads);
+    } else {
+      records.heads = {};
+      scratch = AlignedArray<Word>(size_);
+    }
+    const plan::OperandSizes sizes = plan::operand_sizes(source_.header(), side_, shape_);
+    out_.rows = AlignedArray<std::uint32_t>(sizes.rows);
+    out_.row_ptr = AlignedArray<std::uint32_t>(sizes.rows + 1);
+    out_.cols = AlignedArray<std::uint32_t>(sizes.blocks);
+    out_.values = AlignedArray<std::uint16_t>(sizes.blocks * sizes.block_elements);
+    place_rows();
+    const BlockPacker packer(records, side_, shape_, out_);
+    const std::uint64_t for_one_thread = num_buckets() * kMinPerThread / std::max<std::uint64_t>(1, size_);
+    run_.parallel_for(
+        num_buckets(), std::max(kBucketsPerTurn, for_one_thread), [&](std::uint64_t begin, std::uint64_t end) {
+          run_.check_cancelled();
+          DigitSorter sorter;
+          for (std::uint64_t bucket = begin; bucket < end; ++bucket) {
+            const std::uint64_t first = begins_[bucket];
+            const Word* const sorted = sorter.sort(entries_.data() + first, begins_[bucket + 1] - first,
+                                                   scratch.data() + first, bits_.payload, bits_.payload + bits_.key());
+            shape_.m == 1 ? fill<true>(bucket, sorted, packer) : fill<false>(bucket, sorted, packer);
+          }
+        });
+    if (twice_at_ != kNone) throw_twice();
+    join_rows();
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t num_buckets() const { return begins_.size() - 1; }
+  [[nodiscard]] unsigned low_row_bits() const { return bits_.index - bits_.bucket; }
+
+  /// Fills entries_ and begins_; the records of a bucket stay in their order. Errors: FormatError for the first record
+  /// whose index is out of range.
+  void part(const IndexedRecords& records) {
+    const std::uint32_t nb = source_.header().blocks_per_side();
+    const plan::KeyBits bits = bits_;
+    const unsigned row_shift = low_row_bits();
+    const Word low_rows = (std::uint64_t{1} << row_shift) - 1;
+    const auto num_workers =
+        static_cast<unsigned>(std::clamp<std::uint64_t>(size_ / kMinPerThread, 1, std::max(1u, run_.num_threads)));
+    const auto for_workers = [&](const auto& body) {  // body(worker, record) for a share of the records
+      run_.run_workers(num_workers, [&](unsigned worker) {
+        const std::uint64_t last = size_ * (worker + 1) / num_workers;
+        for (std::uint64_t r = size_ * worker / num_workers; r < last;) {
+          run_.check_cancelled();
+          for (const std::uint64_t stop = std::min(last, r + kRecordsPerCheck); r < stop; ++r) body(worker, r);
+        }
+      });
+    };
+    std::vector<std::vector<std::uint64_t>> next(num_workers, std::vector<std::uint64_t>(num_buckets(), 0));
+    std::atomic<std::uint64_t> first_bad = kNone;
+    for_workers([&, counts = next.data()](unsigned worker, std::uint64_t r) {
+      const BlockIndex at = records.index(r);
+      if (std::max(at.i, at.j) < nb) {
+        ++counts[worker][at.i >> row_shift];
+        return;
+      }
       std::uint64_t known = first_bad.load();
       while (r < known && !first_bad.compare_exchange_weak(known, r)) {
       }
-      return;
-    }
-  });
-  if (first_bad != kNone) {
-    throw_index_out_of_range(source, first_bad, read_index(raw.data() + first_bad * record));
-  }
-  return entries;
-}
-
-bool is_sorted(const Entries& entries, const Run& run) {
-  bool sorted = true;
-  for_ranges(run, entries.size(), [&](std::uint64_t begin, std::uint64_t end) {
-    const SortItem* first = entries.data() + begin - (begin == 0 ? 0 : 1);
-    const SortItem* last = entries.data() + end;
-    const auto by_key = [](const SortItem& x, const SortItem& y) { return x.key < y.key; };
-    sorted = sorted && std::is_sorted(first, last, by_key);
-  });
-  return sorted;
-}
-
-/// Fills rows and row_ptr from sorted entries. Errors: FormatError for a position that occurs twice.
-void index_rows(const Source& source, const Entries& entries, const Run& run, PackedOperand& out) {
-  const MatrixHeader& header = source.header();
-  const unsigned bits = index_bits(header.blocks_per_side());
-  const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
-  out.rows = AlignedArray<std::uint32_t>(most_rows);
-  out.row_ptr = AlignedArray<std::uint32_t>(most_rows + 1);
-  std::uint64_t num_rows = 0;
-  std::uint64_t last_row = std::numeric_limits<std::uint64_t>::max();
-  for_ranges(run, entries.size(), [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t x = begin; x < end; ++x) {
-      const std::uint64_t key = entries[x].key;
-      if (x != 0 && key == entries[x - 1].key) {
-        throw_duplicate_block(source, entries[x - 1].value, entries[x].value, unpack_key(key, bits));
-      }
-      if (key >> bits == last_row) continue;
-      last_row = key >> bits;
-      out.rows[num_rows] = static_cast<std::uint32_t>(last_row);
-      out.row_ptr[num_rows] = static_cast<std::uint32_t>(x);
-      ++num_rows;
-    }
-  });
-  out.row_ptr[num_rows] = static_cast<std::uint32_t>(entries.size());
-  out.rows.truncate(num_rows);
-  out.row_ptr.truncate(num_rows + 1);
-}
-
-/// What is known of the elements of some blocks.
-struct SeenElements {
-  std::uint32_t bits = 0;          // that occur in any element
-  std::uint64_t large_blocks = 0;  // as in PackedOperand
-
-  void add(std::uint32_t block_bits) {
-    bits |= block_bits;
-    large_blocks += block_bits >> 15;
-  }
-  void leave_in(PackedOperand& out) const {
-    std::atomic_ref(out.seen_bits).fetch_or(bits, std::memory_order_relaxed);
-    std::atomic_ref(out.large_blocks).fetch_add(large_blocks, std::memory_order_relaxed);
-  }
-};
-
-/// How blocks of one operand are packed.
-struct Packing {
-  PackBlock pack;
-  PackedShape shape;
-  std::uint64_t stride;
-};
-
-/// Copies columns and blocks into sorted order.
-void gather(const AlignedArray<std::byte>& raw, const Entries& entries, unsigned bits, const Packing& packing,
-            const Run& run, PackedOperand& out) {
-  const std::uint64_t record = input_record_bytes(packing.shape.m);
-  run.parallel_for(entries.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    SeenElements seen;
-    for (std::uint64_t x = begin; x < end; ++x) {
-      if (x + kPrefetchRecords < end) {
-        const std::byte* ahead = raw.data() + entries[x + kPrefetchRecords].value * record;
-        __builtin_prefetch(ahead);
-        __builtin_prefetch(ahead + 64);
-        __builtin_prefetch(ahead + record - 1);
-      }
-      out.cols[x] = unpack_key(entries[x].key, bits).j;
-      seen.add(packing.pack(packing.shape, raw.data() + entries[x].value * record + kIndexBytes,
-                            out.values.data() + x * packing.stride));
-    }
-    seen.leave_in(out);
-  });
-}
-
-/// Errors: always FormatError, with the first two records at this position.
-[[noreturn]] void throw_first_duplicate(const Source& source, const AlignedArray<std::byte>& raw, BlockIndex at,
-                                        const Run& run) {
-  const std::uint64_t record = input_record_bytes(source.header().m);
-  std::uint64_t numbers[2] = {0, 0};
-  std::size_t found = 0;
-  for_ranges(run, source.header().num_blocks, [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t r = begin; r < end && found < 2; ++r) {
-      const BlockIndex here = read_index(raw.data() + r * record);
-      if (here.i == at.i && here.j == at.j) numbers[found++] = r;
-    }
-  });
-  throw_duplicate_block(source, numbers[0], numbers[1], at);
-}
-
-/// Records per piece that is packed.
-std::uint64_t packed_grain(const MatrixHeader& header) {
-  return std::clamp<std::uint64_t>(kPackedGrain / input_record_bytes(header.m), 64, kGrain);
-}
-
-/// The number of block rows that start before each piece of `grain` records, and of all. Shapes: returns [pieces + 1].
-/// Errors: FormatError for the first position that occurs twice.
-std::vector<std::uint32_t> count_rows(const Source& source, const AlignedArray<std::byte>& raw, const ShortKeys& keys,
-                                      const Run& run) {
-  const std::uint64_t grain = packed_grain(source.header());
-  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint32_t> rows((keys.size() + grain - 1) / grain + 1, 0);
-  std::atomic<std::uint64_t> first_twice = kNone;
-  run.parallel_for(keys.size(), grain, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    std::uint32_t count = 0;
-    keys.visit(begin, end, [&](std::uint64_t x, BlockIndex, bool starts_row, bool is_twice) {
-      count += starts_row ? 1 : 0;
-      if (!is_twice) return;
-      std::uint64_t known = first_twice.load();
-      while (x < known && !first_twice.compare_exchange_weak(known, x)) {
-      }
     });
-    rows[begin / grain + 1] = count;
-  });
-  if (first_twice != kNone) {
-    keys.visit(first_twice, first_twice + 1,
-               [&](std::uint64_t, BlockIndex at, bool, bool) { throw_first_duplicate(source, raw, at, run); });
+    if (first_bad != kNone) throw_index_out_of_range(source_, first_bad, records.index(first_bad));
+    std::uint64_t before = 0;
+    for (std::uint64_t bucket = 0; bucket < num_buckets(); ++bucket) {
+      begins_[bucket] = before;
+      for (std::vector<std::uint64_t>& of_worker : next) before += std::exchange(of_worker[bucket], before);
+    }
+    begins_.back() = before;
+    entries_ = AlignedArray<Word>(size_);
+    const std::uint16_t* const elements = records.elements.data();
+    for_workers([&, to = entries_.data(), places = next.data()](unsigned worker, std::uint64_t r) {
+      const BlockIndex at = records.index(r);
+      const Word key = (at.i & low_rows) << bits.index | at.j;
+      to[places[worker][at.i >> row_shift]++] = key << bits.payload | (elements != nullptr ? elements[r] : r);
+    });
   }
-  std::partial_sum(rows.begin(), rows.end(), rows.begin());
-  return rows;
-}
 
-/// Fills the rows, columns and blocks of some entries.
-SeenElements fill_entries(const AlignedArray<std::byte>& raw, const ShortKeys& keys, std::uint64_t begin,
-                          std::uint64_t end, std::uint32_t row, const Packing& packing, PackedOperand& out) {
-  const std::uint64_t record = input_record_bytes(packing.shape.m);
-  SeenElements seen;
-  keys.visit(begin, end, [&](std::uint64_t x, BlockIndex at, bool starts_row, bool) {
-    out.cols[x] = at.j;
-    if (starts_row) {
-      out.rows[row] = at.i;
-      out.row_ptr[row] = static_cast<std::uint32_t>(x);
-      ++row;
+  /// Fills first_rows_: each bucket gets room for as many rows as it may have.
+  void place_rows() {
+    const std::uint32_t nb = source_.header().blocks_per_side();
+    first_rows_.assign(begins_.size(), 0);
+    num_rows_.assign(num_buckets(), 0);
+    for (std::uint64_t bucket = 0; bucket < num_buckets(); ++bucket) {
+      const std::uint64_t first = std::min<std::uint64_t>(nb, bucket << low_row_bits());
+      const std::uint64_t rows = std::min<std::uint64_t>(nb - first, std::uint64_t{1} << low_row_bits());
+      first_rows_[bucket + 1] = first_rows_[bucket] + std::min(begins_[bucket + 1] - begins_[bucket], rows);
     }
-    if (x + kPrefetchRecords < end) {
-      const std::byte* ahead = raw.data() + keys.payload(x + kPrefetchRecords) * record;
-      __builtin_prefetch(ahead);
-      __builtin_prefetch(ahead + 64);
-      __builtin_prefetch(ahead + record - 1);
+  }
+
+  /// Rows, columns and blocks of a sorted bucket. Values: kElements = side 1. Threads: any.
+  template <bool kElements>
+  void fill(std::uint64_t bucket, const Word* sorted, const BlockPacker& packer) {
+    const plan::KeyBits bits = bits_;  // a copy: it cannot change while arrays are written
+    const Word columns = (std::uint64_t{1} << bits.index) - 1;
+    const Word payloads = (std::uint64_t{1} << bits.payload) - 1;
+    const std::uint64_t begin = begins_[bucket];
+    const std::uint64_t count = begins_[bucket + 1] - begin;
+    std::uint32_t* const rows = out_.rows.data() + first_rows_[bucket];
+    std::uint32_t* const row_ptr = out_.row_ptr.data() + first_rows_[bucket];
+    std::uint32_t* const cols = out_.cols.data() + begin;
+    std::uint16_t* const values = out_.values.data() + begin;
+    Word before = ~Word{0};  // no key
+    std::uint32_t num_rows = 0;
+    std::uint32_t seen = 0;
+    std::uint64_t large_blocks = 0;
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const Word key = sorted[x] >> bits.payload;
+      cols[x] = static_cast<std::uint32_t>(key & columns);
+      if constexpr (kElements) {
+        values[x] = static_cast<std::uint16_t>(sorted[x]);
+        seen |= values[x];
+      } else {
+        if (x + kRecordsAhead < count) packer.fetch(static_cast<std::uint64_t>(sorted[x + kRecordsAhead] & payloads));
+        const std::uint32_t of_block = packer.pack(static_cast<std::uint64_t>(sorted[x] & payloads), begin + x);
+        seen |= of_block;
+        large_blocks += of_block >> 15;
+      }
+      const Word row = key >> bits.index;
+      if (key == before) {
+        note_twice(begin + x, {.i = rows[num_rows - 1], .j = cols[x]});
+      } else if (num_rows == 0 || row != before >> bits.index) {
+        rows[num_rows] = static_cast<std::uint32_t>(bucket << low_row_bits()) + static_cast<std::uint32_t>(row);
+        row_ptr[num_rows++] = static_cast<std::uint32_t>(begin + x);
+      }
+      before = key;
     }
-    seen.add(packing.pack(packing.shape, raw.data() + keys.payload(x) * record + kIndexBytes,
-                          out.values.data() + x * packing.stride));
-  });
-  return seen;
-}
+    num_rows_[bucket] = num_rows;
+    std::atomic_ref(out_.seen_bits).fetch_or(seen, std::memory_order_relaxed);
+    std::atomic_ref(out_.large_blocks).fetch_add(large_blocks, std::memory_order_relaxed);
+  }
 
-/// build_operand() where positions fit short keys.
-PackedOperand build_from_short_keys(const Source& source, const AlignedArray<std::byte>& raw,
-                                    AlignedArray<std::uint64_t> heads, const Packing& packing, const Run& run) {
-  const MatrixHeader& header = source.header();
-  const ShortKeys keys(source, std::move(heads), run);
-  const std::vector<std::uint32_t> rows = count_rows(source, raw, keys, run);
-  const std::uint64_t most_rows = std::min(header.num_blocks, header.blocks_per_side());
-  const std::uint64_t grain = packed_grain(header);
-  PackedOperand out;
-  out.rows = AlignedArray<std::uint32_t>(most_rows);
-  out.row_ptr = AlignedArray<std::uint32_t>(most_rows + 1);
-  out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
-  out.values = AlignedArray<std::uint16_t>(header.num_blocks * packing.stride);
-  out.rows.truncate(rows.back());
-  out.row_ptr.truncate(rows.back() + std::uint64_t{1});
-  out.row_ptr[rows.back()] = header.num_blocks;
-  run.parallel_for(keys.size(), grain, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    fill_entries(raw, keys, begin, end, rows[begin / grain], packing, out).leave_in(out);
-  });
-  return out;
-}
+  void note_twice(std::uint64_t at, BlockIndex index) {
+    const std::lock_guard lock(mutex_);
+    if (at >= twice_at_) return;
+    twice_at_ = at;
+    twice_ = index;
+  }
 
-std::uint64_t stride_of(Side side, const PackedShape& shape) {
-  return side == Side::a ? shape.a_elements() : shape.b_elements();
-}
+  /// Errors: always FormatError, with the first two records at the first position that occurs twice.
+  [[noreturn]] void throw_twice() const {
+    const std::uint64_t record = input_record_bytes(shape_.m);
+    const std::uint64_t piece = std::max<std::uint64_t>(1, (1u << 20) / record);
+    const AlignedArray<std::byte> records(piece * record);
+    std::array<std::uint64_t, 2> numbers = {0, 0};
+    std::size_t found = 0;
+    for (std::uint64_t first = 0; first < size_ && found < numbers.size(); first += piece) {
+      run_.check_cancelled();
+      const std::uint64_t count = std::min(piece, size_ - first);
+      source_.read(first, count, records.data());
+      for (std::uint64_t r = 0; r < count && found < numbers.size(); ++r) {
+        if (read_index(records.data() + r * record) == twice_) numbers[found++] = first + r;
+      }
+    }
+    throw_duplicate_block(source_, numbers[0], numbers[1], twice_);
+  }
+
+  /// Moves the rows of all buckets next to each other.
+  void join_rows() {
+    std::uint64_t next = 0;
+    for (std::uint64_t bucket = 0; bucket < num_buckets(); ++bucket) {
+      const std::uint64_t from = first_rows_[bucket];
+      if (from != next) {
+        std::copy_n(out_.rows.data() + from, num_rows_[bucket], out_.rows.data() + next);
+        std::copy_n(out_.row_ptr.data() + from, num_rows_[bucket], out_.row_ptr.data() + next);
+      }
+      next += num_rows_[bucket];
+    }
+    out_.rows.truncate(next);
+    out_.row_ptr.truncate(next + 1);
+    out_.row_ptr[next] = static_cast<std::uint32_t>(size_);
+  }
+
+  const Source& source_;
+  const PackedShape shape_;
+  const Side side_;
+  const Run& run_;
+  const plan::KeyBits bits_ = plan::key_bits(source_.header());
+  const std::uint64_t size_ = source_.header().num_blocks;
+  AlignedArray<Word> entries_;             // bucket by bucket
+  std::vector<std::uint64_t> begins_;      // [buckets + 1]
+  std::vector<std::uint64_t> first_rows_;  // [buckets + 1] in the arrays of rows
+  std::vector<std::uint32_t> num_rows_;    // [buckets]
+  PackedOperand out_;
+  std::mutex mutex_;
+  std::uint64_t twice_at_ = kNone;  // the first entry whose position is that of the entry before
+  BlockIndex twice_{};
+};
 
 }  // namespace
 
 PackedOperand build_operand(const Source& source, Side side, const PackedShape& shape, Progress& progress,
                             const Run& run) {
-  const MatrixHeader& header = source.header();
-  if (header.m == 1 && is_sorted(source)) return build_sorted_elements(source, progress, run);
-  if (plan::builds_from_runs(header)) return build_element_operand(source, progress, run);
-  static_assert(kIndexBytes == sizeof(std::uint64_t));
-  const bool has_short_keys = plan::short_key_bits(header).fit();
-  AlignedArray<std::uint64_t> heads(has_short_keys ? header.num_blocks : 0);
-  auto* const to = has_short_keys ? reinterpret_cast<std::byte*>(heads.data()) : nullptr;
-  const AlignedArray<std::byte> raw = read_records(source, progress, run, to);
+  IndexedRecords records = read_indexed_records(source, progress, run);
   const auto timing = run.clock.scope(Stage::build);
-  const Packing packing{.pack = side == Side::a ? choose_pack_a(shape) : choose_pack_b(shape),
-                        .shape = shape,
-                        .stride = stride_of(side, shape)};
-  if (has_short_keys) return build_from_short_keys(source, raw, std::move(heads), packing, run);
-  const unsigned bits = index_bits(header.blocks_per_side());
-  Entries entries = make_entries(source, raw, run);
-  if (!is_sorted(entries, run)) {
-    const Entries scratch(entries.size());
-    radix_sort({entries.data(), entries.size()}, scratch.data(), 0, 2 * bits, run.num_threads, &run);
+  if (plan::key_bits(source.header()).word_bytes() == sizeof(std::uint64_t)) {
+    return OperandBuilder<std::uint64_t>(source, shape, side, run).build(std::move(records));
   }
-  PackedOperand out;
-  index_rows(source, entries, run, out);
-  out.cols = AlignedArray<std::uint32_t>(header.num_blocks);
-  out.values = AlignedArray<std::uint16_t>(header.num_blocks * packing.stride);
-  gather(raw, entries, bits, packing, run, out);
-  return out;
+  return OperandBuilder<unsigned __int128>(source, shape, side, run).build(std::move(records));
 }
 
 PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArray<std::uint32_t>& b_tiles,

@@ -16,28 +16,22 @@
 namespace spmm::cpu {
 namespace {
 
-using plan::counts_columns;
 constexpr std::uint32_t kMaxMultiplyAdds =
     1u << 28;                                // of one list: 0.2 s by the portable kernel, then a cancelled run ends
 constexpr std::uint32_t kFetchedBlocks = 8;  // of a row of B
 constexpr std::uint64_t kCacheLineBytes = 64;
 constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
-constexpr std::uint32_t kMergedAhead = 4;         // whose columns are fetched
-constexpr std::uint32_t kMaxComparedPairs = 512;  // sorted by comparison, more by radix
+constexpr std::uint32_t kMergedAhead = 4;  // whose columns are fetched
 
-/// Entries of each list.
-std::uint32_t list_size(const RowProduct& product) {
-  return plan::listed_pairs(product.b.cols.size());
-}
-
-std::uint32_t max_list_pairs(const RowProduct& product) {
+/// Of one list.
+std::uint32_t max_list_pairs(const RowProduct& product, const plan::MergeSizes& sizes) {
   const std::uint32_t m = product.operands.shape.m;
-  return std::min(list_size(product), kMaxMultiplyAdds / (m * m * m));
+  return std::min(sizes.pairs, kMaxMultiplyAdds / (m * m * m));
 }
 
 /// Of the accumulator, in the list of pairs.
-std::uint64_t sums_bytes(const RowProduct& product) {
-  return std::min<std::uint64_t>(kMaxSumsBytes, list_size(product) * sizeof(PairRef));
+std::uint64_t num_sums(const plan::MergeSizes& sizes) {
+  return std::min<std::uint64_t>(kMaxSumsBytes, sizes.pairs * sizeof(PairRef)) / sizeof(std::uint32_t);
 }
 
 }  // namespace
@@ -45,30 +39,31 @@ std::uint64_t sums_bytes(const RowProduct& product) {
 RowMerger::RowMerger(const RowProduct& product, const Run& run)
     : product_(product),
       run_(run),
+      sizes_(plan::merge_sizes(product.blocks_per_side, product.b.cols.size())),
       operands_(product.operands),
-      max_pairs_(max_list_pairs(product)),
-      segments_(list_size(product)),
-      pairs_(list_size(product) + kPairsAhead),
-      c_blocks_(list_size(product)),
-      cursors_(list_size(product)),
-      accumulator_(
-          product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
-          product.blocks_per_side,
-          {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), sums_bytes(product) / sizeof(std::uint32_t)},
-           .cursors = {cursors_.data(), cursors_.size()}},
-          run) {
-  static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == plan::kMergeEntryBytes);
-  if (counts_columns(product.blocks_per_side, product.b.cols.size())) {
-    position_ = AlignedArray<std::uint32_t>(product.blocks_per_side);
-    marks_ = AlignedArray<std::uint64_t>(plan::mark_words(product.blocks_per_side));
-    summary_ = AlignedArray<std::uint64_t>(plan::mark_words(marks_.size()));
-    std::fill(position_.begin(), position_.end(), 0);
-    std::fill(marks_.begin(), marks_.end(), 0);
-    std::fill(summary_.begin(), summary_.end(), 0);
-  } else {
-    keyed_ = AlignedArray<SortItem>(list_size(product));
-    scratch_ = AlignedArray<SortItem>(list_size(product));
-  }
+      max_pairs_(max_list_pairs(product, sizes_)),
+      segments_(sizes_.pairs),
+      pairs_(sizes_.pairs + kPairsAhead),
+      c_blocks_(sizes_.pairs),
+      cursors_(sizes_.pairs),
+      position_(sizes_.columns),
+      marks_(plan::MarkSizes(sizes_.columns).words),
+      summary_(plan::MarkSizes(sizes_.columns).summary_words),
+      accumulator_(product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
+                   product.blocks_per_side,
+                   {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), num_sums(sizes_)},
+                    .cursors = {cursors_.data(), cursors_.size()}},
+                   run) {
+  using plan::MergeSizes;
+  static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == MergeSizes::kEntryBytes);
+  static_assert(2 * sizeof(std::uint64_t) + sizeof(PairRef) == MergeSizes::kSortedBytes);
+  std::fill(position_.begin(), position_.end(), 0);
+  std::fill(marks_.begin(), marks_.end(), 0);
+  std::fill(summary_.begin(), summary_.end(), 0);
+  if (sizes_.columns != 0) return;
+  keyed_ = AlignedArray<std::uint64_t>(sizes_.pairs);
+  scratch_ = AlignedArray<std::uint64_t>(sizes_.pairs);
+  unsorted_ = AlignedArray<PairRef>(sizes_.pairs);
 }
 
 void RowMerger::fetch_rows_ahead() const {
@@ -195,7 +190,7 @@ void RowMerger::order_pairs() {
   num_c_blocks_ = 0;
   if (num_pairs_ <= kMaxRankedKeys) {
     rank_pairs();
-  } else if (!counts_columns(product_.blocks_per_side, product_.b.cols.size())) {
+  } else if (sizes_.columns == 0) {
     sort_pairs();
   } else {
     mark_columns();
@@ -256,24 +251,23 @@ void RowMerger::place_pairs() {
 }
 
 void RowMerger::sort_pairs() {
+  constexpr unsigned kColumnShift = 32;
   const std::uint32_t* cols = product_.b.cols.data();
   std::uint32_t count = 0;
   for (const Segment& segment : std::span(segments_.data(), num_segments_)) {
-    for (std::uint32_t y = segment.begin; y < segment.end; ++y) {
-      keyed_[count++] = {.key = (std::uint64_t{cols[y]} << 32) | y, .value = segment.a};
+    for (std::uint32_t y = segment.begin; y < segment.end; ++y, ++count) {
+      keyed_[count] = std::uint64_t{cols[y]} << kColumnShift | count;
+      unsorted_[count] = {.a = segment.a, .b = y};
     }
   }
-  if (count <= kMaxComparedPairs) {
-    std::sort(keyed_.data(), keyed_.data() + count, [](const SortItem& x, const SortItem& y) { return x.key < y.key; });
-  } else {
-    const auto bits = static_cast<unsigned>(std::bit_width(product_.blocks_per_side));
-    radix_sort({keyed_.data(), count}, scratch_.data(), 32, 32 + bits, 1);
-  }
-  for (std::uint32_t p = 0; p < count; ++p) {
-    const auto col = static_cast<std::uint32_t>(keyed_[p].key >> 32);
-    pairs_[p] = {.a = keyed_[p].value, .b = static_cast<std::uint32_t>(keyed_[p].key)};
+  const auto column_bits = static_cast<unsigned>(std::bit_width(product_.blocks_per_side));
+  const std::uint64_t* const sorted =
+      sorter_.sort(keyed_.data(), count, scratch_.data(), kColumnShift, kColumnShift + column_bits);
+  for (std::uint32_t x = 0; x < count; ++x) {
+    const auto col = static_cast<std::uint32_t>(sorted[x] >> kColumnShift);
+    pairs_[x] = unsorted_[static_cast<std::uint32_t>(sorted[x])];
     if (num_c_blocks_ == 0 || c_blocks_[num_c_blocks_ - 1].col != col) ++num_c_blocks_;
-    c_blocks_[num_c_blocks_ - 1] = {.col = col, .end = p + 1};
+    c_blocks_[num_c_blocks_ - 1] = {.col = col, .end = x + 1};
   }
 }
 
@@ -289,14 +283,7 @@ void RowMerger::rank_pairs() {
     }
   }
   std::fill_n(cols.begin() + count, (kRankLanes - count % kRankLanes) % kRankLanes, 0);
-  if (product_.rank(cols.data(), count, ranks.data()) == count * (count - 1) / 2) {  // no column occurs twice
-    for (std::uint32_t p = 0; p < count; ++p) {
-      pairs_[ranks[p]] = pairs[p];
-      c_blocks_[ranks[p]] = {.col = cols[p], .end = ranks[p] + 1};
-    }
-    num_c_blocks_ = count;
-    return;
-  }
+  product_.rank(cols.data(), count, ranks.data());
   std::array<std::uint8_t, kMaxRankedKeys> num_same{};  // pairs of a column, at the rank that all of them have
   for (std::uint32_t p = 0; p < count; ++p) {
     const std::uint32_t at = ranks[p];

@@ -8,11 +8,11 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
-#include "cpu/operands/order/radix_sort.hpp"
-#include "cpu/operands/order/row_ranks.hpp"
+#include "cpu/operands/order/digit_sorter.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/rows/accumulator.hpp"
 #include "cpu/rows/arithmetic.hpp"
+#include "cpu/rows/rank.hpp"
 #include "cpu/simd/accumulator_kernel.hpp"
 #include "cpu/simd/kernels.hpp"
 
@@ -72,6 +72,7 @@ class RowMerger {
 
   const RowProduct& product_;
   const Run& run_;
+  const plan::MergeSizes sizes_;
   PackedBlocks operands_;           // with the arithmetic of the row
   std::uint32_t max_pairs_;         // of one list
   std::uint32_t row_ = 0;           // of the compressed A
@@ -85,8 +86,10 @@ class RowMerger {
   AlignedArray<std::uint32_t> position_;  // [blocks_per_side] pairs per column, then their place; all 0 between rows
   AlignedArray<std::uint64_t> marks_;     // a bit per column that occurs
   AlignedArray<std::uint64_t> summary_;   // a bit per word of marks_ that is not 0
-  AlignedArray<SortItem> keyed_;          // pairs to sort, if columns are too many for position_
-  AlignedArray<SortItem> scratch_;
+  AlignedArray<std::uint64_t> keyed_;     // column and place in unsorted_, if columns are too many for position_
+  AlignedArray<std::uint64_t> scratch_;
+  AlignedArray<PairRef> unsorted_;
+  DigitSorter sorter_;
   RowAccumulator accumulator_;          // in pairs_ and cursors_
   bool pairs_were_used_ = true;         // for lists, since accumulator_ had them
   std::vector<std::byte> part_record_;  // part of a C block with more pairs than a list holds

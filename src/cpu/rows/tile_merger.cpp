@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint64_t kTilesPerCheck = 1u << 24;  // some 50 ms, then a cancelled run ends
 constexpr std::uint32_t kMaxComparedTiles = 32;     // touched slots that are sorted by comparison, more by marks
 constexpr std::uint64_t kSlotsPerTile = 64;         // up to which looking at all slots is cheaper than listing some
-constexpr std::uint32_t kMaxComparedKeys = 512;     // keys that are sorted by comparison, more by radix
 constexpr std::uint64_t kMinTilesPerBlock = 2;      // of A, and window: fewer are rather sorted than searched for
 constexpr std::uint64_t kMaxExactSum = 0xFFFF'FFFFu;
 
@@ -25,25 +24,26 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
     : product_(product),
       run_(run),
       tile_columns_(product.kernel.shape.num_columns(product.blocks_per_side)),
-      window_(product.kernel.shape.window(product.blocks_per_side, product.b.cols.size())),
+      sizes_(plan::tile_merge_sizes(product.blocks_per_side, product.m, product.b.cols.size())),
       segments_(plan::kMaxTileSegments),
       values_(std::uint64_t{window_} * product.kernel.shape.sums),
       fresh_(std::uint64_t{window_} + kScannedSlots),
       touched_(std::uint64_t{window_} + kTouchedPadding),
-      marks_(plan::mark_words(window_)),
-      summary_(plan::mark_words(marks_.size())),
+      marks_(plan::MarkSizes(window_).words),
+      summary_(plan::MarkSizes(window_).summary_words),
+      keyed_(sizes_.sorted),
+      scratch_(sizes_.sorted),
+      ranks_(sizes_.sorted),
       tile_records_(product.kernel.shape.blocks * output_record_bytes(product.m)) {
-  static_assert(sizeof(TileSegment) == plan::kTileSegmentBytes);
-  static_assert(sizeof(std::uint8_t) + sizeof(std::uint32_t) == plan::kTileSlotBytes);
+  using plan::TileMergeSizes;
+  static_assert(sizeof(TileSegment) == TileMergeSizes::kSegmentBytes);
+  static_assert(sizeof(std::uint8_t) + sizeof(std::uint32_t) == TileMergeSizes::kSlotBytes);
+  static_assert(2 * sizeof(std::uint64_t) + sizeof(std::uint32_t) == TileMergeSizes::kSortedBytes);
   std::fill(values_.begin(), values_.end(), 0);
   std::fill(fresh_.begin(), fresh_.end(), std::uint8_t{1});
   std::fill(marks_.begin(), marks_.end(), 0);
   std::fill(summary_.begin(), summary_.end(), 0);
   sums_ = {.values = values_.data(), .fresh = fresh_.data(), .touched = touched_.data()};
-  if (window_ == tile_columns_) return;
-  keyed_ = AlignedArray<SortItem>(plan::sorted_tiles(window_));
-  scratch_ = AlignedArray<SortItem>(keyed_.size());
-  ranks_ = AlignedArray<std::uint32_t>(keyed_.size());
 }
 
 void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
@@ -184,21 +184,17 @@ void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, RowUnitOut
   const TileOperand& b = product_.b;
   std::uint32_t count = 0;
   for_segments(begin, end, [&](std::uint32_t, std::uint32_t first, std::uint32_t last) {
-    for (std::uint32_t y = first; y < last; ++y, ++count) keyed_[count] = {.key = b.cols[y], .value = count};
+    for (std::uint32_t y = first; y < last; ++y, ++count) keyed_[count] = std::uint64_t{b.cols[y]} << 32 | count;
   });
-  if (count <= kMaxComparedKeys) {
-    std::sort(keyed_.data(), keyed_.data() + count, [](const SortItem& x, const SortItem& y) { return x.key < y.key; });
-  } else {
-    const auto bits = static_cast<unsigned>(std::bit_width(tile_columns_));
-    radix_sort({keyed_.data(), count}, scratch_.data(), 0, bits, 1);
-  }
+  const auto bits = static_cast<unsigned>(std::bit_width(tile_columns_));
+  const std::uint64_t* const sorted = sorter_.sort(keyed_.data(), count, scratch_.data(), 32, 32 + bits);
   std::uint32_t rank = 0;
   std::uint32_t* const tiles = touched_.data();
-  tiles[0] = static_cast<std::uint32_t>(keyed_[0].key);
+  tiles[0] = static_cast<std::uint32_t>(sorted[0] >> 32);
   for (std::uint32_t x = 0; x < count; ++x) {
-    const auto tile = static_cast<std::uint32_t>(keyed_[x].key);
+    const auto tile = static_cast<std::uint32_t>(sorted[x] >> 32);
     if (tile != tiles[rank]) tiles[++rank] = tile;
-    ranks_[keyed_[x].value] = rank;
+    ranks_[static_cast<std::uint32_t>(sorted[x])] = rank;
   }
   lists_ = false;  // the tiles are where the list would be
   sums_.base = 0;

@@ -8,7 +8,7 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
-#include "cpu/operands/order/radix_sort.hpp"
+#include "cpu/operands/order/digit_sorter.hpp"
 #include "cpu/operands/tile_operand.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/simd/tile_kernel.hpp"
@@ -69,7 +69,8 @@ class TileMerger {
   const TileProduct& product_;
   const Run& run_;
   std::uint32_t tile_columns_;
-  std::uint32_t window_;
+  plan::TileMergeSizes sizes_;
+  std::uint32_t window_ = sizes_.window;
   std::uint32_t row_ = 0;    // of the compressed A
   bool saturates_ = false;   // sums of the row might pass the largest u32
   bool is_crowded_ = false;  // as many pairs as slots: looking at all of these costs little
@@ -84,8 +85,9 @@ class TileMerger {
   std::uint32_t num_touched_ = 0;
   AlignedArray<std::uint64_t> marks_;    // a bit per slot that is touched; all 0 between rows
   AlignedArray<std::uint64_t> summary_;  // a bit per word of marks_ that is not 0
-  AlignedArray<SortItem> keyed_;         // tiles to sort, where a window does not hold all columns
-  AlignedArray<SortItem> scratch_;
+  AlignedArray<std::uint64_t> keyed_;    // tiles to sort, where a window does not hold all columns
+  AlignedArray<std::uint64_t> scratch_;
+  DigitSorter sorter_;
   AlignedArray<std::uint32_t> ranks_;    // of the sorted tiles, segment by segment
   std::vector<std::byte> tile_records_;  // of one tile, where a buffer does not hold them all
 };

@@ -332,7 +332,7 @@ std::optional<BlockIndex> SortedMatrix::sort_short(const ReadPart& read_part, Re
     for (std::uint64_t x = 0; x < num; ++x) items[first + x] = shorts.pack(raw.data() + x * record_bytes_);
   });
   const std::uint64_t* const sorted =
-      cpu::DigitSorter().sort({items.data(), count}, scratch.data(), ShortRecords::kElementBits, shorts.last_bit());
+      cpu::DigitSorter().sort(items.data(), count, scratch.data(), ShortRecords::kElementBits, shorts.last_bit());
   const auto is_twice = [](std::uint64_t x, std::uint64_t y) { return (x ^ y) >> ShortRecords::kElementBits == 0; };
   const std::uint64_t* const twice = std::adjacent_find(sorted, sorted + count, is_twice);
   if (twice != sorted + count) return shorts.index(*twice);

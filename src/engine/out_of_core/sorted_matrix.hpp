@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
-#include "base/records/sorted_source.hpp"
 #include "base/run/run.hpp"
 #include "io/files/scratch_file.hpp"
 #include "spmm/stream.hpp"
@@ -68,7 +67,7 @@ class SortedMatrix {
 
 /// Some ranges of the records of a sorted matrix, all of one column slab, as a source. Memory: kRangeBytes for each
 /// range.
-class RangesSource : public SortedSource {
+class RangesSource : public Source {
  public:
   static constexpr std::uint64_t kRangeBytes = sizeof(RecordRange) + sizeof(std::uint64_t);
 
@@ -78,7 +77,6 @@ class RangesSource : public SortedSource {
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return matrix_.name(); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
-  [[nodiscard]] bool is_sorted() const override { return true; }
   void check_unchanged() const override {}
 
  private:

@@ -69,8 +69,6 @@ struct Statistics {
   TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
   RowSample row_sample{};              ///< the same
 
-  bool are_sorted = false;  ///< records of both operands come row by row, columns ascending
-
   [[nodiscard]] std::uint32_t m() const { return a.m; }
   [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }
   /// Block columns that C may reach: those of B are narrow where a rectangular matrix was padded to a square.

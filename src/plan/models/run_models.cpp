@@ -112,7 +112,7 @@ double merge_seconds(double bytes) {
 
 double sort_seconds(const Problem& p) {
   const auto& [s, limits] = p;
-  const ShortKeyBits bits = short_key_bits(s.a);
+  const KeyBits bits = key_bits(s.a);
   const bool is_short = s.m() == 1 && 2 * bits.index + bits.payload < 64;
   const double bytes = is_short ? 0 : input_bytes(s.a) + input_bytes(s.b);
   const double block_ns = is_short ? kSortNsPerElement : kSortNsPerBlock;

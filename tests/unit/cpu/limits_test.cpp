@@ -221,7 +221,7 @@ TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
 TEST_CASE("cpu: lists sorted by columns that differ in the highest bit, and block rows that B has not") {
   constexpr std::uint32_t kSide = 8;
   constexpr std::uint32_t kNb = std::numeric_limits<std::uint32_t>::max() / kSide;
-  for (const std::uint32_t row_length : {3u, 15u, 40u}) {  // by ranks, by comparison, by radix; no sum saturates
+  for (const std::uint32_t row_length : {3u, 15u, 40u}) {  // by ranks, by digits; no sum saturates
     MatrixBuilder a(kNb, kSide, 1);
     MatrixBuilder b(kNb, kSide, 2);
     for (std::uint32_t t = 0; t < row_length; ++t) {
@@ -235,7 +235,7 @@ TEST_CASE("cpu: lists sorted by columns that differ in the highest bit, and bloc
 
 TEST_CASE("cpu: far more block columns than counters") {
   const std::uint32_t nb = std::numeric_limits<std::uint32_t>::max() / 2;
-  for (const std::uint32_t row_length : {3u, 40u, 400u}) {  // lists sorted by comparison, by radix, in several ranges
+  for (const std::uint32_t row_length : {3u, 40u, 400u}) {  // of several ranges, too
     MatrixBuilder a(nb, 2, 1);
     MatrixBuilder b(nb, 2, 2);
     for (std::uint32_t t = 0; t < row_length; ++t) {

@@ -187,8 +187,7 @@ TEST_CASE("cpu: sorting, packing and linking take what is predicted, and not muc
       const std::uint64_t peak = test::peak_array_bytes() - before;
       INFO("m = " << m << ", nb = " << nb << ": peak " << peak << ", predicted " << preparing << " and " << prepared);
       CHECK(peak <= std::max(preparing, prepared));
-      // Of side 1 only the rows that are sorted at a time are copied; rows that crowd would be all.
-      CHECK(peak >= std::max(preparing, prepared) / 100 * (plan::builds_from_runs(a.header()) ? 50 : 99));
+      CHECK(peak >= std::max(preparing, prepared) / 100 * 99);
       CHECK(array_bytes() - before <= prepared);
     }
   }

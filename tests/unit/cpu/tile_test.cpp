@@ -177,7 +177,7 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
         {.num_rows = 5, .per_row = 40, .first = nb - 600, .span = 600},            // one window, far out
         {.num_rows = 3, .per_row = 300, .first = 1000, .span = 3 * window},        // several windows, well filled
         {.num_rows = 20, .per_row = 2, .first = 0, .span = nb},                    // few tiles: compared
-        {.num_rows = 700, .per_row = 1, .first = 0, .span = nb},                   // more: radix
+        {.num_rows = 700, .per_row = 1, .first = 0, .span = nb},                   // more: by digits
         {.num_rows = 35'000, .per_row = 1, .first = nb / 2, .span = 40 * window},  // too many to be sorted at once
         {.num_rows = 1, .per_row = 2, .first = window - 9, .span = 18},            // around the end of a window
     };

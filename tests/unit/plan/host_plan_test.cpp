@@ -126,53 +126,31 @@ TEST_CASE("a refusal says need and have") {
   }
 }
 
-TEST_CASE("short keys: a position without the upper bits of its row, and a number or an element, in 64 bits") {
-  const auto fit = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
-    return plan::short_key_bits({.n = nb * m, .m = m, .num_blocks = num_blocks}).fit();
+TEST_CASE("words of records: a position without the upper bits of its row, and a number or an element") {
+  const auto word_bytes = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
+    return plan::key_bits({.n = nb * m, .m = m, .num_blocks = num_blocks}).word_bytes();
   };
-  CHECK(fit(1, 1, 1));
-  CHECK(fit(1u << 29, 1, 0xFFFF'FFFFu));  // 58 - 11 + 16
-  CHECK_FALSE(fit((1u << 29) + 1, 1, 1000));
-  CHECK(fit(1u << 30, 2, 1u << 15));  // 60 - 11 + 15
-  CHECK_FALSE(fit(1u << 30, 2, (1u << 15) + 1));
-  CHECK(fit(1u << 21, 8, 0xFFFF'FFFFu));  // 42 - 11 + 32
+  CHECK(word_bytes(1, 1, 1) == 8);
+  CHECK(word_bytes(1u << 29, 1, 0xFFFF'FFFFu) == 8);  // 58 - 11 + 16
+  CHECK(word_bytes(1u << 28, 1, 1000) == 8);          // 56 - 9 + 16
+  CHECK(word_bytes((1u << 29) + 1, 1, 1000) == 16);
+  CHECK(word_bytes(1u << 30, 2, 1u << 13) == 8);  // 60 - 9 + 13
+  CHECK(word_bytes(1u << 30, 2, (1u << 13) + 1) == 16);
+  CHECK(word_bytes(1u << 21, 8, 0xFFFF'FFFFu) == 8);  // 42 - 11 + 32
 }
 
-TEST_CASE("building an operand takes keys, their sort scratch and the packed blocks") {
+TEST_CASE("building an operand takes words, their sort scratch and the packed blocks") {
   const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 100'000};
   const plan::PackedShape plain = plan::packed_shape(plan::Isa::portable, 1);
   // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
-  CHECK(plan::operand_bytes(header, plan::Side::a, plain) == 100'000 * 6 + 8004);
-  // Side 1: keys of 8 bytes, those that are sorted twice more, the operand, where runs of 512 buckets begin in 2
-  // chunks.
-  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (24 + 6) + 8004 + 2 * 513 * 4);
-  const MatrixHeader twos{.n = 2000, .m = 2, .num_blocks = 100'000};
-  CHECK(plan::build_bytes(twos, plan::Side::a, plan::packed_shape(plan::Isa::portable, 2)) ==
-        100'000 * (8 + 12) + 8004);                                              // keys, then gathered blocks
-  const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // 16 bytes: 64 bits of index
-  CHECK(plan::build_bytes(wide_index, plan::Side::a, plain) == 1000 * 32);
+  CHECK(plan::operand_sizes(header, plan::Side::a, plain).bytes() == 100'000 * 6 + 8004);
+  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (16 + 6) + 8004);
+  const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // words of 16 bytes
+  CHECK(plan::build_bytes(wide_index, plan::Side::a, plain) == 1000 * (32 + 6 + 8) + 4);
   const plan::PackedShape wide = plan::packed_shape(plan::Isa::avx2, 8);
   const MatrixHeader large{.n = 8000, .m = 8, .num_blocks = 100'000};
-  CHECK(plan::operand_bytes(large, plan::Side::b, wide) == 100'000 * (128 + 4) + 8004);
-  CHECK(plan::build_bytes(large, plan::Side::b, wide) == 100'000 * (8 + 132) + 8004);  // keys, then gathered blocks
-  for (const plan::Isa isa : {plan::Isa::portable, plan::Isa::avx2}) {
-    const plan::HostBytes bytes = plan::row_merge_bytes(header, header, isa);
-    const plan::PackedShape shape = plan::packed_shape(isa, 1);
-    CHECK(bytes.preparing >=
-          plan::operand_bytes(header, plan::Side::a, shape) + plan::build_bytes(header, plan::Side::b, shape));
-    CHECK(bytes.total(1, 2, 12) >= bytes.preparing);
-  }
-}
-
-TEST_CASE("elements that come in order are neither kept as keys nor sorted") {
-  plan::Statistics s = evenly_spread(64'000, 1, 1'600'000);
-  const plan::HostBytes need = plan::row_merge_bytes(s.a, s.b, plan::Isa::avx2);
-  CHECK(need.preparing_sorted > 1'600'000 * (2 * 6 + plan::tile_value_bytes(1) + 4));  // B in tiles as well
-  CHECK(need.preparing_sorted < need.preparing - 1'600'000 * 3);
-  const plan::Limits limits = cpu_limits(2, need.preparing - 1'000'000);
-  CHECK(plan::decide(s, limits).is_out_of_core());
-  s.are_sorted = true;
-  CHECK_FALSE(plan::decide(s, limits).is_out_of_core());
+  CHECK(plan::operand_sizes(large, plan::Side::b, wide).bytes() == 100'000 * (128 + 4) + 8004);
+  CHECK(plan::build_bytes(large, plan::Side::b, wide) == 100'000 * (16 + 132) + 8004);
 }
 
 TEST_CASE("times out of core are predicted within three times of what they took, also within a part of the operands") {
