@@ -1,6 +1,7 @@
 // Where records come from and where they go: a file or memory, the same pipeline for both.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -70,15 +71,42 @@ class Source {
   virtual void check_unchanged() const = 0;
 };
 
-/// Called with whole records, in front of which there are first_block blocks of the result. Threads: several at once.
-using LookFn = std::function<void(std::uint64_t first_block, std::span<const std::byte> records)>;
+/// Gives a buffer back to its owner: calls a function once, at the latest when it is destroyed.
+/// Threads: any, one at a time. The function must not throw.
+class Release {
+ public:
+  /// Nothing to give back.
+  Release() = default;
+  /// The same.
+  Release(std::nullptr_t) {}
+  /// Values: call = a copyable function without arguments.
+  template <std::invocable Call>
+  Release(Call call) : call_(std::move(call)) {}
+  /// The other one has nothing to give back any more.
+  Release(Release&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  /// Calls the present function.
+  Release& operator=(Release&& other) noexcept {
+    (*this)();
+    call_ = std::exchange(other.call_, nullptr);
+    return *this;
+  }
+  ~Release() { (*this)(); }
 
-/// Takes output records in their final order.
+  /// Calls the function now, if that has not happened.
+  void operator()() {
+    if (const std::function<void()> call = std::exchange(call_, nullptr)) call();
+  }
+
+ private:
+  std::function<void()> call_;
+};
+
+/// Takes output records.
 class Sink {
  public:
   virtual ~Sink() = default;
 
-  /// Whether the records stay in host memory: the engine counts them against its memory limit as they are appended.
+  /// Whether the records stay in host memory: the engine counts them against its memory limit as they come.
   [[nodiscard]] virtual bool keeps_records() const { return false; }
 
   /// The side of the blocks that will come, and how many at most if that is known, else 0. The engine calls it before
@@ -87,27 +115,14 @@ class Sink {
     static_cast<void>(m), static_cast<void>(most_blocks);
   }
 
-  /// Whether it takes records before those in front of them: append_at() may be called instead of append().
+  /// Whether it takes records before those in front of them.
   [[nodiscard]] virtual bool takes_places() const { return false; }
 
-  /// append() for records in front of which there will be first_block blocks, in any order. All records have come this
-  /// way before finish(), and leave no gap.
-  virtual void append_at(std::uint64_t first_block, std::span<const std::byte> records, std::function<void()> release) {
-    static_cast<void>(first_block);
-    append(records, std::move(release));
-  }
-
-  /// Queues whole packed output records; they follow everything queued before.
-  /// Memory: the bytes must stay until `release` is called (once, from any thread, also after a failure).
-  /// Threads: one caller at a time. Errors: an earlier failure of the writer is thrown here or by finish().
-  virtual void append(std::span<const std::byte> records, std::function<void()> release) = 0;
-
-  /// From now on `look` sees all records, each once and in any order, on the threads that write them and just before
-  /// they do; what it throws is a failure of the writer. False: it will not be called. Called before any record.
-  virtual bool watch(LookFn look) {
-    static_cast<void>(look);
-    return false;
-  }
+  /// Takes whole packed output records, in front of which there are first_block blocks of the result. They come in
+  /// their final order; in any order if takes_places(). All have come before finish(), and leave no gap.
+  /// Memory: the bytes stay until `release` is called or goes.
+  /// Threads: one caller at a time. Errors: an earlier failure to write is thrown here or by finish().
+  virtual void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) = 0;
 
   /// Copies records, between finish() and publish(). False if they cannot be read again.
   /// Shapes: dst [count * output_record_bytes(m)]. Errors: IoError.
@@ -116,7 +131,7 @@ class Sink {
     return false;
   }
 
-  /// Waits until everything queued is written, then completes the output with this header. The output becomes
+  /// Waits until everything is written, then completes the output with this header. The output becomes
   /// visible under its final name only in publish(). Errors: IoError.
   virtual void finish(const MatrixHeader& header) = 0;
 

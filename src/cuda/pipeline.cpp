@@ -145,7 +145,7 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
 
 ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
                             const plan::Decide& decide, const Run& run) {
-  OnlyOutput output(sink);
+  OnlyOutput output(sink, a.header().m);
   return multiply_to(output, a, b, execution, decide, run);
 }
 

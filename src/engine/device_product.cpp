@@ -216,9 +216,9 @@ DeviceSource::DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::stri
       many_(many) {}
 
 void DeviceSource::read(std::uint64_t, std::uint64_t, std::byte*) const {
-  throw OutOfMemory(name_,
-                    "the product does not fit the memory of the device at once, and arrays are not sorted into a scratch file",
-                    "raise EngineOptions::memory_limit_bytes, free device memory, or multiply files or host memory");
+  throw OutOfMemory(
+      name_, "the product does not fit the memory of the device at once, and arrays are not sorted into a scratch file",
+      "raise EngineOptions::memory_limit_bytes, free device memory, or multiply files or host memory");
 }
 
 std::string DeviceSource::place(std::uint64_t record) const {
@@ -242,7 +242,7 @@ BlockIndex DeviceSource::original_index(BlockIndex index) const {
   return index;
 }
 
-void DeviceSink::append(std::span<const std::byte>, std::function<void()>) {
+void DeviceSink::write(std::uint64_t, std::span<const std::byte>, Release) {
   throw std::logic_error("records of a result that stays on the device");
 }
 

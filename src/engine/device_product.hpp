@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 
@@ -38,7 +37,7 @@ class DeviceSource : public Source {
 /// Rejects records: the result stays on the device.
 class DeviceSink : public Sink {
  public:
-  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) override;
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 };

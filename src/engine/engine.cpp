@@ -28,15 +28,14 @@
 #include "engine/backend_choice.hpp"
 #include "engine/device_product.hpp"
 #include "engine/devices.hpp"
-#include "engine/memory/counted_sink.hpp"
 #include "engine/memory/reserve.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/prefetching.hpp"
 #include "engine/product/operands.hpp"
+#include "engine/memory/output.hpp"
 #include "engine/product/product.hpp"
 #include "engine/product/proven.hpp"
 #include "engine/product/record.hpp"
-#include "engine/product/releasing_sink.hpp"
 #include "io/files/file_sink.hpp"
 #include "io/files/paths.hpp"
 #include "io/files/scratch_file.hpp"
@@ -76,7 +75,7 @@ constexpr const char* kResult = "the result";
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
 
 /// The product within limits that name the backend, and its verification.
-void multiply_within(plan::Limits limits, const ProductOperands& operands, Sink& sink, const ProductOptions& product,
+void multiply_within(plan::Limits limits, const ProductOperands& operands, Output& sink, const ProductOptions& product,
                      Run run, Report& report) {
   check_shapes(operands.inputs().a, operands.inputs().b);  // before anything is sampled
   leave_to_result(operands.expected(), sink, limits);
@@ -359,12 +358,11 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
                                                  ProductRecord& record) {
   MemoryBudget of_caller;
   MemoryShare share(record.output.brings_memory ? of_caller : budget_);
-  CountedSink counted(sink, share);
-  ReleasingSink releasing(counted);
+  Output output(sink, share);
   bool is_on_device = true;  // or about to be
   const auto may_fall_back = [&] {
     return is_on_device && insisted_backend(product) == Backend::automatic && why_not_cuda.empty() &&
-           !releasing.was_used();
+           !output.was_used();
   };
   try {
     Target target;
@@ -385,7 +383,7 @@ Engine::Impl::Failure Engine::Impl::try_multiply(const ProductOperands& operands
                   .more_devices = more_devices,
                   .scratch_folders = record.scratch_folders,
                   .arrays = record.arrays};
-    multiply_within(target.limits, operands, releasing, product, run, record.report);
+    multiply_within(target.limits, operands, output, product, run, record.report);
     run.check_cancelled();
     target.complete(record.report.plan);
     return std::nullopt;

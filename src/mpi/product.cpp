@@ -355,9 +355,9 @@ void RankProduct::multiply_parts() {
   for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
     stages_.run_together([&] { partial.exchange(round); });
     fill_sink(round + 1, [&] {
-      const auto sum = std::make_shared<std::vector<std::byte>>(partial.sum());
-      own_.saturated_elements += count_saturated(*sum);
-      rounds_->append(*sum, [sum] {});
+      const std::vector<std::byte> sum = partial.sum();
+      own_.saturated_elements += count_saturated(sum);
+      rounds_->write(0, sum, {});  // copied
     });
   }
   of_rank_.merge_s += seconds_since(start);

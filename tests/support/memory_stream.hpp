@@ -52,7 +52,7 @@ class MemorySource : public Source {
   std::vector<std::byte> records_;
 };
 
-/// Collects what is appended. Keeps the newest buffers for a while before it releases them, as a writer does.
+/// Collects what is written. Keeps the newest buffers for a while before it releases them, as a writer does.
 class MemorySink : public Sink {
  public:
   explicit MemorySink(const MatrixHeader& header, std::size_t num_kept = 0)
@@ -61,32 +61,30 @@ class MemorySink : public Sink {
   MemorySink(const MemorySink&) = delete;
   MemorySink& operator=(const MemorySink&) = delete;
 
-  void append(std::span<const std::byte> records, std::function<void()> release) override {
+  void write(std::uint64_t, std::span<const std::byte> records, Release release) override {
     kept_.push_back({.records = records, .release = std::move(release)});
-    if (on_append) on_append();
+    if (on_write) on_write();
     release_down_to(num_kept_);
   }
   void finish(const MatrixHeader&) override { release_down_to(0); }
   void publish() override {}
 
-  /// Everything appended and released so far.
+  /// Everything written and released so far.
   [[nodiscard]] const ProductMatrix& product() const { return product_; }
 
-  std::function<void()> on_append;  ///< may throw
+  std::function<void()> on_write;  ///< may throw
 
  private:
   struct Kept {
     std::span<const std::byte> records;
-    std::function<void()> release;
+    Release release;
   };
 
   /// The bytes are examined only now: they have to stay until then.
   void release_down_to(std::size_t num_kept) {
     while (kept_.size() > num_kept) {
-      const Kept oldest = std::move(kept_.front());
-      kept_.erase(kept_.begin());
-      unpack(oldest.records);
-      oldest.release();
+      unpack(kept_.front().records);
+      kept_.erase(kept_.begin());  // and releases it
     }
   }
 

@@ -83,11 +83,11 @@ inline std::uint64_t own_status(const std::string& key) {
   return 0;
 }
 
-/// A sink that waits in its first append() until it is let go.
+/// A sink that waits in its first write() until it is let go.
 class GatedSink : public MemorySink {
  public:
   explicit GatedSink(const MatrixHeader& header) : MemorySink(header) {
-    on_append = [this] {
+    on_write = [this] {
       std::unique_lock lock(mutex_);
       reached_ = true;
       changed_.notify_all();
@@ -111,12 +111,12 @@ class GatedSink : public MemorySink {
   bool open_ = false;
 };
 
-/// A sink that keeps nothing and fails between taking records and queueing them: `release` is dropped uncalled.
+/// A sink that keeps nothing and fails.
 class DroppingSink : public Sink {
  public:
   explicit DroppingSink(bool no_memory = false) : no_memory_(no_memory) {}
 
-  void append(std::span<const std::byte>, std::function<void()>) override {
+  void write(std::uint64_t, std::span<const std::byte>, Release) override {
     if (no_memory_) throw std::bad_alloc();
     throw IoError("sink", "is broken", "-");
   }

@@ -39,22 +39,21 @@ std::uint64_t sum_of_record(const std::byte* record, std::uint64_t record_bytes,
 ChecksumSink::ChecksumSink(std::uint32_t m, unsigned num_threads)
     : record_bytes_(output_record_bytes(m)), num_threads_(num_threads) {}
 
-void ChecksumSink::append(std::span<const std::byte> records, std::function<void()> release) {
+void ChecksumSink::write(std::uint64_t first_block, std::span<const std::byte> records, Release) {
   const std::uint64_t count = records.size() / record_bytes_;
   const std::uint64_t words_each = (record_bytes_ + kWordBytes - 1) / kWordBytes;
-  const std::uint64_t first = checksum_.num_blocks;
   std::atomic<std::uint64_t> sum{0};
   parallel_for(num_threads_, count, std::max<std::uint64_t>(1, kPieceBytes / record_bytes_),
                [&](std::uint64_t begin, std::uint64_t end) {
                  std::uint64_t part = 0;
                  for (std::uint64_t r = begin; r < end; ++r) {
-                   part += sum_of_record(records.data() + r * record_bytes_, record_bytes_, (first + r) * words_each);
+                   part +=
+                       sum_of_record(records.data() + r * record_bytes_, record_bytes_, (first_block + r) * words_each);
                  }
                  sum += part;
                });
   checksum_.sum += sum;
   checksum_.num_blocks += count;
-  if (release) release();
 }
 
 void ChecksumSink::finish(const MatrixHeader& header) {

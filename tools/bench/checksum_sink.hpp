@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "spmm/stream.hpp"
@@ -18,7 +17,7 @@ struct ResultChecksum {
   friend bool operator==(const ResultChecksum&, const ResultChecksum&) = default;
 };
 
-/// Threads: append() from one at a time; it works on num_threads.
+/// Threads: write() from one at a time; it works on num_threads.
 class ChecksumSink : public Sink {
  public:
   /// Values: blocks of m x m.
@@ -26,7 +25,7 @@ class ChecksumSink : public Sink {
 
   [[nodiscard]] const ResultChecksum& checksum() const { return checksum_; }
 
-  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) override;
   void finish(const MatrixHeader& header) override;
   void publish() override {}
 

@@ -104,8 +104,10 @@ void check_order(const io::InputFile& file, std::uint64_t first, std::span<const
   }
 }
 
-/// Copies the records of a file, whose header was read before. Errors: FormatError; what files throw.
-void append_file(const std::string& path, const MatrixHeader& header, std::optional<LastBlock>& last, Sink& sink) {
+/// Copies the records of a file, whose header was read before, behind num_before others. Errors: FormatError; what
+/// files throw.
+void append_file(const std::string& path, const MatrixHeader& header, std::uint64_t num_before,
+                 std::optional<LastBlock>& last, Sink& sink) {
   const io::InputFile file(path, ElementType::u32);
   if (file.header() != header) throw_changed_content(file.name());
   file.expect_sequential_reads();
@@ -117,7 +119,7 @@ void append_file(const std::string& path, const MatrixHeader& header, std::optio
     const std::span<std::byte> records(buffer.data(), count * file.record_bytes());
     file.read_records(first, count, records.data());
     check_order(file, first, records, last);
-    sink.append(records, nullptr);  // it has no writer threads: written when it returns
+    sink.write(num_before + first, records, {});  // it has no writer threads: written when it returns
   }
   file.check_unchanged();
 }
@@ -146,7 +148,11 @@ int run(const cli::ParsedOptions& parsed) {
                             .no_clobber = cli::option_flag(parsed, "no-clobber")};
   const std::unique_ptr<Sink> sink = io::open_tuned_file_sink(out, whole.m, how, {.num_writers = 0});
   std::optional<LastBlock> last;
-  for (std::size_t f = 0; f < files.size(); ++f) append_file(files[f], headers[f], last, *sink);
+  std::uint64_t num_before = 0;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    append_file(files[f], headers[f], num_before, last, *sink);
+    num_before += headers[f].num_blocks;
+  }
   sink->finish(whole);
   sink->publish();
   if (!cli::option_flag(parsed, "quiet")) {

@@ -124,6 +124,7 @@ void OutputQueue::append(Lock& lock, const Job& job) {
     buffers_->free.push_back(job.data);
     return;
   }
+  const std::uint64_t first_block = num_records_;
   num_records_ += job.used_bytes / record_bytes_;
   num_saturated_ += job.num_saturated;
   ++num_appended_;
@@ -131,7 +132,7 @@ void OutputQueue::append(Lock& lock, const Job& job) {
   appending_ = true;
   lock.unlock();
   // The sink may keep the buffer longer than this queue lives, so the callback owns a share of it.
-  sink_.append({job.data, job.used_bytes}, [buffers = buffers_, data = job.data] {
+  sink_.write(first_block, {job.data, job.used_bytes}, [buffers = buffers_, data = job.data] {
     const std::lock_guard guard(buffers->mutex);
     buffers->free.push_back(data);
     buffers->buffer.notify_one();

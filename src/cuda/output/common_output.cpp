@@ -79,15 +79,8 @@ void CommonOutput::with_sink(const Body& body) {
   }
 }
 
-void CommonOutput::append(std::uint64_t first_block, std::span<const std::byte> records,
-                          std::function<void()> release) {
-  with_sink([&] {
-    if (at_places_) {
-      sink_.append_at(first_block, records, std::move(release));
-    } else {
-      sink_.append(records, std::move(release));
-    }
-  });
+void CommonOutput::append(std::uint64_t first_block, std::span<const std::byte> records, Release release) {
+  with_sink([&] { sink_.write(first_block, records, std::move(release)); });
 }
 
 void CommonOutput::end(std::size_t piece) {

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -30,10 +29,10 @@ class CommonOutput {
   /// Returns the numbers of the device's pieces, and leaves their panels in the execution.
   std::vector<std::size_t> start(std::uint32_t device, plan::Execution& execution, const plan::Statistics& statistics);
 
-  /// Counts a piece and waits for its turn, or until its place is known. Returns the blocks in front of it,
-  /// where that is known. Errors: OutOfMemory (too many blocks), Interrupted, DeviceStopped.
+  /// Counts a piece and waits for its turn, or until its place is known. Returns the blocks in front of it. Errors:
+  /// OutOfMemory (too many blocks), Interrupted, DeviceStopped.
   std::uint64_t begin(std::size_t piece, std::uint64_t num_blocks);
-  void append(std::uint64_t first_block, std::span<const std::byte> records, std::function<void()> release);
+  void append(std::uint64_t first_block, std::span<const std::byte> records, Release release);
   void end(std::size_t piece);
 
   /// Stops all devices. The first error stays.
@@ -81,7 +80,7 @@ class DeviceOutput : public PanelOutput {
   void begin(std::size_t panel, std::uint64_t num_blocks) override {
     next_blocks_.at(panel) = shared_.begin(pieces_.at(panel), num_blocks);
   }
-  void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) override {
+  void append(std::size_t panel, std::span<const std::byte> records, Release release) override {
     const std::uint64_t first_block = next_blocks_[panel];
     next_blocks_[panel] += records.size() / record_bytes_;
     shared_.append(first_block, records, std::move(release));

@@ -156,7 +156,7 @@ bool Downloader::start_copy(PackedPanel& panel, std::uint64_t at, std::uint64_t 
 void Downloader::hand_over() {
   copies_.front().done->synchronize();
   const Copy copy = copies_.front();
-  std::function<void()> release = [this, slot = copy.slot] { put_back(slot); };
+  Release release = [this, slot = copy.slot] { put_back(slot); };
   copies_.pop_front();
   run_.clock.add_bytes(Stage::d2h, copy.bytes);
   {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "plan/execution.hpp"
@@ -39,8 +38,8 @@ class PanelOutput {
   /// Panels are numbered from 0 as they stand in the execution; begin() may wait for those of other devices.
   /// Errors: OutOfMemory (too many blocks), Interrupted.
   virtual void begin(std::size_t panel, std::uint64_t num_blocks) = 0;
-  /// Its records, in order; as Sink::append().
-  virtual void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) = 0;
+  /// Its records, in order; as Sink::write().
+  virtual void append(std::size_t panel, std::span<const std::byte> records, Release release) = 0;
   virtual void end(std::size_t panel) = 0;
 
   /// Errors: whatever makes it useless to compute more panels.
@@ -50,16 +49,19 @@ class PanelOutput {
 /// One device: panels come in the order of the result.
 class OnlyOutput : public PanelOutput {
  public:
-  explicit OnlyOutput(Sink& sink) : sink_(sink) {}
+  /// Values: m = side of the blocks.
+  OnlyOutput(Sink& sink, std::uint32_t m) : sink_(sink), record_bytes_(output_record_bytes(m)) {}
 
   void start(plan::Execution&, const plan::Statistics&) override {}
   void begin(std::size_t panel, std::uint64_t num_blocks) override;
-  void append(std::size_t panel, std::span<const std::byte> records, std::function<void()> release) override;
+  void append(std::size_t panel, std::span<const std::byte> records, Release release) override;
   void end(std::size_t) override {}
 
  private:
   Sink& sink_;
-  std::uint64_t num_blocks_ = 0;
+  std::uint64_t record_bytes_;
+  std::uint64_t num_blocks_ = 0;  ///< of all panels so far
+  std::uint64_t next_block_ = 0;  ///< of those with the sink
 };
 
 }  // namespace spmm::cuda

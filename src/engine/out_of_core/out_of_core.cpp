@@ -3,13 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +13,6 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "base/records/release_once.hpp"
 #include "base/text.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/simd/isa.hpp"
@@ -32,49 +27,6 @@ namespace spmm {
 namespace {
 
 using namespace out_of_core;
-
-/// Hands records on and knows which of them the next sink still holds: the buffers of one range are free before those
-/// of the next one are allocated.
-class RangeSink : public Sink {
- public:
-  explicit RangeSink(Sink& next) : next_(next), held_(std::make_shared<Held>()) {}
-
-  void append(std::span<const std::byte> records, std::function<void()> release) override {
-    ReleaseOnce releaser(std::move(release));
-    const auto shared = std::make_shared<ReleaseOnce>(std::move(releaser));
-    {
-      const std::lock_guard lock(held_->mutex);
-      ++held_->count;
-    }
-    next_.append(records, [held = held_, shared] {
-      shared->hand_on()();
-      const std::lock_guard lock(held->mutex);
-      --held->count;
-      held->changed.notify_all();
-    });
-  }
-  void finish(const MatrixHeader&) override {}
-  void publish() override {}
-
-  void wait(const Run& run) const {
-    constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
-    std::unique_lock lock(held_->mutex);
-    while (held_->count != 0) {
-      held_->changed.wait_for(lock, kCancelPeriod);
-      run.check_cancelled();
-    }
-  }
-
- private:
-  struct Held {
-    std::mutex mutex{};
-    std::condition_variable changed{};
-    std::uint64_t count = 0;
-  };
-
-  Sink& next_;
-  std::shared_ptr<Held> held_;
-};
 
 /// Keeps the records of one column slab after the other in a scratch file.
 class SlabResults : public Sink {
@@ -93,8 +45,7 @@ class SlabResults : public Sink {
     slabs_.push_back({.begin = end, .end = end});
   }
 
-  void append(std::span<const std::byte> records, std::function<void()> release) override {
-    const ReleaseOnce release_at_end(std::move(release));
+  void write(std::uint64_t, std::span<const std::byte> records, Release) override {
     file_.write_at(slabs_.back().end, records);
     slabs_.back().end += records.size();
   }
@@ -103,7 +54,7 @@ class SlabResults : public Sink {
 
   /// Interleaves the slabs row by row into `sink`; returns when that has released everything.
   /// Memory: memory_bytes, or four records and one for each slab if that is more. Errors: as Sink; Interrupted.
-  void merge(std::uint32_t m, std::uint64_t memory_bytes, Sink& sink, const Run& run) const {
+  void merge(std::uint32_t m, std::uint64_t memory_bytes, Output& sink, const Run& run) const {
     constexpr std::uint64_t kMostBytes = 1u << 20;  // of a buffer
     constexpr std::uint64_t kNumBuffers = 4;        // on their way to the sink
     const auto timing = run.clock.scope(Stage::write);
@@ -131,7 +82,7 @@ class SlabResults : public Sink {
       std::erase_if(readers, [](const SlabReader& reader) { return reader.is_at_end(); });
     }
     queue.finish(job);
-    queue.wait_until_released();
+    sink.wait_until_released(run);
   }
 
  private:
@@ -196,7 +147,7 @@ struct FittingRows {
 
 class OutOfCore {
  public:
-  OutOfCore(const Inputs& inputs, Sink& sink, const MultiplyAtOnce& multiply_at_once, const Run& run,
+  OutOfCore(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once, const Run& run,
             const plan::Execution& execution)
       : sink_(sink),
         multiply_at_once_(multiply_at_once),
@@ -229,6 +180,7 @@ class OutOfCore {
       num_ranges = multiply_slab(0, all, sink_);
     } else {
       SlabResults results(make_scratch_file(1, run_));  // it grows
+      std::uint64_t num_merged = 0;
       for (RecordRange left = all; left.begin < all.end; ++num_ranges) {
         const RecordRange rows = next_rows(left);
         results.restart();
@@ -236,6 +188,8 @@ class OutOfCore {
           results.begin_slab();
           multiply_slab(slab, rows, results);
         }
+        sink_.set_begin(num_merged);
+        num_merged = total_.num_blocks;
         results.merge(a_.header().m, limits_.host_bytes, sink_, run_);
         left.begin = rows.end;
       }
@@ -326,9 +280,9 @@ class OutOfCore {
       last_ = plan::decide_range(a_.header(), a.header().num_blocks, b.header(), b.header().num_blocks, limits_);
       plan::throw_if_refused(last_);
       last_.range_limits = limits_;
-      RangeSink to(sink);
-      add(multiply_at_once_({a, b}, to, last_));
-      to.wait(run_);
+      sink_.set_begin(total_.num_blocks);
+      add(multiply_at_once_({a, b}, sink, last_));
+      sink_.wait_until_released(run_);  // buffers of a range are free before those of the next one are allocated
     } while (records.begin < records.end);
     return num_ranges;
   }
@@ -463,7 +417,7 @@ class OutOfCore {
   static constexpr std::uint32_t kRecordsPerCheck = 1u << 20;
   static constexpr std::uint64_t kMarkShare = 16;
 
-  Sink& sink_;
+  Output& sink_;
   const MultiplyAtOnce& multiply_at_once_;
   const Run& run_;
   const plan::Execution& execution_;
@@ -485,7 +439,7 @@ class OutOfCore {
 
 }  // namespace
 
-ProductStats multiply_out_of_core(const Inputs& inputs, Sink& sink, const MultiplyAtOnce& multiply_at_once,
+ProductStats multiply_out_of_core(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once,
                                   const Run& run, plan::Execution& execution) {
   const plan::Execution planned = execution;
   try {

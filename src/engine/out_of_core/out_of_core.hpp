@@ -5,6 +5,7 @@
 
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
+#include "engine/memory/output.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 
@@ -21,7 +22,7 @@ using MultiplyAtOnce = std::function<ProductStats(const Inputs& inputs, Sink& si
 /// Values: execution = a decision out of core, which is set to what ran last, with the memory of the whole.
 /// Memory: execution.host_limit_bytes. Errors: FormatError; OutOfMemory (one row of A does not fit with one column of
 /// B; no scratch file); IoError; what `multiply_at_once` throws.
-ProductStats multiply_out_of_core(const Inputs& inputs, Sink& sink, const MultiplyAtOnce& multiply_at_once,
+ProductStats multiply_out_of_core(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once,
                                   const Run& run, plan::Execution& execution);
 
 }  // namespace spmm

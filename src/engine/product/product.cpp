@@ -127,7 +127,7 @@ std::unique_ptr<cuda::PlannedProduct> plan_device_product(const ProductOperands&
   return cuda::plan_product(operands.inputs().a, operands.inputs().b, expected, decide, run);
 }
 
-ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const plan::Limits& limits,
+ProductStats multiply_product(const ProductOperands& operands, Output& sink, const plan::Limits& limits,
                               plan::Execution expected, const Run& run, Report& report) {
   const Inputs& inputs = operands.inputs();
   const bool out_of_core = expected.is_out_of_core();

@@ -6,6 +6,7 @@
 #include "base/run/run.hpp"
 #include "cuda/arrays/device_arrays.hpp"
 #include "engine/product/operands.hpp"
+#include "engine/memory/output.hpp"
 #include "plan/execution.hpp"
 #include "spmm/multiply.hpp"
 #include "spmm/stream.hpp"
@@ -36,7 +37,7 @@ plan::Execution reserve_product(const ProductOperands& operands, const plan::Lim
 /// Multiplies as planned within the same limits, up to and including sink.finish(); fills the parts of the report that
 /// the product itself knows (all but times, host memory and verification). Values: expected: its memory is reserved.
 /// Errors: every class of error.hpp.
-ProductStats multiply_product(const ProductOperands& operands, Sink& sink, const plan::Limits& limits,
+ProductStats multiply_product(const ProductOperands& operands, Output& sink, const plan::Limits& limits,
                               plan::Execution expected, const Run& run, Report& report);
 
 /// A plan for a product of arrays in device memory: run.arrays. What `run` refers to must outlive it.

@@ -6,10 +6,9 @@
 
 #include "base/text.hpp"
 #include "engine/product/product.hpp"
-#include "engine/product/releasing_sink.hpp"
 #include "spmm/error.hpp"
 #include "verify/proof.hpp"
-#include "verify/proof_sink.hpp"
+#include "verify/result_proof.hpp"
 
 namespace spmm {
 namespace {
@@ -52,7 +51,7 @@ std::uint64_t leave_to_proof(const ProductOptions& product, const plan::Statisti
   return resident;
 }
 
-void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits limits, const ProductOptions& product,
+void prove_product(const ProductOperands& operands, Output& sink, plan::Limits limits, const ProductOptions& product,
                    Run run, Report& report) {
   const plan::Statistics& expected = operands.expected();
   const ProofSettings settings{.num_blocks = chosen_blocks(product, expected, limits.host_bytes),
@@ -68,11 +67,11 @@ void prove_product(const ProductOperands& operands, Sink& sink, plan::Limits lim
     const auto timing = run.clock.scope(Stage::verify);
     proof.emplace(operands.inputs().a, operands.inputs().b, settings, run);
   }
-  ProofSink proving(sink, *proof, expected.a, run);
-  ReleasingSink releasing(proving);
-  multiply_product(operands, releasing, limits, execution, run, report);
+  ResultProof proving(*proof, sink, expected.a, run);
+  sink.show_to([&](std::uint64_t first, std::span<const std::byte> records) { proving.look(first, records); });
+  multiply_product(operands, sink, limits, execution, run, report);
   const auto timing = run.clock.scope(Stage::verify);
-  const ProofResult result = proving.check(report.c_blocks, run);
+  const ProofResult result = proving.check(report.c_blocks);
   if (!product.verify_full) {
     report.verified_blocks = result.num_blocks;
     return;

@@ -9,14 +9,19 @@
 #include "base/records/errors.hpp"
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
-#include "io/files/slice_writers.hpp"
-#include "io/formats/format.hpp"
+#include "io/files/writers.hpp"
 
 namespace spmm {
 namespace io {
 namespace {
 
-/// Records to a file: append() queues, the writer threads of the sink write at the final offsets.
+/// Bytes of whole output records, at least one, and no more than `bytes` otherwise.
+std::uint64_t whole_records(std::uint64_t bytes, std::uint32_t m) {
+  const std::uint64_t record = output_record_bytes(m);
+  return std::max<std::uint64_t>(1, bytes / record) * record;
+}
+
+/// Records to a file: write() queues, the writer threads of the sink write at the final offsets.
 class FileSink final : public Sink {
  public:
   FileSink(const std::filesystem::path& path, std::uint32_t m, const FileSinkOptions& options,
@@ -25,26 +30,24 @@ class FileSink final : public Sink {
         m_(m),
         writers_(
             file_.is_device() ? 0 : tuning.num_writers, whole_records(tuning.piece_bytes, m),
-            [this](const SlicePiece& piece) { write(piece); }, tuning.clock) {
+            [this](std::uint64_t offset, std::span<const std::byte> bytes) { file_.write_at(offset, bytes); },
+            tuning.clock) {
     file_.expect_result(tuning.result_bytes);
-  }
-
-  void append(std::span<const std::byte> records, std::function<void()> release) override {
-    put({.offset = end_bytes_, .bytes = records, .release = ReleaseOnce(std::move(release))});
   }
 
   [[nodiscard]] bool takes_places() const override { return true; }
 
-  void append_at(std::uint64_t first_block, std::span<const std::byte> records,
-                 std::function<void()> release) override {
-    put({.offset = kHeaderBytes + first_block * record_bytes(),
-         .bytes = records,
-         .release = ReleaseOnce(std::move(release))});
-  }
-
-  bool watch(LookFn look) override {
-    look_ = std::move(look);
-    return true;
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) override {
+    if (records.size() % record_bytes() != 0) {
+      throw std::logic_error(text(file_.name(), ": ", records.size(), " bytes are not whole records"));
+    }
+    const std::uint64_t offset = kHeaderBytes + first_block * record_bytes();
+    const std::uint64_t end = offset + records.size();
+    check_num_output_blocks((end - kHeaderBytes) / record_bytes());
+    if (end > end_bytes_) file_.expect_bytes(end);
+    end_bytes_ = std::max(end_bytes_, end);
+    put_bytes_ += records.size();
+    writers_.push(offset, records, std::move(release));
   }
 
   bool read_back(std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
@@ -53,9 +56,10 @@ class FileSink final : public Sink {
 
   void finish(const MatrixHeader& header) override {
     writers_.drain();
-    if (header.m != m_ || header.num_blocks != num_blocks() || kHeaderBytes + put_bytes_ != end_bytes_) {
+    const std::uint64_t num_blocks = (end_bytes_ - kHeaderBytes) / record_bytes();
+    if (header.m != m_ || header.num_blocks != num_blocks || kHeaderBytes + put_bytes_ != end_bytes_) {
       throw std::logic_error(text(file_.name(), ": finish() with ", header.num_blocks, " blocks of side ", header.m,
-                                  " after ", num_blocks(), " of side ", m_, ", ", put_bytes_, " bytes"));
+                                  " after ", num_blocks, " of side ", m_, ", ", put_bytes_, " bytes"));
     }
     file_.finish(header);
   }
@@ -63,32 +67,13 @@ class FileSink final : public Sink {
   void publish() override { file_.publish(); }
 
  private:
-  void put(Slice slice) {
-    if (slice.bytes.size() % record_bytes() != 0) {
-      throw std::logic_error(text(file_.name(), ": ", slice.bytes.size(), " bytes are not whole records"));
-    }
-    const std::uint64_t end = slice.offset + slice.bytes.size();
-    check_num_output_blocks((end - kHeaderBytes) / record_bytes());
-    if (end > end_bytes_) file_.expect_bytes(end);
-    end_bytes_ = std::max(end_bytes_, end);
-    put_bytes_ += slice.bytes.size();
-    writers_.push(std::move(slice));
-  }
-
-  void write(const SlicePiece& piece) {
-    if (look_) look_((piece.offset - kHeaderBytes) / record_bytes(), piece.bytes);
-    file_.write_at(piece.offset, piece.bytes);
-  }
-
   [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(m_); }
-  [[nodiscard]] std::uint64_t num_blocks() const { return (end_bytes_ - kHeaderBytes) / record_bytes(); }
 
   OutputFile file_;
   std::uint32_t m_;
   std::uint64_t end_bytes_ = kHeaderBytes;  ///< behind the last record so far
   std::uint64_t put_bytes_ = 0;             ///< of all records so far
-  LookFn look_;                             ///< may be empty
-  SliceWriters writers_;                    // last: its threads end before anything else goes
+  Writers writers_;                         // last: its threads end before anything else goes
 };
 
 }  // namespace

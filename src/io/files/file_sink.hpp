@@ -29,7 +29,7 @@ inline constexpr unsigned kMinMappedWriters = 4;
 struct FileSinkTuning {
   TempKind temp = TempKind::automatic;
   WriteMode mode = WriteMode::pwrite;
-  unsigned num_writers = kNumWriters;  ///< at most; 0: append() itself writes
+  unsigned num_writers = kNumWriters;  ///< at most; 0: write() itself writes to the file
   std::uint64_t piece_bytes = kPieceBytes;
   StageClock* clock = nullptr;     ///< counts the pieces that are written; outlives the sink
   std::uint64_t result_bytes = 0;  ///< about so many in all, for messages; 0: not known

@@ -7,15 +7,13 @@
 #include <utility>
 
 #include "base/records/head.hpp"
-#include "base/records/release_once.hpp"
 #include "mpi/divide/result_merge.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::mpi {
 
-void KeepingSink::append(std::span<const std::byte> records, std::function<void()> release) {
+void KeepingSink::write(std::uint64_t, std::span<const std::byte> records, Release) {
   constexpr std::uint64_t kChunkBytes = 1u << 20;
-  const ReleaseOnce release_at_end(std::move(release));
   if (records.size() > left_bytes_) {
     throw OutOfMemory("host memory", "a partial product is larger than was counted",
                       "raise the memory limit, or start fewer ranks");

@@ -28,7 +28,7 @@ class KeepingSink : public Sink {
       : left_bytes_(limit_bytes), record_bytes_(record_bytes) {}
 
   /// Errors: OutOfMemory.
-  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) override;
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 

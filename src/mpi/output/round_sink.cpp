@@ -11,7 +11,6 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "base/records/release_once.hpp"
 #include "base/text.hpp"
 #include "mpi/output/page_split.hpp"
 #include "spmm/error.hpp"
@@ -74,8 +73,7 @@ std::uint64_t RoundSink::range_end() const {
   return range < division_.borders.size() ? division_.borders[range] : std::numeric_limits<std::uint64_t>::max();
 }
 
-void RoundSink::append(std::span<const std::byte> records, std::function<void()> release) {
-  const ReleaseOnce release_at_end(std::move(release));
+void RoundSink::write(std::uint64_t, std::span<const std::byte> records, Release) {
   while (!records.empty()) {
     const std::uint64_t here = bytes_below(records, record_bytes_, range_end());
     take(records.first(here));

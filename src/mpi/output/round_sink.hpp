@@ -31,13 +31,13 @@ class RoundSink : public Sink {
             std::uint64_t limit_bytes);
 
   /// Errors: IoError, OutOfMemory, OtherRankFailed.
-  void append(std::span<const std::byte> records, std::function<void()> release) override;
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) override;
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 
   /// All ranks take part in the rounds before this one next, and close them or give up before anything else.
   void open_until(std::uint32_t round) { open_end_ = round; }
-  /// Closes the rounds that are open. Errors: as append().
+  /// Closes the rounds that are open. Errors: as write().
   void close_open_rounds();
   /// After an exception on this rank: the others learn of it if they wait for its next range. Does nothing if all
   /// ranks know already. Takes no memory: there may be none.

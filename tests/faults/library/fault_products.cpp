@@ -191,8 +191,8 @@ Scenario mapped_scenario() {
     const auto sink = io::open_tuned_file_sink("c.bin", kM, {}, {.mode = io::WriteMode::mapped, .num_writers = 4});
     const std::size_t half = records->size() / kBlocks * (kBlocks / 2);
     const auto bytes = std::as_bytes(std::span(*records));
-    sink->append(bytes.first(half), nullptr);
-    sink->append(bytes.subspan(half), nullptr);
+    sink->write(0, bytes.first(half), nullptr);
+    sink->write(kBlocks / 2, bytes.subspan(half), nullptr);
     sink->finish({.n = 100 * kM, .m = kM, .num_blocks = kBlocks});
     sink->publish();
   };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/run/run.hpp"
-#include "io/files/slice_writers.hpp"
+#include "io/files/writers.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -193,9 +193,11 @@ TEST_CASE("writers count as the stage write") {
   StageClock clock;
   const std::vector<std::byte> bytes(100);
   {
-    io::SliceWriters writers(
-        2, 10, [](const io::SlicePiece&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, &clock);
-    writers.push({.offset = 0, .bytes = bytes, .release = ReleaseOnce([] {})});
+    io::Writers writers(
+        2, 10,
+        [](std::uint64_t, std::span<const std::byte>) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); },
+        &clock);
+    writers.push(0, bytes, {});
     writers.drain();
   }
   CHECK(clock.totals(Stage::write).s >= 0.01);

@@ -73,7 +73,7 @@ TEST_CASE("cpu: cancellation also while the sink holds all buffers") {
   const auto a = random_matrix(100 * 4, 4, 2000, 9, 1);
   std::atomic<bool> cancel = false;
   MemorySink sink(a.header(), 1000);
-  sink.on_append = [&] { cancel = true; };
+  sink.on_write = [&] { cancel = true; };
   CHECK_THROWS_AS(
       run_streams(MemorySource(a), MemorySource(a), sink, {.panel_bytes = 2000, .num_buffers = 3}, {}, &cancel),
       Interrupted);
@@ -100,7 +100,7 @@ TEST_CASE("cpu: a sink that throws ends the run, whichever buffer it is") {
       for (const int fails_at : {1, 2, 9}) {
         int count = 0;
         MemorySink sink(a.header(), 1);
-        sink.on_append = [&] {
+        sink.on_write = [&] {
           if (++count == fails_at) throw IoError("out.bin", "no space left on device", "free some");
         };
         const Settings settings{.kernel = kernel, .num_threads = num_threads, .panel_bytes = 2000, .num_buffers = 4};

@@ -47,19 +47,13 @@ class StringSink : public Sink {
   explicit StringSink(bool takes_places) : takes_places_(takes_places) {}
 
   [[nodiscard]] bool takes_places() const override { return takes_places_; }
-  void append_at(std::uint64_t first_block, std::span<const std::byte> records,
-                 std::function<void()> release) override {
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) override {
     const Entered entered(*this);
+    if (!takes_places_ && first_block * kRecord != bytes_.size()) throw std::logic_error("not in order");
     bytes_.resize(std::max<std::size_t>(bytes_.size(), first_block * kRecord + records.size()));
     std::memcpy(bytes_.data() + first_block * kRecord, records.data(), records.size());
     release();
-    count_append();
-  }
-  void append(std::span<const std::byte> records, std::function<void()> release) override {
-    const Entered entered(*this);
-    bytes_.append(reinterpret_cast<const char*>(records.data()), records.size());
-    release();
-    count_append();
+    count_write();
   }
   void finish(const MatrixHeader&) override {}
   void publish() override {}
@@ -67,7 +61,7 @@ class StringSink : public Sink {
   [[nodiscard]] const std::string& all() const { return bytes_; }
   [[nodiscard]] bool was_entered_twice() const { return was_entered_twice_; }
 
-  int fails_after = -1;  ///< calls of append
+  int fails_after = -1;  ///< calls of write
 
  private:
   struct Entered {
@@ -77,13 +71,13 @@ class StringSink : public Sink {
     ~Entered() { of.inside_ = false; }
     StringSink& of;
   };
-  void count_append() {
-    if (fails_after >= 0 && num_appends_++ >= fails_after) throw IoError("sink", "is full", "-");
+  void count_write() {
+    if (fails_after >= 0 && num_writes_++ >= fails_after) throw IoError("sink", "is full", "-");
   }
 
   std::string bytes_;
   bool takes_places_;
-  int num_appends_ = 0;
+  int num_writes_ = 0;
   std::atomic<bool> inside_{false};
   std::atomic<bool> was_entered_twice_{false};
 };

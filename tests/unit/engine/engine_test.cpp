@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/product/releasing_sink.hpp"
+#include "engine/memory/output.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -240,57 +240,38 @@ TEST_CASE("a limit that the product passes by far is refused before anything is 
   }
 }
 
-TEST_CASE("every buffer is released once: by the sink, or for it where it drops the release") {
-  /// Keeps what it is given, in copies, as sinks with queues do.
-  class KeepingReleases : public test::DroppingSink {
-   public:
-    void append(std::span<const std::byte>, std::function<void()> release) override {
-      kept.push_back(release);
-      kept.push_back(std::move(release));
-    }
-    std::vector<std::function<void()>> kept;
-  };
+TEST_CASE("a release is called once: when it is asked to, replaced or destroyed, and where memory is missing") {
   int released = 0;
-  const auto release = [&] { ++released; };
-
-  for (const bool no_memory : {false, true}) {
-    test::DroppingSink dropping(no_memory);
-    ReleasingSink sink(dropping);
-    CHECK_THROWS(sink.append({}, release));
+  const auto count = [&] { ++released; };
+  {
+    Release first(count);
+    first();
+    first();
     CHECK(released == 1);
-    released = 0;
+    Release second(count);
+    first = std::move(second);
+    CHECK(released == 1);
+    first = Release(count);
+    CHECK(released == 2);
+    CHECK_NOTHROW(Release(nullptr)());
   }
-  KeepingReleases keeping;
-  ReleasingSink sink(keeping);
-  sink.append({}, release);
-  CHECK(released == 0);  // still in the sink's hands
-  keeping.kept.front()();
-  CHECK(released == 1);
-  keeping.kept.clear();
-  CHECK(released == 1);
-  sink.append({}, release);
-  keeping.kept.pop_back();
-  CHECK(released == 1);
-  keeping.kept.clear();
-  CHECK(released == 2);
-}
-
-TEST_CASE("a buffer is released where there is no memory to hold its release") {
-  test::DroppingSink never_called;
-  ReleasingSink sink(never_called);
-  int released = 0;
-  std::function<void()> release = [&] { ++released; };
+  CHECK(released == 3);
+  test::MemorySink sink({.n = 8, .m = 8, .num_blocks = 0});
+  MemoryBudget budget;
+  MemoryShare share(budget);
+  Output output(sink, share);
+  Release release(count);
   bool thrown = false;
   {
     const test::FailingMemory failing(0);
     try {
-      sink.append({}, std::move(release));
+      output.write(0, {}, std::move(release));
     } catch (const std::bad_alloc&) {
       thrown = true;
     }
   }
   CHECK(thrown);
-  CHECK(released == 1);
+  CHECK(released == 4);
 }
 
 TEST_CASE("a failure of the sink is thrown, and the engine goes on with the next product") {

@@ -145,11 +145,6 @@ TEST_CASE("a matrix in memory that does not fit itself is refused") {
   bad.n = 4;
   refused(bad, "at most 1");
   CHECK(folder.names().empty());
-
-  BlockMatrix changing = good;
-  const auto source = make_memory_source(changing, "matrix A");
-  changing.index.pop_back();
-  CHECK_THROWS_AS(source->check_unchanged(), FormatError);
 }
 
 TEST_CASE("a file that changes its length while it is read is refused") {
@@ -223,7 +218,7 @@ TEST_CASE("memory sink: records become a matrix when published") {
       count = std::min<std::size_t>(1 + at / record % 7, (records.size() - at) / record);
       std::string copy = records.substr(at, count * record);  // may go as soon as release is called
       bool released = false;
-      sink.append(std::as_bytes(std::span(copy)), [&] { released = !released; });
+      sink.write(at / record, std::as_bytes(std::span(copy)), [&] { released = !released; });
       REQUIRE(released);
     }
   };

@@ -22,23 +22,23 @@ using io::TempKind;
 constexpr std::uint32_t kSinkSide = 2;
 constexpr std::size_t kRecord = output_record_bytes(kSinkSide);
 
-/// Appends slices to a sink and counts how often each is released; outlives the sink.
-class Appender {
+/// Writes slices to a sink and counts how often each is released; outlives the sink.
+class Writer {
  public:
-  explicit Appender(const std::string& records) : records_(records) {}
+  explicit Writer(const std::string& records) : records_(records) {}
 
   /// All records, in slices of 0, 1, 2, ... max_records records.
-  void append_all(Sink& sink, std::size_t max_records) {
+  void write_all(Sink& sink, std::size_t max_records) {
     std::size_t at = 0;
     for (std::size_t slice = 0; at < records_.size(); ++slice) {
       const std::size_t bytes = std::min(slice % (max_records + 1) * kRecord, records_.size() - at);
-      append(sink, at, bytes);
+      write(sink, at, bytes);
       at += bytes;
     }
   }
-  void append(Sink& sink, std::size_t at, std::size_t bytes) {
+  void write(Sink& sink, std::size_t at, std::size_t bytes) {
     std::atomic<int>& count = releases_.emplace_back(0);
-    sink.append(std::as_bytes(std::span(records_).subspan(at, bytes)), [&count] { ++count; });
+    sink.write(at / kRecord, std::as_bytes(std::span(records_).subspan(at, bytes)), [&count] { ++count; });
   }
   [[nodiscard]] bool each_released_once() const {
     return std::all_of(releases_.begin(), releases_.end(), [](const auto& count) { return count == 1; });
@@ -74,8 +74,8 @@ TEST_CASE("slices at their places, in any order, give the same file; a gap or an
           const std::size_t place = x * 37 % 100 * slice;  // 37 and 100 have no common factor
           if (std::string(fault) == "gap" && place == 500) continue;
           const auto bytes = std::as_bytes(std::span(records)).subspan(place * kRecord, slice * kRecord);
-          sink->append_at(place, bytes, [&] { ++released; });
-          if (std::string(fault) == "overlap" && x == 0) sink->append_at(place, bytes, [&] { ++released; });
+          sink->write(place, bytes, [&] { ++released; });
+          if (std::string(fault) == "overlap" && x == 0) sink->write(place, bytes, [&] { ++released; });
         }
         if (std::string(fault).empty()) {
           sink->finish(header_of(1000));
@@ -99,12 +99,12 @@ TEST_CASE("slices keep their order for any number of writers and size of pieces"
         if (piece == 1 && writers > 2 && temp == TempKind::named) continue;  // slow, and nothing new
         INFO(writers << " writers, pieces of " << piece);
         const auto path = folder / "c.bin";
-        Appender appender(records);
+        Writer writer(records);
         const auto sink =
             io::open_tuned_file_sink(path, kSinkSide, {}, {.temp = temp, .num_writers = writers, .piece_bytes = piece});
-        appender.append_all(*sink, 9);
+        writer.write_all(*sink, 9);
         sink->finish(header_of(1000));
-        CHECK(appender.each_released_once());
+        CHECK(writer.each_released_once());
         CHECK_FALSE(std::filesystem::exists(path));
         sink->publish();
         CHECK((read_bytes(path) == file_of(1000, records)));
@@ -118,13 +118,13 @@ TEST_CASE("slices keep their order for any number of writers and size of pieces"
 TEST_CASE("until it is published an output leaves the old content alone, and nothing behind") {
   const TempFolder folder;
   const std::string records = result_records(kSinkSide, 500);
-  Appender appender(records);
+  Writer writer(records);
   write_bytes(folder / "c.bin", "old");
   for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
     for (const bool finished : {false, true}) {
       {
         const auto sink = io::open_tuned_file_sink(folder / "c.bin", kSinkSide, {}, {.temp = temp, .piece_bytes = 7});
-        appender.append_all(*sink, 50);
+        writer.write_all(*sink, 50);
         if (finished) sink->finish(header_of(500));
         CHECK(read_bytes(folder / "c.bin") == "old");
         const auto names = folder.names();
@@ -139,7 +139,7 @@ TEST_CASE("until it is published an output leaves the old content alone, and not
       }
       CHECK(read_bytes(folder / "c.bin") == "old");
       CHECK(folder.names() == std::vector<std::string>{"c.bin"});
-      CHECK(appender.each_released_once());
+      CHECK(writer.each_released_once());
     }
   }
 }
@@ -147,13 +147,13 @@ TEST_CASE("until it is published an output leaves the old content alone, and not
 TEST_CASE("misuse is a logic error that changes nothing") {
   const TempFolder folder;
   const std::string records = result_records(kSinkSide, 5);
-  Appender appender(records);
+  Writer writer(records);
   write_bytes(folder / "c.bin", "old");
   {
     const auto sink = open_file_sink(folder / "c.bin", kSinkSide, {});
-    CHECK_THROWS_AS(appender.append(*sink, 0, kRecord + 1), std::logic_error);
-    CHECK(appender.each_released_once());
-    appender.append(*sink, 0, 3 * kRecord);
+    CHECK_THROWS_AS(writer.write(*sink, 0, kRecord + 1), std::logic_error);
+    CHECK(writer.each_released_once());
+    writer.write(*sink, 0, 3 * kRecord);
     CHECK_THROWS_AS(sink->publish(), std::logic_error);
     CHECK_THROWS_AS(sink->finish(header_of(4)), std::logic_error);
     CHECK_THROWS_AS(sink->finish({.n = 400, .m = 4, .num_blocks = 3}), std::logic_error);
@@ -169,7 +169,7 @@ TEST_CASE("a slice without a release function is fine") {
   const TempFolder folder;
   const std::string records = result_records(kSinkSide, 5);
   const auto sink = open_file_sink(folder / "c.bin", kSinkSide, {});
-  sink->append(std::as_bytes(std::span(records)), nullptr);
+  sink->write(0, std::as_bytes(std::span(records)), nullptr);
   sink->finish(header_of(5));
   sink->publish();
   CHECK((read_bytes(folder / "c.bin") == file_of(5, records)));
@@ -178,23 +178,23 @@ TEST_CASE("a slice without a release function is fine") {
 TEST_CASE("a failed write is told once it is known, and every slice is released once") {
   const std::string records = result_records(kSinkSide, 2000);
   for (const unsigned writers : {1u, 2u, 5u}) {
-    Appender appender(records);
+    Writer writer(records);
     std::string message;
     {
       const auto sink =
           io::open_tuned_file_sink("/dev/full", kSinkSide, {}, {.num_writers = writers, .piece_bytes = 50});
       message = message_of<IoError>([&] {
-        appender.append_all(*sink, 10);
+        writer.write_all(*sink, 10);
         sink->finish(header_of(2000));
       });
       CHECK(message_of<IoError>([&] { sink->finish(header_of(2000)); }) == message);
-      CHECK(message_of<IoError>([&] { appender.append(*sink, 0, kRecord); }) == message);
+      CHECK(message_of<IoError>([&] { writer.write(*sink, 0, kRecord); }) == message);
       CHECK_THROWS_AS(sink->publish(), std::logic_error);
-      CHECK(appender.each_released_once());
+      CHECK(writer.each_released_once());
     }
     INFO(message);
-    CHECK(appender.num_slices() > 1);
-    CHECK(appender.each_released_once());
+    CHECK(writer.num_slices() > 1);
+    CHECK(writer.each_released_once());
     CHECK(names_place_and_hint(message, "/dev/full"));
     CHECK(contains(message, "byte offset "));
     CHECK(contains(message, "No space left on device"));
@@ -218,13 +218,13 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   const std::string expected =
       "output: the product has more than 100 non-zero blocks, the most a result holds; multiply some block rows "
       "at a time (ProductOptions::rows), each into a file of its own, or use larger blocks";
-  Appender appender(records);
+  Writer writer(records);
   {
     const auto file = open_file_sink(folder / "c.bin", kSinkSide, {});
-    appender.append(*file, 0, 60 * kRecord);
-    CHECK(message_of<OutOfMemory>([&] { appender.append(*file, 60 * kRecord, 41 * kRecord); }) == expected);
-    appender.append(*file, 60 * kRecord, 40 * kRecord);
-    CHECK(message_of<OutOfMemory>([&] { appender.append(*file, 100 * kRecord, kRecord); }) == expected);
+    writer.write(*file, 0, 60 * kRecord);
+    CHECK(message_of<OutOfMemory>([&] { writer.write(*file, 60 * kRecord, 41 * kRecord); }) == expected);
+    writer.write(*file, 60 * kRecord, 40 * kRecord);
+    CHECK(message_of<OutOfMemory>([&] { writer.write(*file, 100 * kRecord, kRecord); }) == expected);
     file->finish(header_of(100));
     file->publish();
   }
@@ -232,9 +232,9 @@ TEST_CASE("a product of more blocks than a header holds is the same error in eve
   ProductMatrix product;
   const auto memory = make_memory_sink(product);
   memory->expect(kSinkSide, 0);
-  CHECK(message_of<OutOfMemory>([&] { appender.append(*memory, 0, records.size()); }) == expected);
+  CHECK(message_of<OutOfMemory>([&] { writer.write(*memory, 0, records.size()); }) == expected);
   CHECK(product.index.empty());
-  CHECK(appender.each_released_once());
+  CHECK(writer.each_released_once());
 }
 
 /// Ten slices and finish(), with allocation number `countdown` failing. Returns whether all went well; every slice that
@@ -249,8 +249,8 @@ bool survives(const std::function<std::unique_ptr<Sink>()>& open, const std::str
     try {
       const std::unique_ptr<Sink> sink = open();
       for (std::atomic<int>& count : releases) {
-        ++num_given;
-        sink->append(std::as_bytes(std::span(records)), [&count] { ++count; });
+        const auto first = static_cast<std::uint64_t>(num_given++) * (records.size() / kRecord);
+        sink->write(first, std::as_bytes(std::span(records)), [&count] { ++count; });
       }
       sink->finish(header_of(static_cast<std::uint32_t>(10 * records.size() / kRecord)));
       done = true;
@@ -290,7 +290,7 @@ TEST_CASE("every slice is released once whatever allocation fails") {
   CHECK(folder.names().empty());
 }
 
-TEST_CASE("where no writer can be started append() writes") {
+TEST_CASE("where no writer thread can be started write() writes") {
   if (!kForksWithThreads) {
     WARN("not with this sanitizer or emulator");
     return;
@@ -299,24 +299,24 @@ TEST_CASE("where no writer can be started append() writes") {
   const std::string records = result_records(kSinkSide, 300);
   for (const unsigned limit : {0u, 2u}) {
     const int status = exit_status_under_thread_limit(limit, [&] {
-      Appender appender(records);
+      Writer writer(records);
       const auto sink =
           io::open_tuned_file_sink(folder / "c.bin", kSinkSide, {}, {.num_writers = 4, .piece_bytes = 100});
-      appender.append_all(*sink, 9);
+      writer.write_all(*sink, 9);
       sink->finish(header_of(300));
       sink->publish();
-      return appender.each_released_once() ? 0 : 1;
+      return writer.each_released_once() ? 0 : 1;
     });
     CHECK(status == 0);
     CHECK((read_bytes(folder / "c.bin") == file_of(300, records)));
     std::filesystem::remove(folder / "c.bin");
   }
   const auto sink = io::open_tuned_file_sink("/dev/full", kSinkSide, {}, {.num_writers = 0});
-  Appender appender(records);
-  CHECK_NOTHROW(appender.append(*sink, 0, kRecord));
-  CHECK_THROWS_AS(appender.append(*sink, 0, kRecord), IoError);
+  Writer writer(records);
+  CHECK_NOTHROW(writer.write(*sink, 0, kRecord));
+  CHECK_THROWS_AS(writer.write(*sink, kRecord, kRecord), IoError);
   CHECK_THROWS_AS(sink->finish(header_of(2)), IoError);
-  CHECK(appender.each_released_once());
+  CHECK(writer.each_released_once());
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_CASE("interrupted and short writes are continued") {
     return is_interrupted() ? -1 : real_calls.ftruncate(fd, length);
   };
   const auto sink = open_file_sink(folder / "c.bin", kSmallSide, {});
-  sink->append(std::as_bytes(std::span(records)), nullptr);
+  sink->write(0, std::as_bytes(std::span(records)), nullptr);
   sink->finish({.n = 400, .m = kSmallSide, .num_blocks = 300});
   sink->publish();
   CHECK((read_bytes(folder / "c.bin") == header_bytes(400, kSmallSide, 300) + records));
@@ -143,7 +143,7 @@ TEST_CASE("a full disk is told with what the whole result is expected to take") 
   for (const std::uint64_t result_bytes : {std::uint64_t{0}, std::uint64_t{100}, std::uint64_t{3'000'000'000}}) {
     const std::string message = message_of<IoError>([&] {
       const auto sink = io::open_tuned_file_sink(folder / "c", kSmallSide, {}, {.result_bytes = result_bytes});
-      sink->append(records, [] {});
+      sink->write(0, records, {});
       sink->finish({.n = 40, .m = kSmallSide, .num_blocks = 10});
     });
     INFO(message);

@@ -1,5 +1,5 @@
 // The proof in front of a sink: whatever way records come, and whatever the sink is, what is wrong does not get out.
-#include "verify/proof_sink.hpp"
+#include "verify/result_proof.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -22,15 +22,15 @@ using namespace spmm;
 using namespace spmm::test;
 namespace fs = std::filesystem;
 
-enum class Way { append, append_at };
+enum class Order { ascending, descending };
 
 struct Sent {
   ProofResult result{};
   std::string error{};  ///< of a VerifyError
 };
 
-/// Sends c through a proof of a b into `next` and publishes what is right.
-Sent send(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& c, Sink& next, Way way) {
+/// Sends c past a proof of a b into `next` and publishes what is right.
+Sent send(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& c, Sink& next, Order order) {
   const MemorySource source_a(a, "A");
   const MemorySource source_b(b, "B");
   StageClock clock;
@@ -39,20 +39,20 @@ Sent send(const BlockMatrix& a, const BlockMatrix& b, const ProductMatrix& c, Si
   const auto bytes = std::make_shared<const std::vector<std::byte>>(packed(c));  // writers go on behind a failure
   Proof proof(source_a, source_b, {.key = 5}, run);
   const std::uint64_t record = output_record_bytes(c.m);
-  ProofSink sink(next, proof, a.header(), run);
+  ResultProof proven(proof, next, a.header(), run);
   try {
     std::vector<std::uint64_t> firsts;  // of pieces of ten blocks
     for (std::uint64_t x = 0; x < c.index.size(); x += 10) firsts.push_back(x);
-    if (way == Way::append_at) std::reverse(firsts.begin(), firsts.end());
+    if (order == Order::descending) std::reverse(firsts.begin(), firsts.end());
     for (const std::uint64_t first : firsts) {
       const std::uint64_t count = std::min<std::uint64_t>(10, c.index.size() - first);
       const auto records = std::span(*bytes).subspan(first * record, count * record);
-      if (way == Way::append) sink.append(records, [bytes] {});
-      if (way == Way::append_at) sink.append_at(first, records, [bytes] {});
+      proven.look(first, records);
+      next.write(first, records, [bytes] {});
     }
-    sink.finish(c.header());
-    Sent sent{.result = sink.check(c.index.size(), run)};
-    sink.publish();
+    next.finish(c.header());
+    Sent sent{.result = proven.check(c.index.size())};
+    next.publish();
     return sent;
   } catch (const VerifyError& error) {
     return {.error = error.what()};
@@ -80,45 +80,45 @@ std::vector<ProductMatrix> wrong_results(const ProductMatrix& c) {
 
 }  // namespace
 
-TEST_CASE("proof sink: files are looked at as they are written, in any way that records come") {
+TEST_CASE("result proof: records of a file in any order") {
   const Operands2 o;
   const TemporaryFolder folder;
-  for (const Way way : {Way::append, Way::append_at}) {
+  for (const Order order : {Order::ascending, Order::descending}) {
     const auto sink = open_file_sink(folder.file("c.bin"), 4, {});
-    const Sent sent = send(o.a, o.b, o.c, *sink, way);
+    const Sent sent = send(o.a, o.b, o.c, *sink, order);
     CHECK(sent.error.empty());
     CHECK(sent.result.num_rows == 160);
     CHECK(read_product(folder.file("c.bin")) == o.c);
     fs::remove(folder.file("c.bin"));
     for (const ProductMatrix& wrong : wrong_results(o.c)) {
       const auto other = open_file_sink(folder.file("c.bin"), 4, {});
-      CHECK_FALSE(send(o.a, o.b, wrong, *other, way).error.empty());
+      CHECK_FALSE(send(o.a, o.b, wrong, *other, order).error.empty());
       CHECK_FALSE(fs::exists(folder.file("c.bin")));
     }
   }
 }
 
-TEST_CASE("proof sink: a sink that cannot be watched, and one that cannot be read again") {
+TEST_CASE("result proof: a sink that cannot be read again") {
   const Operands2 o;
   MemorySink right(o.c.header(), 2);
-  CHECK(send(o.a, o.b, o.c, right, Way::append).error.empty());
+  CHECK(send(o.a, o.b, o.c, right, Order::ascending).error.empty());
   CHECK(right.product() == o.c);
   for (const ProductMatrix& wrong : wrong_results(o.c)) {
     MemorySink memory(o.c.header());
-    CHECK_FALSE(send(o.a, o.b, wrong, memory, Way::append).error.empty());
+    CHECK_FALSE(send(o.a, o.b, wrong, memory, Order::ascending).error.empty());
     const auto device = open_file_sink("/dev/null", 4, {});
-    CHECK_FALSE(send(o.a, o.b, wrong, *device, Way::append).error.empty());
+    CHECK_FALSE(send(o.a, o.b, wrong, *device, Order::ascending).error.empty());
   }
 }
 
-TEST_CASE("proof sink: the message has what was found in the file") {
+TEST_CASE("result proof: the message has what was found in the file") {
   const Operands2 o;
   const TemporaryFolder folder;
   ProductMatrix wrong = o.c;
   std::uint32_t& value = wrong.values[77 * 16 + 6];
   value = value == 5 ? 6 : 5;
   const auto sink = open_file_sink(folder.file("c.bin"), 4, {});
-  const std::string said = send(o.a, o.b, wrong, *sink, Way::append).error;
+  const std::string said = send(o.a, o.b, wrong, *sink, Order::ascending).error;
   INFO(said);
   const BlockIndex at = o.c.index[77];
   CHECK(said.find("block (" + std::to_string(at.i) + ", " + std::to_string(at.j) + "): 1 of 16") != std::string::npos);

@@ -1,12 +1,10 @@
-// Records checked on the threads that write them, or examined before they go on.
-#include "verify/proof_sink.hpp"
+// Order, format and sums of the records of a product.
+#include "verify/result_proof.hpp"
 
 #include <algorithm>
-#include <mutex>
-#include <utility>
+#include <vector>
 
 #include "base/records/head.hpp"
-#include "base/records/release_once.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 
@@ -17,53 +15,16 @@ constexpr const char* kReportIt = "nothing was written; please report this as a 
 
 }  // namespace
 
-ProofSink::ProofSink(Sink& next, Proof& proof, const MatrixHeader& header, const Run& run)
-    : next_(next),
-      proof_(proof),
-      header_(header),
-      run_(run),
-      record_bytes_(output_record_bytes(header.m)),
-      order_(record_bytes_),
-      watch_(std::make_shared<Watch>()) {
-  watch_->sink = this;
-  is_watched_ = next_.watch([watch = watch_](std::uint64_t first_block, std::span<const std::byte> records) {
-    const std::shared_lock lock(watch->mutex);
-    if (watch->sink != nullptr) watch->sink->look(first_block, records);
-  });
-}
-
-ProofSink::~ProofSink() {
-  const std::unique_lock lock(watch_->mutex);
-  watch_->sink = nullptr;
-}
-
-void ProofSink::append(std::span<const std::byte> records, std::function<void()> release) {
-  ReleaseOnce releaser(std::move(release));
-  look_in_pieces(num_appended_, records);
-  num_appended_ += records.size() / record_bytes_;
-  next_.append(records, releaser.hand_on());
-}
-
-void ProofSink::append_at(std::uint64_t first_block, std::span<const std::byte> records,
-                          std::function<void()> release) {
-  ReleaseOnce releaser(std::move(release));
-  look_in_pieces(first_block, records);
-  next_.append_at(first_block, records, releaser.hand_on());
-}
-
-void ProofSink::look_in_pieces(std::uint64_t first_block, std::span<const std::byte> records) {
-  if (is_watched_) return;
+void ResultProof::look(std::uint64_t first_block, std::span<const std::byte> records) {
   constexpr std::uint64_t kPieceBytes = 256u << 10;
-  const std::uint64_t count = records.size() / record_bytes_;
-  run_.parallel_for(count, std::max<std::uint64_t>(1, kPieceBytes / record_bytes_),
+  run_.parallel_for(records.size() / record_bytes_, std::max<std::uint64_t>(1, kPieceBytes / record_bytes_),
                     [&](std::uint64_t begin, std::uint64_t end) {
-                      look(first_block + begin, records.subspan(begin * record_bytes_, (end - begin) * record_bytes_));
+                      look_at_piece(first_block + begin,
+                                    records.subspan(begin * record_bytes_, (end - begin) * record_bytes_));
                     });
 }
 
-void ProofSink::look(std::uint64_t first_block, std::span<const std::byte> records) {
-  if (records.empty()) return;
-  if (look_) look_(first_block, records);
+void ResultProof::look_at_piece(std::uint64_t first_block, std::span<const std::byte> records) {
   const auto timing = run_.clock.scope(Stage::verify);
   if (const auto flaw = order_.add(first_block, records)) {
     throw VerifyError("verify",
@@ -81,12 +42,12 @@ void ProofSink::look(std::uint64_t first_block, std::span<const std::byte> recor
       kReportIt);
 }
 
-bool ProofSink::find_row(std::uint32_t row, const std::function<void(BlockIndex at, const std::byte* values)>& take) {
+bool ResultProof::find_row(std::uint32_t row, const std::function<void(BlockIndex at, const std::byte* values)>& take) {
   std::vector<std::byte> record(record_bytes_);
   std::uint64_t low = 0;
   for (std::uint64_t high = order_.count(); low < high;) {  // the first record that is not before the row
     const std::uint64_t middle = (low + high) / 2;
-    if (!next_.read_back(middle, 1, record.data())) return false;
+    if (!sink_.read_back(middle, 1, record.data())) return false;
     if (read_index(record.data()).i < row) {
       low = middle + 1;
     } else {
@@ -94,7 +55,7 @@ bool ProofSink::find_row(std::uint32_t row, const std::function<void(BlockIndex 
     }
   }
   for (; low < order_.count(); ++low) {
-    if (!next_.read_back(low, 1, record.data())) return false;
+    if (!sink_.read_back(low, 1, record.data())) return false;
     const BlockIndex at = read_index(record.data());
     if (at.i != row) break;
     take(at, record.data() + kIndexBytes);
@@ -102,7 +63,7 @@ bool ProofSink::find_row(std::uint32_t row, const std::function<void(BlockIndex 
   return true;
 }
 
-ProofResult ProofSink::check(std::uint64_t num_blocks, const Run& run) {
+ProofResult ResultProof::check(std::uint64_t num_blocks) {
   const std::uint64_t count = order_.count();
   if (!order_.is_whole(count)) {
     throw VerifyError("verify", "records of the result are missing between others, or came twice", kReportIt);
@@ -114,7 +75,7 @@ ProofResult ProofSink::check(std::uint64_t num_blocks, const Run& run) {
       [this](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {
         return find_row(row, take);
       },
-      run);
+      run_);
   if (result.num_wrong != 0) throw VerifyError("verify", result.differences, kReportIt);
   return result;
 }
