@@ -9,7 +9,6 @@
 #include "cpu/operands/operand.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/rows/arithmetic.hpp"
-#include "cpu/simd/accumulator_kernel.hpp"
 
 namespace spmm::cpu {
 

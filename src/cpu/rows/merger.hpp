@@ -13,7 +13,6 @@
 #include "cpu/rows/accumulator.hpp"
 #include "cpu/rows/arithmetic.hpp"
 #include "cpu/rows/rank.hpp"
-#include "cpu/simd/accumulator_kernel.hpp"
 #include "cpu/simd/kernels.hpp"
 
 namespace spmm::cpu {

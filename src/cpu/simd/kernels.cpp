@@ -1,8 +1,8 @@
 #include "cpu/simd/kernels.hpp"
 
-#include "cpu/simd/accumulator_kernel.hpp"
-
 #include <algorithm>
+
+#include "cpu/simd/tile_kernel.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -27,28 +27,37 @@ Arithmetic choose_arithmetic(const PackedShape& shape, std::uint32_t a_bound, st
   return {.wide = true, .flush_pairs = static_cast<std::uint32_t>(kMaxSignedSum / (kMaxByte * kNarrowLimit * shape.m))};
 }
 
-MultiplyCBlocks choose_kernel(Isa isa, const PackedShape& shape, const Arithmetic& arithmetic) {
-  switch (isa) {
-    case Isa::avx512_vnni:
-      return avx512_vnni_kernel(shape, arithmetic);
-    case Isa::avx2:
-      return avx2_kernel(shape, arithmetic);
-    case Isa::portable:
-      break;
-  }
+#if !defined(__x86_64__)
+bool avx2_available() {
+  return false;
+}
+bool avx512_vnni_available() {
+  return false;
+}
+#endif
+
+MultiplyCBlocks choose_kernel([[maybe_unused]] Isa isa, const PackedShape& shape, const Arithmetic& arithmetic) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512_vnni) return avx512_vnni_kernel(shape, arithmetic);
+  if (isa == Isa::avx2) return avx2_kernel(shape, arithmetic);
+#endif
   return portable_kernel(shape, arithmetic);
 }
 
-AccumulatorKernel choose_accumulator(Isa isa, const PackedShape& shape) {
-  switch (isa) {
-    case Isa::avx512_vnni:
-      return avx512_vnni_accumulator(shape);
-    case Isa::avx2:
-      return avx2_accumulator(shape);
-    case Isa::portable:
-      break;
-  }
+AccumulatorKernel choose_accumulator([[maybe_unused]] Isa isa, [[maybe_unused]] const PackedShape& shape) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512_vnni) return avx512_vnni_accumulator(shape);
+  if (isa == Isa::avx2) return avx2_accumulator(shape);
+#endif
   return {};
+}
+
+TileKernel choose_tile_kernel([[maybe_unused]] Isa isa, std::uint32_t m, [[maybe_unused]] std::uint32_t max_element) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512_vnni) return avx512_tile_kernel(m, max_element);
+  if (isa == Isa::avx2) return avx2_tile_kernel(m);
+#endif
+  return portable_tile_kernel(m);
 }
 
 }  // namespace spmm::cpu

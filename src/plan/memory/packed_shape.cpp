@@ -5,9 +5,6 @@
 namespace spmm::plan {
 namespace {
 
-constexpr std::uint32_t kStripRows = 8;
-constexpr std::uint32_t kStripCols = 8;
-
 constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -20,11 +17,10 @@ PackedShape packed_shape(Isa isa, std::uint32_t m) {
   for (const std::uint32_t side : {4u, 8u}) {
     if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .packing = Packing::row_pairs};
   }
-  if (has_tight_rows(m)) return tight_shape(m);
   return {.m = m,
-          .rows = round_up(m, kStripRows),
+          .rows = m,
           .inner = round_up(m, 2),
-          .cols = round_up(m, kStripCols),
+          .cols = round_up(m, isa == Isa::avx512_vnni ? 16 : 8),
           .packing = Packing::row_pairs};
 }
 

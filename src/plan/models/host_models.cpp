@@ -103,12 +103,7 @@ double packed_terms(const Problem& p) {
   const auto& [s, limits] = p;
   const PackedShape shape = packed_shape(limits.isa, s.m());
   if (shape.packing == Packing::rows || s.m() <= 4) return static_cast<double>(shape.a_elements()) * shape.cols;
-  const bool has_16_lanes = s.m() > 8 && limits.isa == Isa::avx512_vnni;
-  const std::uint32_t lanes = has_16_lanes ? 16 : 8;
-  const std::uint32_t lone = s.m() % lanes;  // columns by themselves: as slow as five of 16 or three of 8
-  const std::uint32_t strips = (s.m() + lanes - 1) / lanes * lanes;
-  const bool has_lone = s.m() > 8 && (has_16_lanes ? s.m() == 17 || s.m() == 18 : s.m() <= 11);
-  const std::uint32_t cols = has_lone ? std::min(strips, s.m() - lone + lone * (has_16_lanes ? 5 : 3)) : strips;
+  const std::uint32_t cols = std::max<std::uint32_t>(8, shape.cols);
   return static_cast<double>(s.m() * (s.m() + s.m() % 2)) * cols;
 }
 

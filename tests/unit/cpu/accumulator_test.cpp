@@ -6,7 +6,6 @@
 #include "base/memory/aligned_array.hpp"
 #include "cpu/operands/prepared.hpp"
 #include "cpu/rows/accumulator.hpp"
-#include "cpu/simd/accumulator_kernel.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"

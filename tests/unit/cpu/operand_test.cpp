@@ -1,4 +1,5 @@
-// Operands against a plain sort: skewed rows, words of 8 and of 16 bytes, positions that are out of range or occur twice.
+// Operands against a plain sort: skewed rows, words of 8 and of 16 bytes, positions that are out of range or occur
+// twice.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -78,11 +79,10 @@ TEST_CASE("cpu: operands are in order, in words of 8 and of 16 bytes") {
     std::uint32_t num_rows;
     std::uint32_t word_bytes;
   };
-  for (const Shape& shape :
-       {Shape{1, 1, 1, 1, 8}, Shape{3, 1, 7, 3, 8}, Shape{1000, 1, 20'000, 1000, 8}, Shape{5000, 3, 5000, 2, 8},
-        Shape{1u << 28, 1, 3000, 1u << 28, 8}, Shape{0xFFFF'FFFFu, 1, 3000, 0xFFFF'FFFFu, 16},
-        Shape{1u << 20, 2, 50'000, 1u << 20, 8}, Shape{1u << 30, 2, 33'000, 1u << 30, 16},
-        Shape{5000, 4, 40'000, 5000, 8}}) {
+  for (const Shape& shape : {Shape{1, 1, 1, 1, 8}, Shape{3, 1, 7, 3, 8}, Shape{1000, 1, 20'000, 1000, 8},
+                             Shape{5000, 3, 5000, 2, 8}, Shape{1u << 28, 1, 3000, 1u << 28, 8},
+                             Shape{0xFFFF'FFFFu, 1, 3000, 0xFFFF'FFFFu, 16}, Shape{1u << 20, 2, 50'000, 1u << 20, 8},
+                             Shape{1u << 30, 2, 33'000, 1u << 30, 16}, Shape{5000, 4, 40'000, 5000, 8}}) {
     for (const unsigned num_threads : {1u, 3u}) {
       INFO(shape.nb << " x " << shape.nb << ", m " << shape.m << ", " << shape.k << " blocks, " << num_threads
                     << " threads");

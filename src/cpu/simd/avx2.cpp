@@ -1,7 +1,11 @@
-// Records of side 1 for AVX2.
-// Included within the region for the instruction set of a file: everything here is internal to that file.
-#pragma once
+// The kernels for AVX2: vpmaddwd makes 8 sums of two products of 16-bit elements.
+#include "cpu/simd/avx2.hpp"
 
+#if defined(__x86_64__)
+#include "cpu/simd/block_kernels.hpp"
+#include "cpu/simd/tile_kernels.hpp"
+
+SPMM_ISA_BEGIN
 namespace spmm::cpu {
 namespace {
 
@@ -54,5 +58,44 @@ inline std::byte* store_records(__m256i row, __m256i columns, __m256i sums, std:
   return out + static_cast<std::size_t>(std::popcount(set)) * output_record_bytes(1);
 }
 
+/// write_tiles() for side 1.
+std::byte* write_elements(const TileRow& row, const TileSums& sums, std::byte* out) {
+  const __m256i of_row = _mm256_set1_epi32(static_cast<int>(row.row));
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  for (std::uint32_t x = 0; x < row.count; ++x) {
+    const std::uint32_t slot = slot_of(row, x, sums);
+    auto* const tile = reinterpret_cast<__m256i*>(sums.values + std::size_t{slot} * plan::kTileLanes);
+    const __m256i first = _mm256_set1_epi32(static_cast<int>(row.tiles[x] * plan::kTileLanes));
+    out = store_records(of_row, _mm256_add_epi32(first, lanes), _mm256_load_si256(tile), out);
+    _mm256_store_si256(tile, _mm256_setzero_si256());
+    sums.fresh[slot] = 1;
+  }
+  return out;
+}
+
 }  // namespace
 }  // namespace spmm::cpu
+SPMM_ISA_END
+
+namespace spmm::cpu {
+
+bool avx2_available() {
+  return __builtin_cpu_supports("avx2");
+}
+
+MultiplyCBlocks avx2_kernel(const PackedShape& shape, const Arithmetic& arithmetic) {
+  return block_kernel(shape, arithmetic);
+}
+
+AccumulatorKernel avx2_accumulator(const PackedShape& shape) {
+  return accumulator_kernel(shape, Isa::avx2);
+}
+
+TileKernel avx2_tile_kernel(std::uint32_t m) {
+  TileKernel kernel = tile_kernel_for(m);
+  if (m == 1) kernel.write = write_elements;
+  return kernel;
+}
+
+}  // namespace spmm::cpu
+#endif

@@ -1,9 +1,12 @@
-// The multiply kernel for any machine and any m: sums of 32 bits in plain loops, which the compiler turns into vectors.
+// The kernels for any machine: sums of 32 bits in plain loops, which the compiler turns into vectors.
+#include "cpu/simd/portable.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "cpu/simd/kernels.hpp"
+#include "cpu/simd/tile_kernels.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -82,6 +85,10 @@ MultiplyCBlocks portable_kernel(const PackedShape& shape, const Arithmetic& arit
     default:
       return arithmetic.wide ? multiply_c_blocks<0, true> : multiply_c_blocks<0, false>;
   }
+}
+
+TileKernel portable_tile_kernel(std::uint32_t m) {
+  return tile_kernel_for(m);
 }
 
 }  // namespace spmm::cpu

@@ -1,8 +1,17 @@
-// The kernels for small blocks, in vectors of 8 lanes that the compiler maps to what the machine has.
-// Included once per kernel file, inside its region for an instruction set: everything here is internal to that file.
-// The file defines before: widen(Halves, Lanes&); nonzero_lanes(u32[8]) and zero_bytes(u8[64]) -> a bit per lane.
+// The kernels for blocks of side 1 to 3, in vectors of 8 lanes that the compiler maps to what the machine has: include
+// portable.hpp, avx2.hpp or avx512.hpp before. Everything here is internal to the file that includes it.
 #pragma once
 
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/simd/tile_kernel.hpp"
+#include "plan/panels/tiles.hpp"
+#include "spmm/types.hpp"
+
+SPMM_ISA_BEGIN
 namespace spmm::cpu {
 namespace {
 
@@ -38,7 +47,7 @@ std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, con
       fresh[slot] = 0;
       Lanes* const tile = values + std::size_t{slot} * kSide;
       Lanes rows[kSide];
-      for (std::uint32_t t = 0; t < kSide; ++t) widen(b[t], rows[t]);
+      for (std::uint32_t t = 0; t < kSide; ++t) Vectors::widen(b[t], rows[t]);
       for (std::uint32_t r = 0; r < kSide; ++r) {
         Lanes sum = tile[r];
         for (std::uint32_t t = 0; t < kSide; ++t) {
@@ -56,7 +65,7 @@ std::uint32_t add_segments(const TileSegment* segments, std::uint32_t count, con
 inline std::uint32_t list_touched(const TileSums& sums, std::uint32_t begin, std::uint32_t end) {
   std::uint32_t count = 0;
   for (std::uint32_t first = begin; first < end; first += kScannedSlots) {
-    std::uint64_t slots = zero_bytes(sums.fresh + first);
+    std::uint64_t slots = Vectors::zero_bytes(sums.fresh + first);
     if (end - first < kScannedSlots) slots &= (std::uint64_t{1} << (end - first)) - 1;
     for (; slots != 0; slots &= slots - 1) {
       sums.touched[count++] = sums.base + first + static_cast<std::uint32_t>(std::countr_zero(slots));
@@ -71,7 +80,7 @@ inline std::uint32_t occupied_blocks(const std::uint32_t* tile) {
   const auto* rows = reinterpret_cast<const Lanes*>(tile);
   Lanes any = rows[0];
   for (std::uint32_t r = 1; r < kSide; ++r) any |= rows[r];
-  const std::uint32_t lanes = nonzero_lanes(reinterpret_cast<const std::uint32_t*>(&any));
+  const std::uint32_t lanes = Vectors::nonzero_lanes(reinterpret_cast<const std::uint32_t*>(&any));
   if constexpr (kSide == 1) return lanes;
   if constexpr (kSide == 2) return (lanes | lanes >> 1) & 0x55;
   return (lanes | lanes >> 1 | lanes >> 2) & 0x11;
@@ -122,3 +131,4 @@ inline TileKernel tile_kernel_for(std::uint32_t m) {
 
 }  // namespace
 }  // namespace spmm::cpu
+SPMM_ISA_END
