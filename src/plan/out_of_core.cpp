@@ -25,7 +25,7 @@ MatrixHeader with_blocks(MatrixHeader header, double num_blocks) {
 /// Bytes in which operands are sorted in parts whose tables take a quarter of them.
 std::uint64_t least_sort_bytes(const Statistics& whole) {
   constexpr double kTableBytes = 48;  // of a part
-  constexpr double kItemBytes = 16;   // a key and a number
+  constexpr double kItemBytes = 32;   // a key of 16 bytes at most, twice
   constexpr double kFilled = 0.6;     // of a part, on average
   const double record = 2 * static_cast<double>(input_record_bytes(whole.m())) + kItemBytes;
   const double blocks = std::max(whole.a.num_blocks, whole.b.num_blocks);

@@ -16,56 +16,42 @@ namespace spmm::out_of_core {
 
 /// Bytes of one read while records are picked.
 inline constexpr std::uint64_t kReadBytes = 256u << 10;
+inline constexpr std::uint64_t kNoRecord = std::numeric_limits<std::uint64_t>::max();
 
-/// Errors: always FormatError.
-[[noreturn]] inline void throw_bad_index(const Source& source, std::uint64_t record) {
-  const AlignedArray<std::byte> raw(input_record_bytes(source.header().m));
-  source.read(record, 1, raw.data());
-  throw_index_out_of_range(source, record, read_index(raw.data()));
+/// Lowers a number to `value` if that is less. Threads: any.
+inline void lower_to(std::atomic<std::uint64_t>& number, std::uint64_t value) {
+  for (std::uint64_t known = number; value < known && !number.compare_exchange_weak(known, value);) {
+  }
 }
 
-/// Calls visit(first record, records, their number) for runs of records, from several threads.
-/// Memory: `read_bytes` per thread. Errors: Interrupted; what the source throws.
-template <class Visit>
-void for_reads(const Source& source, const Run& run, const Visit& visit, std::uint64_t read_bytes = kReadBytes) {
-  constexpr std::uint64_t kReadsPerPiece = 16;  // one buffer serves that many
-  const auto timing = run.clock.scope(Stage::read);
-  const std::uint64_t bytes = input_record_bytes(source.header().m);
-  const std::uint64_t most = std::max<std::uint64_t>(1, read_bytes / bytes);  // records of one read
-  run.parallel_for(source.header().num_blocks, most * kReadsPerPiece, [&](std::uint64_t begin, std::uint64_t end) {
-    const AlignedArray<std::byte> raw(std::min(most, end - begin) * bytes);
-    for (std::uint64_t r = begin; r < end; r += most) {
-      run.check_cancelled();
-      const std::uint64_t count = std::min(most, end - r);
-      source.read(r, count, raw.data());
-      visit(r, raw.data(), count);
-    }
-  });
-}
-
-/// Calls visit(record, block index) for all records, from several threads. Memory: as above. Errors: FormatError for
-/// the first record whose index is out of range; as above.
+/// Calls visit(record, block index) for all records, from several threads.
+/// Memory: read_bytes per thread. Errors: FormatError for the first record whose index is out of range; Interrupted;
+/// what the source throws.
 template <class Visit>
 void for_indices(const Source& source, const Run& run, const Visit& visit, std::uint64_t read_bytes = kReadBytes) {
-  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kReadsPerPiece = 16;  // one buffer serves that many
+  const auto timing = run.clock.scope(Stage::read);
   const std::uint64_t nb = source.header().blocks_per_side();
   const std::uint64_t bytes = input_record_bytes(source.header().m);
-  std::atomic<std::uint64_t> first_bad = kNone;
-  const auto visit_read = [&](std::uint64_t first, const std::byte* records, std::uint64_t count) {
-    for (std::uint64_t r = first; r < first + count; ++r, records += bytes) {
-      const BlockIndex at = read_index(records);
-      if (at.i < nb && at.j < nb) {
-        visit(r, at);
-        continue;
+  const std::uint64_t most = std::max<std::uint64_t>(1, read_bytes / bytes);  // records of one read
+  std::atomic<std::uint64_t> first_bad = kNoRecord;
+  run.parallel_for(source.header().num_blocks, most * kReadsPerPiece, [&](std::uint64_t begin, std::uint64_t end) {
+    const AlignedArray<std::byte> raw(std::min(most, end - begin) * bytes);
+    for (std::uint64_t first = begin; first < end; first += most) {
+      run.check_cancelled();
+      const std::uint64_t count = std::min(most, end - first);
+      source.read(first, count, raw.data());
+      for (std::uint64_t x = 0; x < count; ++x) {
+        const BlockIndex at = read_index(raw.data() + x * bytes);
+        if (at.i >= nb || at.j >= nb) return lower_to(first_bad, first + x);
+        visit(first + x, at);
       }
-      std::uint64_t known = first_bad.load();
-      while (r < known && !first_bad.compare_exchange_weak(known, r)) {
-      }
-      return;
     }
-  };
-  for_reads(source, run, visit_read, read_bytes);
-  if (first_bad != kNone) throw_bad_index(source, first_bad);
+  });
+  if (first_bad == kNoRecord) return;
+  const AlignedArray<std::byte> raw(bytes);
+  source.read(first_bad, 1, raw.data());
+  throw_index_out_of_range(source, first_bad, read_index(raw.data()));
 }
 
 }  // namespace spmm::out_of_core

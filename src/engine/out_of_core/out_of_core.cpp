@@ -2,7 +2,6 @@
 #include "engine/out_of_core/out_of_core.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,7 +13,6 @@
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 #include "base/text.hpp"
-#include "cpu/output/queue.hpp"
 #include "cpu/simd/isa.hpp"
 #include "engine/out_of_core/index_pass.hpp"
 #include "engine/out_of_core/row_table.hpp"
@@ -28,107 +26,6 @@ namespace {
 
 using namespace out_of_core;
 
-/// Keeps the records of one column slab after the other in a scratch file.
-class SlabResults : public Sink {
- public:
-  explicit SlabResults(io::ScratchFile file) : file_(std::move(file)) {}
-
-  /// Bytes [begin, end) of the records of one slab.
-  struct Extent {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-  };
-
-  void restart() { slabs_.clear(); }
-  void begin_slab() {
-    const std::uint64_t end = slabs_.empty() ? 0 : slabs_.back().end;
-    slabs_.push_back({.begin = end, .end = end});
-  }
-
-  void write(std::uint64_t, std::span<const std::byte> records, Release) override {
-    file_.write_at(slabs_.back().end, records);
-    slabs_.back().end += records.size();
-  }
-  void finish(const MatrixHeader&) override {}
-  void publish() override {}
-
-  /// Interleaves the slabs row by row into `sink`; returns when that has released everything.
-  /// Memory: memory_bytes, or four records and one for each slab if that is more. Errors: as Sink; Interrupted.
-  void merge(std::uint32_t m, std::uint64_t memory_bytes, Output& sink, const Run& run) const {
-    constexpr std::uint64_t kMostBytes = 1u << 20;  // of a buffer
-    constexpr std::uint64_t kNumBuffers = 4;        // on their way to the sink
-    const auto timing = run.clock.scope(Stage::write);
-    const std::uint64_t record = output_record_bytes(m);
-    const auto whole_records = [&](std::uint64_t bytes) {
-      return std::clamp(bytes, record, std::max(record, kMostBytes)) / record * record;
-    };
-    std::vector<SlabReader> readers;
-    for (const Extent& slab : slabs_) {
-      if (slab.begin == slab.end) continue;
-      readers.emplace_back(file_, slab, record, whole_records(memory_bytes / 2 / slabs_.size()));
-    }
-    cpu::OutputQueue queue(sink, kNumBuffers, whole_records(memory_bytes / 2 / kNumBuffers), record, run);
-    cpu::OutputQueue::Job job;
-    queue.start(job, [] { return true; });
-    cpu::RowUnitOutput out(queue, job, record);
-    out.set_may_saturate(false);  // counted before
-    while (!readers.empty()) {
-      std::uint32_t row = ~0u;
-      for (const SlabReader& reader : readers) row = std::min(row, reader.row());
-      for (SlabReader& reader : readers) {  // slabs follow each other along the row
-        run.check_cancelled();
-        while (!reader.is_at_end() && reader.row() == row) reader.move_row(out);
-      }
-      std::erase_if(readers, [](const SlabReader& reader) { return reader.is_at_end(); });
-    }
-    queue.finish(job);
-    sink.wait_until_released(run);
-  }
-
- private:
-  /// Reads the records of a slab in order.
-  class SlabReader {
-   public:
-    SlabReader(const io::ScratchFile& file, Extent slab, std::uint64_t record_bytes, std::uint64_t buffer_bytes)
-        : file_(&file), left_(slab), record_bytes_(record_bytes), buffer_(buffer_bytes) {
-      fill();
-    }
-
-    [[nodiscard]] bool is_at_end() const { return at_ == end_; }
-    [[nodiscard]] std::uint32_t row() const { return read_index(buffer_.data() + at_).i; }
-
-    /// Copies records of the current row that are here and fit.
-    void move_row(cpu::RowUnitOutput& out) {
-      const std::uint32_t current = row();
-      const std::uint64_t most = std::min(out.room(), (end_ - at_) / record_bytes_);
-      std::uint64_t count = 1;
-      while (count < most && read_index(buffer_.data() + at_ + count * record_bytes_).i == current) ++count;
-      std::memcpy(out.position(), buffer_.data() + at_, count * record_bytes_);
-      out.advance_to(out.position() + count * record_bytes_);
-      at_ += count * record_bytes_;
-      if (at_ == end_) fill();
-    }
-
-   private:
-    void fill() {
-      at_ = 0;
-      end_ = std::min<std::uint64_t>(buffer_.size(), left_.end - left_.begin);
-      file_->read_at(left_.begin, {buffer_.data(), end_});
-      left_.begin += end_;
-    }
-
-    const io::ScratchFile* file_;
-    Extent left_;
-    std::uint64_t record_bytes_;
-    AlignedArray<std::byte> buffer_;
-    std::uint64_t at_ = 0;
-    std::uint64_t end_ = 0;
-  };
-
-  io::ScratchFile file_;
-  std::vector<Extent> slabs_;
-};
-
 io::ScratchFile make_scratch_file(std::uint64_t bytes, const Run& run) {
   std::string why;
   io::ScratchFile file = io::ScratchFile::make(run.scratch_folders, bytes, why);
@@ -138,17 +35,119 @@ io::ScratchFile make_scratch_file(std::uint64_t bytes, const Run& run) {
                     "raise EngineOptions::memory_limit_bytes, or set TMPDIR to a folder on a disk with that much room");
 }
 
-/// Whole rows of A that fit with the records of a column slab of B that they may meet.
+/// Whole records, at least one.
+std::uint64_t whole_records(std::uint64_t bytes, std::uint64_t record) {
+  constexpr std::uint64_t kMostBytes = 1u << 20;
+  return std::clamp(bytes, record, std::max(record, kMostBytes)) / record * record;
+}
+
+/// Keeps the records of one column slab after the other in a scratch file.
+class SlabResults final : public Sink {
+ public:
+  SlabResults(io::ScratchFile file, std::uint32_t m) : file_(std::move(file)), record_(output_record_bytes(m)) {}
+
+  void restart() { ends_.assign(1, 0); }
+  void begin_slab() { ends_.push_back(ends_.back()); }
+  void write(std::uint64_t, std::span<const std::byte> records, Release) override {
+    file_.write_at(ends_.back(), records);
+    ends_.back() += records.size();
+  }
+  void finish(const MatrixHeader&) override {}
+  void publish() override {}
+
+  /// Interleaves the slabs row by row into `sink`; returns when that has released everything.
+  /// Memory: memory_bytes, or a record and one for each slab if that is more. Errors: as Sink; Interrupted.
+  void merge(std::uint64_t memory_bytes, Output& sink, const Run& run) const {
+    const auto timing = run.clock.scope(Stage::write);
+    std::vector<SlabReader> readers;
+    for (std::size_t slab = 1; slab < ends_.size(); ++slab) {
+      if (ends_[slab - 1] == ends_[slab]) continue;
+      readers.emplace_back(*this, ends_[slab - 1], ends_[slab],
+                           whole_records(memory_bytes / 2 / (ends_.size() - 1), record_));
+    }
+    const AlignedArray<std::byte> merged(whole_records(memory_bytes / 2, record_));
+    std::uint64_t used = 0;
+    std::uint64_t num_written = 0;
+    const auto flush = [&] {
+      run.check_cancelled();
+      sink.write(num_written, {merged.data(), used}, {});
+      sink.wait_until_released(run);
+      num_written += used / record_;
+      used = 0;
+    };
+    while (!readers.empty()) {
+      std::uint32_t row = ~0u;
+      for (const SlabReader& reader : readers) row = std::min(row, read_index(reader.record()).i);
+      for (SlabReader& reader : readers) {  // slabs follow each other along the row
+        for (; !reader.is_at_end() && read_index(reader.record()).i == row; reader.next()) {
+          if (used == merged.size()) flush();
+          std::memcpy(merged.data() + used, reader.record(), record_);
+          used += record_;
+        }
+      }
+      std::erase_if(readers, [](const SlabReader& reader) { return reader.is_at_end(); });
+    }
+    flush();
+  }
+
+ private:
+  /// Reads the records of a slab, bytes [begin, end), in order.
+  class SlabReader {
+   public:
+    SlabReader(const SlabResults& from, std::uint64_t begin, std::uint64_t end, std::uint64_t buffer_bytes)
+        : from_(&from), next_(begin), end_(end), buffer_(buffer_bytes) {
+      fill();
+    }
+    [[nodiscard]] bool is_at_end() const { return used_ == filled_; }
+    [[nodiscard]] const std::byte* record() const { return buffer_.data() + used_; }
+    void next() {
+      used_ += from_->record_;
+      if (used_ == filled_) fill();
+    }
+
+   private:
+    void fill() {
+      used_ = 0;
+      filled_ = std::min<std::uint64_t>(buffer_.size(), end_ - next_);
+      from_->file_.read_at(next_, {buffer_.data(), filled_});
+      next_ += filled_;
+    }
+
+    const SlabResults* from_;
+    std::uint64_t next_;
+    std::uint64_t end_;
+    AlignedArray<std::byte> buffer_;
+    std::uint64_t used_ = 0;
+    std::uint64_t filled_ = 0;
+  };
+
+  io::ScratchFile file_;
+  std::uint64_t record_;
+  std::vector<std::uint64_t> ends_{0};  // [slabs + 1] bytes
+};
+
+bool is_same_file(const Inputs& inputs) {
+  const auto identity = inputs.a.identity();
+  return identity.has_value() && identity == inputs.b.identity();
+}
+
+std::uint64_t bytes_of(const MatrixHeader& header) {
+  return header.num_blocks * input_record_bytes(header.m);
+}
+
+/// Whole rows of A that fit with the records of B that they may meet, and what is known of them.
 struct FittingRows {
   RecordRange a{};
   std::uint64_t b_blocks = 0;
+  double pairs = 0;  ///< at most
+  RecordRange longest_row{};
   bool fits = true;  ///< false: a single row that does not
 };
 
 class OutOfCore {
  public:
   OutOfCore(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once, const Run& run,
-            const plan::Execution& execution)
+            plan::Execution& execution)
       : sink_(sink),
         multiply_at_once_(multiply_at_once),
         run_(run),
@@ -156,61 +155,47 @@ class OutOfCore {
         limits_(execution.range_limits),
         read_bytes_(std::clamp<std::uint64_t>(execution.host_limit_bytes / 64, 4u << 10, kReadBytes)),
         most_marks_(execution.host_limit_bytes / kMarkShare / RangesSource::kRangeBytes),
-        file_(make_scratch_file(execution.scratch_bytes, run)),
+        is_square_(is_same_file(inputs)),
+        b_offset_(is_square_ ? 0 : bytes_of(inputs.a.header())),
+        file_(make_scratch_file(std::max<std::uint64_t>(1, b_offset_ + bytes_of(inputs.b.header())), run)),
         sort_bytes_(execution.host_limit_bytes / 4 * 3),
-        a_(inputs.a, file_, {.memory_bytes = sort_bytes_}, run),
+        a_(inputs.a, file_, 0, sort_bytes_, run),
         indices_(a_, read_bytes_) {
-    const auto same = inputs.a.identity();
-    if (!same || same != inputs.b.identity()) {
-      own_b_.emplace(inputs.b, file_, Sorting{.file_offset = bytes_of(inputs.a.header()), .memory_bytes = sort_bytes_},
-                     run);
-    }
+    execution_.scratch_bytes = std::max<std::uint64_t>(1, b_offset_ + bytes_of(inputs.b.header()));
+    if (!is_square_) own_b_.emplace(inputs.b, file_, b_offset_, sort_bytes_, run);
     const std::uint64_t others = limits_.host_bytes + 2 * read_bytes_ + most_marks_ * RangesSource::kRangeBytes;
     add_tables(execution.host_limit_bytes - std::min(execution.host_limit_bytes, others));
   }
 
-  ProductStats multiply(plan::Execution& execution) {
+  /// Leaves in the execution what ran.
+  ProductStats multiply() {
     const RecordRange all{.begin = 0, .end = a_.header().num_blocks};
-    const bool is_empty = all.size() == 0 || b().header().num_blocks == 0;
     std::uint32_t num_ranges = 0;
-    if (is_empty) {  // both are checked, and nothing is left to multiply
-      last_ = execution_;
-      if (last_.backend == Backend::cpu) total_.device = cpu::isa_name(cpu::choose_isa());
+    if (all.size() == 0 || b().header().num_blocks == 0) {  // both are checked, and nothing is left to multiply
+      if (execution_.backend == Backend::cpu) total_.device = cpu::isa_name(cpu::choose_isa());
     } else if (plan_slabs(); tables_.size() == 1) {
       num_ranges = multiply_slab(0, all, sink_);
     } else {
-      SlabResults results(make_scratch_file(1, run_));  // it grows
-      std::uint64_t num_merged = 0;
+      SlabResults results(make_scratch_file(1, run_), a_.header().m);  // it grows
       for (RecordRange left = all; left.begin < all.end; ++num_ranges) {
         const RecordRange rows = next_rows(left);
         results.restart();
+        sink_.set_begin(total_.num_blocks);
         for (std::size_t slab = 0; slab < tables_.size(); ++slab) {
           results.begin_slab();
           multiply_slab(slab, rows, results);
         }
-        sink_.set_begin(num_merged);
-        num_merged = total_.num_blocks;
-        results.merge(a_.header().m, limits_.host_bytes, sink_, run_);
+        results.merge(limits_.host_bytes, sink_, run_);
         left.begin = rows.end;
       }
     }
-    last_.num_a_slabs = std::max(2U, num_ranges);
-    last_.num_b_slabs = static_cast<std::uint32_t>(tables_.size());
-    last_.scratch_bytes = execution_.scratch_bytes;
-    last_.host_limit_bytes = execution_.host_limit_bytes;
-    last_.host_need_bytes = execution_.host_need_bytes;
-    last_.predicted_s = execution_.predicted_s;
-    last_.predicted_cuda_s = execution_.predicted_cuda_s;
-    last_.predicted_cpu_s = execution_.predicted_cpu_s;
-    execution = std::move(last_);
+    execution_.num_a_slabs = std::max(2U, num_ranges);
+    execution_.num_b_slabs = static_cast<std::uint32_t>(tables_.size());
     return total_;
   }
 
  private:
   [[nodiscard]] const SortedMatrix& b() const { return slabs_of_b_ ? *slabs_of_b_ : own_b_ ? *own_b_ : a_; }
-  [[nodiscard]] static std::uint64_t bytes_of(const MatrixHeader& header) {
-    return header.num_blocks * input_record_bytes(header.m);
-  }
 
   /// A table for each column slab of B, and what they leave to ranges.
   void add_tables(std::uint64_t most_bytes) {
@@ -230,19 +215,24 @@ class OutOfCore {
     FittingRows best{.a = {.begin = records.begin, .end = records.begin}};
     FittingRows longer = best;
     table.restart();
-    std::uint32_t row = 0;
+    RecordRange row{.begin = records.begin, .end = records.begin};
+    std::uint32_t number = 0;
     for (std::uint32_t r = records.begin; r <= records.end; ++r) {
       const BlockIndex at = r < records.end ? indices_.at(r) : BlockIndex{};
-      if (r == records.end || (r != records.begin && at.i != row)) {  // the end of a row
-        longer.a.end = r;
+      if (r == records.end || (r != records.begin && at.i != number)) {  // the end of a row
+        row.end = longer.a.end = r;
+        if (row.size() > longer.longest_row.size()) longer.longest_row = row;
         longer.fits =
             room_->fits(longer.a.size(), longer.b_blocks) && (best.a.size() == 0 || table.num_marked() <= most_marks_);
         if (!longer.fits) return best.a.size() == 0 ? longer : best;
         best = longer;
+        row.begin = r;
       }
       if (r == records.end) break;
-      row = at.i;
-      longer.b_blocks += table.add(at.j);
+      number = at.i;
+      const RowTable::Met met = table.add(at.j);
+      longer.b_blocks += met.is_new ? met.num_records : 0;
+      longer.pairs += met.num_records;
       if (r % kRecordsPerCheck == 0) run_.check_cancelled();
     }
     return best;
@@ -268,7 +258,7 @@ class OutOfCore {
     do {
       run_.check_cancelled();
       const FittingRows range = next_range(table, records);
-      if (!range.fits) throw_row_too_large(range);
+      if (!range.fits) throw_row_too_large(range.a);
       table.restart();  // the search went too far
       for (std::uint32_t r = range.a.begin; r < range.a.end; ++r) table.add(indices_.at(r).j);
       const RangesSource a(a_, {range.a});
@@ -277,12 +267,16 @@ class OutOfCore {
       ++num_ranges;
       const bool is_last = records.begin == records.end && slab + 1 == tables_.size();
       if (b.header().num_blocks == 0 && !(is_last && total_.device.empty())) continue;  // one at least says what ran
-      last_ = plan::decide_range(a_.header(), a.header().num_blocks, b.header(), b.header().num_blocks, limits_);
-      plan::throw_if_refused(last_);
-      last_.range_limits = limits_;
-      sink_.set_begin(total_.num_blocks);
-      add(multiply_at_once_({a, b}, sink, last_));
+      plan::Execution one =
+          plan::decide_range(a_.header(), a.header().num_blocks, b.header(), b.header().num_blocks, limits_);
+      plan::throw_if_refused(one);
+      one.range_limits = limits_;
+      if (tables_.size() == 1) sink_.set_begin(total_.num_blocks);
+      add(multiply_at_once_({a, b}, sink, one));
       sink_.wait_until_released(run_);  // buffers of a range are free before those of the next one are allocated
+      execution_.id = one.id;
+      execution_.kernel = one.kernel;
+      execution_.layout = one.layout;
     } while (records.begin < records.end);
     return num_ranges;
   }
@@ -300,29 +294,24 @@ class OutOfCore {
   /// Sorts B into column slabs if that ends earlier than ranges of A with all columns, or if a row does not fit else.
   void plan_slabs() {
     const auto timing = run_.clock.scope(Stage::plan);
-    const RecordRange all{.begin = 0, .end = a_.header().num_blocks};
+    const auto a_blocks = static_cast<double>(a_.header().num_blocks);
+    const auto b_blocks = static_cast<double>(b().header().num_blocks);
     // What ranges with all columns build, and the longest row.
     double num_built = 0;
     double num_ranges = 0;
     double num_pairs = 0;
     bool all_fit = true;
-    for (RecordRange left = all; left.begin < all.end; ++num_ranges) {
+    RecordRange longest_row{};
+    for (RecordRange left{.begin = 0, .end = a_.header().num_blocks}; left.begin < left.end; ++num_ranges) {
       const FittingRows range = next_range(tables_.front(), left);
       all_fit = all_fit && range.fits;
       num_built += range.a.size() + static_cast<double>(range.b_blocks);
+      num_pairs += range.pairs;
+      if (range.longest_row.size() > longest_row.size()) longest_row = range.longest_row;
       left.begin = range.a.end;
     }
-    RecordRange longest_row{};
-    for (std::uint32_t r = 0, begin = 0, row = 0; r < all.end; ++r) {
-      const BlockIndex at = indices_.at(r);
-      if (r == 0 || at.i != row) begin = r;
-      row = at.i;
-      if (r + 1 - begin > longest_row.size()) longest_row = {.begin = begin, .end = r + 1};
-      num_pairs += tables_.front().most_records(at.j);
-    }
-    const double blocks = static_cast<double>(all.end) + b().header().num_blocks;
     constexpr double kSurely = 3;  // times the operands: no slabs take less
-    if (all_fit && num_built <= kSurely * blocks) return;
+    if (all_fit && num_built <= kSurely * (a_blocks + b_blocks)) return;
 
     // The best shares of a range's memory for A and B.
     const auto in_record = static_cast<double>(input_record_bytes(a_.header().m));
@@ -339,34 +328,29 @@ class OutOfCore {
     const double merge_s = std::min(num_pairs, even.num_c_blocks) * out_record / kMergeBytesPerS;
     double best_s = all_fit ? seconds(num_built, num_ranges) : std::numeric_limits<double>::infinity();
     std::uint64_t slab_blocks = 0;
-    for (double most_b = b().header().num_blocks; most_b >= 1; most_b /= 1.25) {
+    for (double most_b = b_blocks; most_b >= 1; most_b /= 1.25) {
       const std::uint64_t most_a = room_->most_of_a(static_cast<std::uint64_t>(most_b));
       if (most_a < longest_row.size() || most_a == 0) continue;
-      const double slabs = std::ceil(b().header().num_blocks / most_b);
-      const double ranges = std::ceil(static_cast<double>(all.end) / static_cast<double>(most_a));
-      const double s = seconds(slabs * all.end + ranges * b().header().num_blocks, slabs * ranges) + merge_s;
+      const double slabs = std::ceil(b_blocks / most_b);
+      const double ranges = std::ceil(a_blocks / static_cast<double>(most_a));
+      const double s = seconds(slabs * a_blocks + ranges * b_blocks, slabs * ranges) + merge_s;
       if (s >= best_s) continue;
       best_s = s;
       slab_blocks = static_cast<std::uint64_t>(most_b);
       most_of_a_ = most_a;
     }
     if (slab_blocks != 0) return sort_into_slabs(slab_blocks);
-    if (!all_fit) throw_row_too_large({.a = longest_row, .b_blocks = 1});
+    if (!all_fit) throw_row_too_large(longest_row);
   }
 
   void sort_into_slabs(std::uint64_t slab_blocks) {
-    std::vector<std::uint64_t> ends;
     const SortedMatrix& by_rows = b();
-    const RangesSource all(by_rows, {{.begin = 0, .end = by_rows.header().num_blocks}});
     const std::uint64_t table_bytes = tables_.front().bytes();
     tables_.clear();
-    cut_columns(all, 0, by_rows.header().blocks_per_side(), slab_blocks, ends);
-    ends.back() = Sorting::kAllColumns;
-    slabs_of_b_.emplace(all, file_,
-                        Sorting{.slab_ends = std::move(ends),
-                                .file_offset = bytes_of(a_.header()) + (own_b_ ? bytes_of(by_rows.header()) : 0),
-                                .memory_bytes = sort_bytes_},
-                        run_);
+    Parts slabs = cut_keys(
+        RangesSource(by_rows), [](BlockIndex at) { return std::uint64_t{at.j}; }, by_rows.header().blocks_per_side(),
+        slab_blocks, sort_bytes_, run_);
+    slabs_of_b_.emplace(by_rows, std::move(slabs), b_offset_ + bytes_of(by_rows.header()), sort_bytes_, run_);
     add_tables(table_bytes);  // a coarse one will do: a range reads most of a slab
     // A slab may be larger than planned if one column is: then each of its rows is tried before anything is written.
     for (std::size_t slab = 0; slab < tables_.size(); ++slab) {
@@ -374,43 +358,16 @@ class OutOfCore {
       RecordRange left{.begin = 0, .end = a_.header().num_blocks};
       while (left.begin < left.end) {
         const FittingRows range = next_range(tables_[slab], left);
-        if (!range.fits) throw_row_too_large(range);
+        if (!range.fits) throw_row_too_large(range.a);
         left.begin = range.a.end;
       }
     }
   }
 
-  /// Ends of slabs with at most `most` blocks, or one column, of columns [begin, end).
-  void cut_columns(const Source& b, std::uint64_t begin, std::uint64_t end, std::uint64_t most,
-                   std::vector<std::uint64_t>& ends) {
-    const std::uint64_t most_counters = std::max<std::uint64_t>(2, sort_bytes_ / 4 / sizeof(std::uint32_t));
-    const std::uint64_t width = (end - begin - 1) / std::min<std::uint64_t>(most_counters, 1u << 16) + 1;
-    std::vector<std::uint32_t> counts((end - begin - 1) / width + 1, 0);
-    const auto count = [&](std::uint64_t, BlockIndex at) {
-      if (at.j < begin || at.j >= end) return;
-      std::atomic_ref(counts[(at.j - begin) / width]).fetch_add(1, std::memory_order_relaxed);
-    };
-    for_indices(b, run_, count, read_bytes_);
-    std::uint64_t blocks = 0;
-    for (std::size_t x = 0; x < counts.size(); ++x) {
-      const std::uint64_t first = begin + x * width;
-      const std::uint64_t last = std::min(end, first + width);
-      if (blocks != 0 && blocks + counts[x] > most) {
-        ends.push_back(first);
-        blocks = 0;
-      }
-      blocks += counts[x];
-      if (blocks <= most || width == 1) continue;
-      cut_columns(b, first, last, most, ends);
-      blocks = 0;
-    }
-    if (ends.empty() || ends.back() != end) ends.push_back(end);
-  }
-
   /// Errors: always OutOfMemory.
-  [[noreturn]] void throw_row_too_large(const FittingRows& range) {
-    throw OutOfMemory(text("block row ", indices_.at(range.a.begin).i, " of A"),
-                      text("its ", range.a.size(), " blocks do not fit the limit with one column of B"),
+  [[noreturn]] void throw_row_too_large(RecordRange row) {
+    throw OutOfMemory(text("block row ", indices_.at(row.begin).i, " of A"),
+                      text("its ", row.size(), " blocks do not fit the limit with one column of B"),
                       "raise EngineOptions::memory_limit_bytes, or run on a machine with more memory");
   }
 
@@ -420,10 +377,12 @@ class OutOfCore {
   Output& sink_;
   const MultiplyAtOnce& multiply_at_once_;
   const Run& run_;
-  const plan::Execution& execution_;
+  plan::Execution& execution_;
   plan::Limits limits_;  // of a range
   std::uint64_t read_bytes_;
   std::uint64_t most_marks_;  // runs of rows of B that a range of several rows meets
+  bool is_square_;            // one file is both operands
+  std::uint64_t b_offset_;
   io::ScratchFile file_;
   std::uint64_t sort_bytes_;
   SortedMatrix a_;
@@ -433,7 +392,6 @@ class OutOfCore {
   IndexReader indices_;
   std::vector<RowTable> tables_;  // [slabs]
   std::uint64_t most_of_a_ = 0;   // with slabs: blocks of A whose results are merged at a time
-  plan::Execution last_;
   ProductStats total_;
 };
 
@@ -441,9 +399,8 @@ class OutOfCore {
 
 ProductStats multiply_out_of_core(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once,
                                   const Run& run, plan::Execution& execution) {
-  const plan::Execution planned = execution;
   try {
-    return OutOfCore(inputs, sink, multiply_at_once, run, planned).multiply(execution);
+    return OutOfCore(inputs, sink, multiply_at_once, run, execution).multiply();
   } catch (const io::ScratchFull& full) {
     throw OutOfMemory("the scratch file", full.why,
                       "free space there, set TMPDIR to a folder on a larger disk, or raise "

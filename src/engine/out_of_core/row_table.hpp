@@ -83,22 +83,22 @@ class RowTable {
   }
   [[nodiscard]] std::uint64_t num_marked() const { return num_marked_; }
 
-  /// Marks the run that a block row may lie in; returns the records that this adds.
-  std::uint32_t add(std::uint32_t row) {
+  /// The run that a block row may lie in.
+  struct Met {
+    std::uint32_t num_records = 0;  ///< at least those of the row
+    bool is_new = false;            ///< it was not marked before
+  };
+
+  /// Marks the run that a block row may lie in.
+  Met add(std::uint32_t row) {
     const std::optional<std::size_t> run = find(row);
-    if (!run) return 0;
+    if (!run) return {};
     std::uint64_t& word = marks_[*run / 64];
     const std::uint64_t bit = std::uint64_t{1} << *run % 64;
-    if ((word & bit) != 0) return 0;
+    const bool is_new = (word & bit) == 0;
     word |= bit;
-    ++num_marked_;
-    return num_records(*run);
-  }
-
-  /// Records of the run that a block row may lie in: at least those of the row.
-  [[nodiscard]] std::uint32_t most_records(std::uint32_t row) const {
-    const std::optional<std::size_t> run = find(row);
-    return run ? num_records(*run) : 0;
+    num_marked_ += is_new ? 1 : 0;
+    return {.num_records = first_records_[*run + 1] - first_records_[*run], .is_new = is_new};
   }
 
   /// The records of all marked runs; neighbours are joined.
@@ -121,10 +121,6 @@ class RowTable {
 
  private:
   static constexpr std::uint32_t kRecordsPerCheck = 1u << 20;
-
-  [[nodiscard]] std::uint32_t num_records(std::size_t run) const {
-    return first_records_[run + 1] - first_records_[run];
-  }
 
   /// The last answer is where the search begins: columns of a row of A ascend.
   [[nodiscard]] std::optional<std::size_t> find(std::uint32_t row) const {

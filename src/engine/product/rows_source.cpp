@@ -2,9 +2,8 @@
 #include "engine/product/rows_source.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <limits>
-#include <mutex>
 #include <numeric>
 
 #include "base/memory/aligned_array.hpp"
@@ -39,44 +38,22 @@ RowRange checked_rows(RowRange rows, std::uint32_t num_rows) {
 
 RowsSource::RowsSource(const Source& whole, RowRange rows, std::uint32_t BlockIndex::*key, const Run& run)
     : whole_(whole), rows_(rows), key_(key), header_(whole.header()) {
-  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t record = input_record_bytes(header_.m);
   const std::uint64_t num_records = header_.num_blocks;
-  const std::uint64_t nb = header_.blocks_per_side();
   piece_records_ = std::max({std::uint64_t{1}, kPieceBytes / record, (num_records + kMostPieces - 1) / kMostPieces});
   before_.assign((num_records + piece_records_ - 1) / piece_records_ + 1, 0);
-  std::mutex mutex;
-  std::uint64_t first = kNone;
-  std::uint64_t end = 0;
-  std::uint64_t first_bad = kNone;
-  const auto count_piece = [&](std::uint64_t begin, const std::byte* records, std::uint64_t count) {
-    std::uint32_t num_found = 0;
-    std::uint64_t first_found = 0;
-    std::uint64_t end_found = 0;
-    std::uint64_t bad = kNone;
-    for (std::uint64_t r = begin; r < begin + count; ++r, records += record) {
-      const BlockIndex at = read_index(records);
-      if (at.i >= nb || at.j >= nb) {
-        bad = r;
-        break;
-      }
-      if (at.*key_ < rows_.first || at.*key_ >= rows_.end) continue;
-      if (num_found++ == 0) first_found = r;
-      end_found = r + 1;
-    }
-    before_[begin / piece_records_ + 1] = num_found;
-    const std::lock_guard lock(mutex);
-    first_bad = std::min(first_bad, bad);
-    if (num_found == 0) return;
-    first = std::min(first, first_found);
-    end = std::max(end, end_found);
-  };
-  out_of_core::for_reads(whole, run, count_piece, piece_records_ * record);
-  if (first_bad != kNone) out_of_core::throw_bad_index(whole, first_bad);
+  std::atomic<std::uint64_t> first = out_of_core::kNoRecord;
+  std::atomic<std::uint64_t> behind_last = out_of_core::kNoRecord;  // counted from the end
+  out_of_core::for_indices(whole, run, [&](std::uint64_t r, BlockIndex at) {
+    if (at.*key_ < rows_.first || at.*key_ >= rows_.end) return;
+    std::atomic_ref(before_[r / piece_records_ + 1]).fetch_add(1, std::memory_order_relaxed);
+    if (r < first) out_of_core::lower_to(first, r);
+    if (num_records - r < behind_last) out_of_core::lower_to(behind_last, num_records - r);
+  });
   std::partial_sum(before_.begin(), before_.end(), before_.begin());
   header_.num_blocks = before_.back();
-  lies_together_ = header_.num_blocks == 0 || end - first == header_.num_blocks;
-  first_record_ = header_.num_blocks == 0 ? 0 : first;
+  lies_together_ = header_.num_blocks == 0 || num_records - behind_last + 1 - first == header_.num_blocks;
+  first_record_ = header_.num_blocks == 0 ? 0 : first.load();
 }
 
 template <class Take>
