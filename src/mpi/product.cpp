@@ -2,14 +2,19 @@
 #include "mpi/product.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "base/memory/aligned_array.hpp"
 #include "base/memory/machine_memory.hpp"
-#include "base/records/saturated_count.hpp"
+#include "base/records/errors.hpp"
 #include "base/temporary_names.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
@@ -17,19 +22,14 @@
 #include "engine/output_checks.hpp"
 #include "engine/product/product.hpp"
 #include "engine/product/rows_source.hpp"
-#include "io/memory/transposed_source.hpp"
-#include "mpi/divide/division.hpp"
-#include "mpi/divide/inner_division.hpp"
-#include "mpi/divide/partial_rounds.hpp"
-#include "mpi/divide/row_steps.hpp"
-#include "mpi/exchange/b_rows.hpp"
-#include "mpi/exchange/picked_source.hpp"
-#include "mpi/exchange/shared_files.hpp"
-#include "mpi/output/round_sink.hpp"
-#include "mpi/output/shared_file.hpp"
-#include "spmm/arrays.hpp"
+#include "io/files/file_sink.hpp"
+#include "io/files/paths.hpp"
+#include "mpi/placed_records.hpp"
+#include "mpi/rank_share.hpp"
+#include "mpi/shared_file.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
+#include "spmm/io.hpp"
 
 namespace spmm::mpi {
 namespace {
@@ -37,98 +37,101 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Of C that a rank keeps until its offset is known: small enough to be in the cache still when it is written, large
-/// enough that a round, a message to each rank, costs nothing compared with it. README.md has the figures.
-constexpr std::uint64_t kRangeBytes = 2u << 20;
-constexpr std::uint64_t kRangeBytesPerRank = 16u << 10;
-/// To count the pairs a rank has for each block of A that it reads: the index, the rows that it is in and meets, and
-/// what is known of them, on its way and where it arrives.
-constexpr std::uint64_t kCountBytes = 72;
-/// Where B does not fit a rank at once: steps are whole rounds.
-constexpr std::uint32_t kRoundsForSteps = 256;
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Header and a digest (FNV-1a) of some records, the first and the last among them.
+std::string description_of(const Source& source) {
+  constexpr std::uint64_t kNumRecords = 16;
+  const MatrixHeader& h = source.header();
+  const AlignedArray<std::byte> record(input_record_bytes(h.m));
+  const std::uint64_t count = std::min<std::uint64_t>(kNumRecords, h.num_blocks);
+  std::uint64_t digest = 14695981039346656037u;
+  for (std::uint64_t r = 0; r < count; ++r) {
+    source.read((h.num_blocks - std::uint64_t{1}) * r / std::max<std::uint64_t>(1, count - 1), 1, record.data());
+    for (const std::byte byte : record) digest = (digest ^ static_cast<std::uint64_t>(byte)) * 1099511628211u;
+  }
+  return text("n ", h.n, ", m ", h.m, ", ", h.num_blocks, " blocks with digest ", digest);
+}
+
+/// An input file of this rank.
+struct Operand {
+  std::unique_ptr<Source> source;
+  std::optional<SourceIdentity> identity;  ///< when it was opened; nothing for a file that had just been changed
+
+  /// Ranks read at different times. Errors: FormatError.
+  void check_unchanged() const {
+    source->check_unchanged();
+    if (!identity || source->identity() == identity) return;
+    throw FormatError(source->name(), "the file was changed while it was read",
+                      "run again once nothing writes it, or give a copy");
+  }
+};
+
+Operand open_operand(const fs::path& path) {
+  Operand operand{.source = open_file_source(path), .identity = {}};
+  operand.identity = operand.source->identity();
+  return operand;
 }
 
 /// The product of this rank, stage by stage; every member is collective.
 class RankProduct {
  public:
   RankProduct(const Communicator& ranks, const FailureOf& failure_of, const Options& options)
-      : group_{.ranks = ranks, .cancel = options.cancel}, stages_(ranks, failure_of), options_(options) {}
+      : ranks_(ranks), stages_(ranks, failure_of), options_(options) {}
 
   DistributedReport run(const fs::path& a, const fs::path& b, const fs::path& out) {
+    out_ = out.string();
+    check_same_options();
     open(a, b, out);
-    spread_b();
-    divide_c();
-    spread_a();
-    of_rank_.divide_s = seconds_since(start_);
-    multiply_all();
+    multiply(share());
     publish();
     return report();
   }
 
  private:
-  [[nodiscard]] bool is_first() const { return group_.ranks.rank() == 0; }
-  [[nodiscard]] const MatrixHeader& header() const { return a_->header(); }
-  /// Whether a rank may hold all of B; the same answer on all ranks.
-  [[nodiscard]] bool b_fits() const {
-    return std::uint64_t{b_->header().num_blocks} * sent_bytes() <= limit_bytes_ / 4;
+  [[nodiscard]] bool is_first() const { return ranks_.rank() == 0; }
+  [[nodiscard]] const MatrixHeader& header() const { return a_.source->header(); }
+  [[nodiscard]] Run work() {
+    return {
+        .clock = clock_, .on_progress = no_progress_, .cancel = options_.cancel, .num_threads = options_.num_threads};
   }
-  /// Of a record of A or B that goes to another rank.
-  [[nodiscard]] std::uint64_t sent_bytes() const {
-    return files_->are_shared() ? kSentHeadBytes : sent_record_bytes(header().m);
-  }
-  [[nodiscard]] std::uint64_t record_bytes() const { return output_record_bytes(header().m); }
 
   void check_same_options() const;
   void open(const fs::path& a, const fs::path& b, const fs::path& out);
+  void check_same_inputs() const;
   void open_output(const fs::path& a, const fs::path& b, const fs::path& out);
-  void pick_rows();
   void name_device();
-  void settle_limits();
-  void spread_b();
-  /// Errors: OutOfMemory if counting does not fit the limit beside B.
-  void check_counting() const;
-  void divide_c();
-  void spread_a();
-  void multiply_all();
-  void fetch_rows(const RecordStore& a, RecordStore& b, bool is_last);
-  /// Fills the rounds before `end_round`, which this rank does alone; the sink tells the others when it fails.
-  void fill_sink(std::uint32_t end_round, const std::function<void()>& body);
-  void run_step(const RecordStore& a, std::uint32_t end_round);
-  /// A part of the inner dimension on each rank, then the sums.
-  void multiply_parts();
-  std::unique_ptr<Source> source_of(const RecordStore& store, const Source& whole);
-  /// Values: kept_bytes = that are taken for results in addition to the product.
-  void multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes);
+  /// Finds the block rows of this rank; returns the C blocks in them, all-zero ones included, if they were counted.
+  std::optional<std::uint64_t> share();
+  /// Finds where each rank's records lie if it has that many bytes of them.
+  void settle_places(std::uint64_t own_bytes);
+  /// Values: num_blocks = of C in this rank's rows, as far as is known.
+  void multiply(std::optional<std::uint64_t> num_blocks);
+  /// Once, to the place that was found. Values: is_counted: the place is as large as C blocks were counted.
+  void multiply_rows(bool is_counted, const std::atomic<bool>* stop);
   void publish();
   DistributedReport report();
 
-  Group group_;
+  const Communicator& ranks_;
   Stages stages_;
   Options options_;
+  StageClock clock_;
+  ProgressFn no_progress_;
   Clock::time_point start_ = Clock::now();
-  std::unique_ptr<Source> whole_a_;
-  RowRange rows_{};  ///< of C
-  std::optional<RowsSource> picked_a_;
-  const Source* a_ = nullptr;  ///< all of it, or these rows alone
-  std::unique_ptr<Source> b_;
-  std::unique_ptr<SharedFiles> files_;
+  Operand a_;
+  Operand b_;
+  RowRange all_rows_{};  ///< of C, of all ranks
+  RowRange rows_{};      ///< of this rank
+  std::uint64_t limit_bytes_ = 0;
   SharedOutput output_;
-  std::unique_ptr<RoundSink> rounds_;  ///< from the division on
-  std::uint64_t limit_bytes_ = 0;  ///< of this rank: a quarter each for results, rows of B, other records, the product
-  std::unique_ptr<StoreLimit> store_limit_;
-  std::unique_ptr<BRows> b_rows_;
-  std::vector<BlockIndex> a_indices_;  ///< of this rank's share, until A is with its owners
-  Division division_;
-  std::optional<InnerDivision> inner_;  ///< nothing: by rows
-  std::unique_ptr<RecordStore> a_rows_;
+  Place place_;
+  std::uint64_t end_bytes_ = kHeaderBytes;  ///< of the output
   std::unique_ptr<Engine> engine_;
-  std::uint64_t engine_limit_bytes_ = 0;
-  std::uint64_t num_steps_ = 0;
-  RankReport of_rank_;
-  Report own_;       ///< of this rank; saturated_elements of all of them once they are published
+  std::unique_ptr<PlacedRecords> records_;
+  RankReport::Numbers did_;
+  Report own_;       ///< of this rank's product
   std::string out_;  ///< for messages
 };
 
@@ -146,7 +149,7 @@ void RankProduct::check_same_options() const {
       {"ProductOptions::durable", given(options_.durable)}};
   std::optional<UsageError> first;
   for (const auto& [name, own] : all) {
-    const std::string other = difference(group_.ranks, own);
+    const std::string other = difference(ranks_, own);
     if (!other.empty() && !first) first.emplace(name, other, "give all ranks the same");
   }
   stages_.run([&] {
@@ -155,46 +158,49 @@ void RankProduct::check_same_options() const {
 }
 
 void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out) {
-  out_ = out.string();
-  check_same_options();
-  const unsigned num_cores = group_.ranks.cores_per_rank();  // all ranks ask, also those that were given --threads
+  const unsigned num_cores = ranks_.cores_per_rank();  // all ranks ask, also those that were given --threads
   if (options_.num_threads == 0) options_.num_threads = num_cores;
   stages_.run([&] {
     wanted_backend(options_);  // rejects unknown names before any file is opened
     name_device();
-    whole_a_ = io::open_operand(a, std::exchange(options_.transpose_a, false));  // all others find them transposed
-    b_ = io::open_operand(b, std::exchange(options_.transpose_b, false));
-    check_shapes(*whole_a_, *b_);
+    a_ = open_operand(a);
+    b_ = open_operand(b);
+    check_shapes(*a_.source, *b_.source);
   });
-  files_ = std::make_unique<SharedFiles>(group_.ranks, stages_, *whole_a_, *b_);
-  stages_.run([&] { pick_rows(); });
-  settle_limits();
+  check_same_inputs();
+  stages_.run([&] { all_rows_ = checked_rows(options_.rows, header().blocks_per_side()); });
+  ranks_.barrier();  // before any rank of this machine takes memory
+  const auto local = static_cast<std::uint64_t>(ranks_.local_size());
+  limit_bytes_ =
+      options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_memory_bytes() / 10 * 9 / local;
   open_output(a, b, out);
 }
 
+/// Each rank opens the paths itself: on a node without the shared file system they may be other files.
+void RankProduct::check_same_inputs() const {
+  for (const Operand* const operand : {&a_, &b_}) {
+    std::string found;
+    stages_.run([&] { found = description_of(*operand->source); });
+    const std::string other = difference(ranks_, found);
+    stages_.run([&] {
+      if (other.empty()) return;
+      throw InputError(operand->source->name(), other, "give paths on a file system that all nodes share");
+    });
+  }
+}
+
 void RankProduct::open_output(const fs::path& a, const fs::path& b, const fs::path& out) {
+  const FileSinkOptions how{.durable = options_.durable, .no_clobber = options_.no_clobber};
   stages_.run([&] {
     if (!is_first()) return;
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
-    output_.create(out, {.durable = options_.durable, .no_clobber = options_.no_clobber});
+    output_.create(out, how);
   });
-  const Bytes ticket = group_.ranks.broadcast(output_.ticket(), 0);
+  const Bytes ticket = ranks_.broadcast(output_.ticket(), 0);
   stages_.run([&] {
-    if (!is_first()) output_.open(ticket);
+    if (!is_first()) output_.open(ticket, out_, how);
   });
-}
-
-/// Leaves the block rows that were asked for. Each rank reads all of A once to find them.
-void RankProduct::pick_rows() {
-  a_ = whole_a_.get();
-  rows_ = checked_rows(std::exchange(options_.rows, {}), a_->header().blocks_per_side());
-  if (rows_.covers(a_->header().blocks_per_side())) return;
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{
-      .clock = clock, .on_progress = no_progress, .cancel = options_.cancel, .num_threads = options_.num_threads};
-  a_ = &picked_a_.emplace(*whole_a_, rows_, &BlockIndex::i, run);
 }
 
 /// The GPU that this rank's engine would start, for messages: before there is an engine, and where it fails to start.
@@ -202,235 +208,134 @@ void RankProduct::name_device() {
   std::string why_not;
   if (options_.backend == Backend::cpu || !cuda::may_start(why_not)) return;
   const auto count = static_cast<int>(visible_gpus().size());
-  stages_.name_device(text("GPU ", options_.device >= 0 ? options_.device : group_.ranks.local_rank() % count));
+  stages_.name_device(text("GPU ", options_.device >= 0 ? options_.device : ranks_.local_rank() % count));
 }
 
-void RankProduct::settle_limits() {
-  group_.ranks.barrier();  // before any rank of this machine takes memory
-  const auto local = static_cast<std::uint64_t>(group_.ranks.local_size());
-  limit_bytes_ =
-      options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_memory_bytes() / 10 * 9 / local;
-  limit_bytes_ = group_.ranks.min(limit_bytes_);
-  store_limit_ = std::make_unique<StoreLimit>(limit_bytes_ / 2);
-}
-
-void RankProduct::spread_b() {
-  std::vector<std::uint32_t> samples;
-  b_rows_ = std::make_unique<BRows>(group_, *store_limit_, sent_bytes());
-  stages_.run([&] { samples = sampled_rows(group_, *b_); });
-  stages_.run_together([&] { b_rows_->distribute(*b_, samples); });
-  stages_.run([&] {
-    b_rows_->sort(*b_, options_.num_threads);
-    b_->check_unchanged();
-  });
-}
-
-void RankProduct::check_counting() const {
-  const std::uint64_t bytes = header().num_blocks / static_cast<std::uint64_t>(group_.ranks.size()) * kCountBytes;
-  if (bytes <= limit_bytes_ - std::min(limit_bytes_, store_limit_->used())) return;
-  throw OutOfMemory("host memory",
-                    text("counting the pairs takes ", human_bytes(bytes), " beside ", human_bytes(store_limit_->used()),
-                         " of B, and the limit of this rank is ", human_bytes(limit_bytes_)),
-                    "raise --memory-limit, or use more ranks or nodes");
-}
-
-void RankProduct::divide_c() {
-  std::vector<std::uint32_t> samples;
-  stages_.run([&] {
-    check_counting();
-    samples = sampled_rows(group_, *a_);
-    a_indices_ = read_indices(group_, *a_);
-  });
-  stages_.run_together([&] {
-    const std::uint32_t side = header().blocks_per_side();
-    const std::uint64_t num_ranks = static_cast<std::uint64_t>(group_.ranks.size());
-    const std::uint64_t range_bytes = std::min(std::max(kRangeBytes, kRangeBytesPerRank * num_ranks), limit_bytes_ / 4);
-    const std::vector<RowWork> rows = count_rows(group_, a_indices_, samples, *b_rows_, side);
-    const std::uint64_t num_columns = count_columns(group_, *b_rows_, side);
-    division_ = divide(group_, rows, num_columns, range_bytes / record_bytes(), b_fits() ? 1 : kRoundsForSteps);
-    inner_ = choose_inner(group_, {.indices = a_indices_,
-                                   .rows = rows,
-                                   .num_columns = num_columns,
-                                   .b_rows = *b_rows_,
-                                   .by_rows = division_,
-                                   .b = b_->header(),
-                                   .stored_bytes = sent_bytes(),
-                                   .limit_bytes = limit_bytes_,
-                                   .range_bytes = range_bytes / 2,
-                                   .num_threads = options_.num_threads});
-    if (inner_) division_ = std::move(inner_->sums);
-  });
-}
-
-void RankProduct::spread_a() {
-  a_rows_ = std::make_unique<RecordStore>(sent_bytes(), *store_limit_);
-  stages_.run_together([&] {
-    const auto owner = [&](BlockIndex at) {
-      return static_cast<int>(inner_ ? part_of(inner_->borders, at.j) : division_.rank_of(at.i));
-    };
-    const auto add = [&](int, std::span<const std::byte> sent) { a_rows_->add(sent); };
-    if (files_->are_shared()) {
-      send_heads(group_, *a_, a_indices_, owner, add);
-    } else {
-      send_records(group_, *a_, sent_bytes(), owner, add);
-    }
-  });
-  a_indices_ = {};
-  stages_.run([&] { a_->check_unchanged(); });
-}
-
-void RankProduct::multiply_all() {
-  stages_.run(
-      [&] { rounds_ = std::make_unique<RoundSink>(group_.ranks, output_, division_, header().m, limit_bytes_ / 4); });
-  if (inner_) {
-    multiply_parts();
-  } else if (b_fits()) {
-    run_step(*a_rows_, division_.num_rounds);
-  } else {
-    std::unique_ptr<RowSteps> steps;
-    stages_.run_together([&] {
-      steps = std::make_unique<RowSteps>(group_.ranks, *a_rows_, division_, *b_rows_, header().blocks_per_side(),
-                                         *store_limit_);
-    });
-    for (std::uint32_t step = 0; step < steps->num_steps(); ++step) {
-      stages_.run([&] { steps->go_to(step); });
-      run_step(steps->records(), steps->end_round(step));
-    }
-  }
-  stages_.run_together([&] { rounds_->send_fragments(); });
-}
-
-void RankProduct::fetch_rows(const RecordStore& a, RecordStore& b, bool is_last) {
-  ++num_steps_;
+std::optional<std::uint64_t> RankProduct::share() {
   const auto start = Clock::now();
-  stages_.run_together([&] { b_rows_->fetch(met_rows(a, header().blocks_per_side()), b); });
-  if (is_last) b_rows_->clear();
-  of_rank_.fetch_s += seconds_since(start);
-  of_rank_.received_bytes += (a.size() + b.size()) * sent_bytes();
-}
-
-void RankProduct::fill_sink(std::uint32_t end_round, const std::function<void()>& body) {
-  rounds_->open_until(end_round);
-  stages_.run([&] {
-    try {
-      group_.check_cancelled();
-      body();
-      rounds_->close_open_rounds();
-    } catch (const OtherRankFailed&) {  // which says what it is
-    } catch (...) {
-      rounds_->give_up();
-      throw;
-    }
+  RankShare share;
+  const std::uint64_t limit_bytes = ranks_.min(limit_bytes_);
+  stages_.run_long(options_.cancel, [&](const std::atomic<bool>* stop) {
+    Run run = work();
+    run.cancel = stop;
+    share = share_of_rank({.source = *a_.source, .is_transposed = options_.transpose_a},
+                          {.source = *b_.source, .is_transposed = options_.transpose_b}, all_rows_,
+                          static_cast<std::uint32_t>(ranks_.rank()), static_cast<std::uint32_t>(ranks_.size()),
+                          limit_bytes, run);
   });
+  rows_ = share.rows;
+  did_.count_s = seconds_since(start);
+  return share.num_blocks;
 }
 
-void RankProduct::run_step(const RecordStore& a, std::uint32_t end_round) {
-  RecordStore b(sent_bytes(), *store_limit_);
-  fetch_rows(a, b, end_round == division_.num_rounds);
+void RankProduct::settle_places(std::uint64_t own_bytes) {
+  const std::vector<std::uint64_t> sizes = ranks_.gather(own_bytes);
+  place_.begin = std::accumulate(sizes.begin(), sizes.begin() + ranks_.rank(), kHeaderBytes);
+  place_.end = place_.begin + own_bytes;
+  end_bytes_ = std::accumulate(sizes.begin(), sizes.end(), kHeaderBytes);
+}
+
+/// Places are too large if blocks of C turn out to be all zero, and hold nothing if C blocks could not be counted. Then
+/// a second run has the true sizes.
+void RankProduct::multiply(std::optional<std::uint64_t> num_blocks) {
   const auto start = Clock::now();
-  const std::uint64_t kept_bytes =
-      std::min(limit_bytes_ / 4, RoundSink::kNumRanges * division_.max_c_blocks * record_bytes());
-  fill_sink(end_round, [&] {
-    if (a.size() != 0) multiply_here(a, b, *rounds_, kept_bytes);
-  });
-  of_rank_.multiply_s += seconds_since(start);
-}
-
-void RankProduct::multiply_parts() {
-  const std::uint64_t partial_bytes = inner_->counts.partial_c_blocks * record_bytes();
-  PartialRounds partial(group_, division_, header().m, partial_bytes);
-  {
-    RecordStore b(sent_bytes(), *store_limit_);
-    fetch_rows(*a_rows_, b, true);
-    const auto start = Clock::now();
+  const std::uint64_t record = output_record_bytes(header().m);
+  for (bool is_placed = false; !is_placed; ++did_.num_runs) {
+    settle_places(num_blocks.value_or(0) * record);
+    stages_.run_long(options_.cancel,
+                     [&](const std::atomic<bool>* stop) { multiply_rows(num_blocks.has_value(), stop); });
+    const std::uint64_t found = records_->size_bytes() / record;
+    is_placed = ranks_.min(found == num_blocks || output_.is_device() ? 1 : 0) == 1;
+    const std::uint64_t all_blocks = ranks_.sum(found);
     stages_.run([&] {
-      group_.check_cancelled();
-      if (a_rows_->size() != 0) multiply_here(*a_rows_, b, partial.sink(), partial_bytes);
+      check_num_output_blocks(all_blocks);
+      if (!is_placed && did_.num_runs != 0) throw_changed_content(a_.source->name());
     });
-    of_rank_.multiply_s += seconds_since(start);
+    num_blocks = found;
   }
-  a_rows_->clear();
-  engine_.reset();
+  if (output_.is_device()) settle_places(records_->size_bytes());
+  did_.wait_s = seconds_since(start) - did_.multiply_s;
+}
+
+void RankProduct::multiply_rows(bool is_counted, const std::atomic<bool>* stop) {
   const auto start = Clock::now();
-  for (std::uint32_t round = 0; round < division_.num_rounds; ++round) {
-    stages_.run_together([&] { partial.exchange(round); });
-    fill_sink(round + 1, [&] {
-      const std::vector<std::byte> sum = partial.sum();
-      own_.saturated_elements += count_saturated(sum);
-      rounds_->write(0, sum, {});  // copied
-    });
-  }
-  of_rank_.merge_s += seconds_since(start);
-}
-
-/// Where ranks read the files themselves, a store has only the numbers of the records.
-std::unique_ptr<Source> RankProduct::source_of(const RecordStore& store, const Source& whole) {
-  if (files_->are_shared()) return std::make_unique<PickedSource>(whole, store, *store_limit_);
-  return std::make_unique<StoreSource>(store, whole);
-}
-
-void RankProduct::multiply_here(const RecordStore& a, const RecordStore& b, Sink& to, std::uint64_t kept_bytes) {
-  const std::unique_ptr<Source> source_a = source_of(a, *a_);
-  const std::unique_ptr<Source> source_b = source_of(b, *b_);
-  const std::uint64_t left = limit_bytes_ - std::min(limit_bytes_ - 1, kept_bytes + store_limit_->used());
-  if (!engine_ || left < engine_limit_bytes_) {
-    options_.memory_limit_bytes = engine_limit_bytes_ = left;
-    engine_.reset();
-    engine_ = std::make_unique<Engine>(options_);
-  }
+  if (is_first()) output_.reserve(end_bytes_);
+  records_ = std::make_unique<PlacedRecords>(output_, header().m, place_, is_first(),
+                                             io::fastest_tuning(options_.num_threads).num_writers);
+  if (rows_.first == rows_.end) return;
   ProductOptions of_rank = options_;
+  of_rank.rows = rows_;
+  of_rank.cancel = stop;
   of_rank.on_saturation = OnSaturation::report;  // the ranks decide together
-  const Report report = engine_->multiply(*source_a, *source_b, to, of_rank);
-  own_.pairs += report.pairs;
-  own_.num_panels += report.num_panels;
-  if (!inner_) own_.saturated_elements += report.saturated_elements;  // else sums decide
-  own_.verified_blocks += report.verified_blocks;
-  own_.plan = report.plan;
-  of_rank_.backend = backend_name(report.plan.backend);
-  of_rank_.kernel = report.plan.kernel;
-  of_rank_.device = report.device;
-  if (report.plan.backend == Backend::cpu) stages_.name_device("");
-  of_rank_.peak_device_bytes = std::max(of_rank_.peak_device_bytes, report.peak_device_bytes);
+  if (!is_counted && !output_.is_device()) {     // nothing is written this time
+    of_rank.verify_blocks = 0;
+    of_rank.verify_full = false;
+  }
+  if (!engine_) {
+    EngineOptions how = options_;
+    how.memory_limit_bytes = limit_bytes_;
+    engine_ = std::make_unique<Engine>(how);
+  }
+  own_ = engine_->multiply(*a_.source, *b_.source, *records_, of_rank);
+  if (own_.plan.backend == Backend::cpu) stages_.name_device("");
+  did_.multiply_s += seconds_since(start);
 }
 
 void RankProduct::publish() {
   stages_.run([&] {
-    group_.check_cancelled();
-    files_->check_unchanged();
+    work().check_cancelled();
+    a_.check_unchanged();
+    b_.check_unchanged();
+  });
+  const std::vector<Bytes> shared_pages = ranks_.gather_at_first(records_->shared_pages());
+  stages_.run([&] {
+    for (const Bytes& pieces : shared_pages) write_pieces(output_, pieces);
     if (!is_first()) output_.flush();
   });
-  own_.a = whole_a_->header();
-  own_.b = b_->header();
-  own_.c = header();
-  own_.c_blocks = (rounds_->end() - kHeaderBytes) / record_bytes();
-  own_.c.num_blocks = static_cast<std::uint32_t>(own_.c_blocks);
-  own_.saturated_elements = group_.ranks.sum(own_.saturated_elements);
+  const std::uint64_t saturated = ranks_.sum(own_.saturated_elements);
   const Publication publication;  // a rank that a signal ends takes the others with it, also the one that renames
   stages_.run([&] {
-    check_saturation(options_, own_, *rounds_, out_);
+    if (own_.saturated_elements != 0) {  // of all others, too: the first rank that has some finds the first one
+      Report found = own_;
+      found.saturated_elements = saturated;
+      check_saturation(options_, found, *records_, out_);
+    }
     if (!is_first()) return;
-    output_.finish(own_.c, rounds_->end());
-    output_.publish();
+    MatrixHeader c = header();
+    c.num_blocks = static_cast<std::uint32_t>((end_bytes_ - kHeaderBytes) / output_record_bytes(c.m));
+    output_.finish(c, end_bytes_);
+  });
+  stages_.run([&] {
+    if (is_first()) output_.publish();
   });
 }
 
 DistributedReport RankProduct::report() {
-  of_rank_.host = group_.ranks.host();
-  of_rank_.pairs = own_.pairs;
-  of_rank_.num_blocks = rounds_->own_bytes() / record_bytes();
-  of_rank_.wait_s = rounds_->wait_s();
-  of_rank_.write_s = rounds_->write_s();
-  of_rank_.peak_host_bytes = peak_resident_bytes();
-  DistributedReport all{.whole = own_,
-                        .ranks = {},
-                        .num_rounds = division_.num_rounds,
-                        .num_steps = num_steps_,
-                        .splits_inner = inner_.has_value(),
-                        .reads_files = files_->are_shared()};
-  add_ranks(group_.ranks, of_rank_, own_, all);
-  all.whole.pairs = division_.pairs;
-  all.whole.plan.rows = rows_;
-  all.whole.total_s = seconds_since(start_);
+  did_.first_row = rows_.first;
+  did_.end_row = rows_.end;
+  did_.pairs = own_.pairs;
+  did_.num_blocks = records_->size_bytes() / output_record_bytes(header().m);
+  did_.peak_host_bytes = peak_resident_bytes();
+  did_.peak_device_bytes = own_.peak_device_bytes;
+  did_.num_panels = own_.num_panels;
+  did_.saturated_elements = own_.saturated_elements;
+  did_.verified_blocks = own_.verified_blocks;
+  did_.proof = own_.proof;
+  RankReport rank{
+      .numbers = did_, .host = ranks_.host(), .backend = {}, .kernel = own_.plan.kernel, .device = own_.device};
+  if (rows_.first != rows_.end) rank.backend = backend_name(own_.plan.backend);
+  DistributedReport all;
+  for (const Bytes& bytes : ranks_.gather_at_first(encode(rank))) all.ranks.push_back(decode(bytes));
+  Report& whole = all.whole;
+  whole.plan = own_.plan;
+  whole.plan.kernel.clear();
+  whole.plan.rows = all_rows_;
+  whole.plan.transpose_a = options_.transpose_a;
+  whole.plan.transpose_b = options_.transpose_b;
+  whole.a = whole.c = header();
+  whole.b = b_.source->header();
+  add_up(all);
+  whole.total_s = seconds_since(start_);
   return all;
 }
 
@@ -438,11 +343,16 @@ DistributedReport RankProduct::report() {
 
 DistributedReport multiply(const Communicator& ranks, const FailureOf& failure_of, const fs::path& a, const fs::path& b,
                            const fs::path& out, const Options& options) {
-  RankProduct product(ranks, failure_of, options);
-  DistributedReport report = product.run(a, b, out);
-  report.whole.plan.transpose_a = options.transpose_a;
-  report.whole.plan.transpose_b = options.transpose_b;
-  return report;
+  return RankProduct(ranks, failure_of, options).run(a, b, out);
+}
+
+Report multiply_alone(const fs::path& a, const fs::path& b, const fs::path& out, const Options& options) {
+  read_header(a);
+  read_header(b);
+  SharedOutput lock;
+  if (!same_file(a, out) && !same_file(b, out)) lock.create(out, {.no_clobber = options.no_clobber});
+  Engine engine(options);
+  return engine.multiply(a, b, out, options);
 }
 
 }  // namespace spmm::mpi

@@ -2,24 +2,50 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "mpi/exchange/communicator.hpp"
-#include "mpi/output/rank_reports.hpp"
+#include "mpi/communicator.hpp"
 #include "spmm/report.hpp"
 
 namespace spmm::mpi {
 
-struct DistributedReport {
-  Report whole;  ///< without stages; the plan is that of the first rank that had one
-  std::vector<RankReport> ranks;
-  std::uint32_t num_rounds = 1;  ///< in which every rank has one range of block rows
-  std::uint64_t num_steps = 1;   ///< of all rounds: fetches of rows of B
-  bool splits_inner = false;     ///< ranks had parts of the inner dimension, not block rows of C
-  bool reads_files = false;      ///< each read its records of A and B itself
+/// What one rank did.
+struct RankReport {
+  /// What goes from one rank to another as it is.
+  struct Numbers {
+    std::uint32_t first_row = 0;  ///< block rows of C: from here
+    std::uint32_t end_row = 0;    ///< to here
+    std::uint64_t pairs = 0;
+    std::uint64_t num_blocks = 0;
+    double count_s = 0;          ///< pairs of all rows, and C blocks of its own
+    double multiply_s = 0;       ///< the library's product of its rows, written to its place
+    double wait_s = 0;           ///< for ranks that had not done that
+    std::uint64_t num_runs = 0;  ///< of the product: 1, or 2 if the first one has found its size
+    std::uint64_t peak_host_bytes = 0;
+    std::uint64_t peak_device_bytes = 0;
+    std::uint64_t num_panels = 0;
+    std::uint64_t saturated_elements = 0;
+    std::uint64_t verified_blocks = 0;
+    ProofReport proof{};
+  };
+
+  Numbers numbers;
+  std::string host;
+  std::string backend;  ///< "" if the rank had no block rows
+  std::string kernel;
+  std::string device;
 };
 
-/// Adds what each rank did, and from it what is known of all. Collective. Values: own = of this rank's products.
-void add_ranks(const Communicator& ranks, const RankReport& rank, const Report& own, DistributedReport& all);
+Bytes encode(const RankReport& rank);
+RankReport decode(const Bytes& bytes);
+
+struct DistributedReport {
+  Report whole;  ///< without stages; the plan is that of rank 0, its backend and kernel those of the first with rows
+  std::vector<RankReport> ranks;
+};
+
+/// Adds up what the ranks did into report.whole. Values: report.ranks are there.
+void add_up(DistributedReport& report);
 
 }  // namespace spmm::mpi

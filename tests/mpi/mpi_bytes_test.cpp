@@ -1,40 +1,37 @@
 // Any number of ranks writes the bytes of spmm.
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <string>
+#include <vector>
 
 #include "mpi/mpi_place.hpp"
+#include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
-#include "test_paths.hpp"
+#include "support/oracle.hpp"
 
 namespace {
 
 using namespace spmm::test;
+using Words = std::vector<std::string>;
 
-/// Runs one product with records that are read by the ranks and with records that are sent to them; fails the test
-/// where a run fails or the bytes differ. The report is that of the latter.
-void check_ranks(int num_ranks, std::vector<std::string> options, Variables variables = {}) {
-  options.insert(options.end(), {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"});
-  INFO(num_ranks << " ranks");
-  const ProcessResult read = run_ranks(num_ranks, options, variables);
-  INFO("records read: " << read.err);
-  REQUIRE(read.exit_code == 0);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
-  variables.emplace_back("SPMM_MPI_RECORDS", "sent");
-  const ProcessResult result = run_ranks(num_ranks, options, variables);
-  INFO("records sent: " << result.err);
+/// Runs one product, whose bytes must be those of spmm; returns its report.
+nlohmann::json report_of(int num_ranks, Words options) {
+  options.insert(options.end(), {"-q", "--backend", "cpu", "--report", "report.json", "x.bin", "y.bin", "z.bin"});
+  const ProcessResult result = run_ranks(num_ranks, options);
+  INFO(num_ranks << " ranks: " << result.err);
   REQUIRE(result.exit_code == 0);
   CHECK(content_of("z.bin") == content_of("expected.bin"));
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin", "report.json"}).empty());
+  return parse_report("report", content_of("report.json"));
 }
 
 }  // namespace
 
-TEST_CASE("the whole battery on 2 to 7 ranks has the bytes of one process") {
+TEST_CASE("the whole battery on 2 to 7 ranks has the bytes of one process, also proven and within little memory") {
   const std::vector<std::pair<int, std::uint32_t>> shapes = {{2, 4}, {3, 8}, {7, 1}, {4, 5}};
   for (std::size_t shape = 0; shape < shapes.size(); ++shape) {
     const MpiPlace place;
@@ -43,134 +40,108 @@ TEST_CASE("the whole battery on 2 to 7 ranks has the bytes of one process") {
     for (std::size_t x = shape; x < battery().size(); x += shapes.size()) {
       const auto [a, b] = battery()[x].make(m, 1);
       const ProductList::How operands = products.add_operands(a, b);
-      products.add(operands, {"records=read"});
-      products.add(operands, {"records=sent"});
+      products.add(operands, {});
+      products.add(operands, {"verify=full"});
+      products.add(operands, {"limit=4000000"});
     }
     products.run(num_ranks);
   }
 }
 
-TEST_CASE("messages of at most 1 KB change nothing") {
-  const MpiPlace place;
-  place.set_operands(random_matrix(1024, 8, 2000, 65535, 5), random_matrix(1024, 8, 2000, 65535, 6));
-  check_ranks(3, {}, {{"SPMM_MPI_MESSAGE_BYTES", "1024"}});
-  // Records of 8 KB that no message holds whole.
-  place.set_operands(random_matrix(640, 64, 30, 65535, 7), random_matrix(640, 64, 30, 65535, 8));
-  check_ranks(4, {}, {{"SPMM_MPI_MESSAGE_BYTES", "1000"}});
-}
-
-TEST_CASE("rows of B that do not fit a rank at once come in steps") {
-  const MpiPlace place;
-  const auto [a, b] = operands_in_steps();
-  place.set_operands(a, b);
-  // So few rows and columns of C would be split by the inner dimension, in one step.
-  check_ranks(7, {"--memory-limit", "9M", "--report", "report.json"}, {{"SPMM_MPI_DIVISION", "rows"}});
-  const auto report = parse_report("report", content_of("report.json"));
-  CHECK(report["steps"].get<int>() > 1);
-}
-
-TEST_CASE("a memory limit divides the product in rounds") {
+TEST_CASE("ranks share the pairs evenly, and say what each did") {
   const MpiPlace place;
   place.set_operands(random_matrix(4096, 4, 20000, 65535, 21), random_matrix(4096, 4, 20000, 65535, 22));
-  check_ranks(2, {"--memory-limit", "24M", "--report", "report.json"});
-  const auto report = parse_report("report", content_of("report.json"));
-  CHECK(report["rounds"].get<int>() > 1);
-  CHECK(report["ranks"].size() == 2);
-  CHECK(report["ranks"][0]["pairs"].get<std::uint64_t>() + report["ranks"][1]["pairs"].get<std::uint64_t>() ==
-        report["pairs"].get<std::uint64_t>());
-}
-
-TEST_CASE("ranks share the pairs evenly, and fetch only the rows of B that they meet") {
-  const MpiPlace place;
-  // Block-diagonal operands: the rows of B that one half of A meets are of no use to the other.
-  spmm::BlockMatrix a = random_matrix(2048, 4, 4000, 65535, 31);
-  for (spmm::BlockIndex& at : a.index) at.j = at.i;
-  std::sort(a.index.begin(), a.index.end());
-  a.index.erase(std::unique(a.index.begin(), a.index.end()), a.index.end());
-  a.values.resize(a.index.size() * 16);
-  const spmm::BlockMatrix b = random_matrix(2048, 4, 20000, 65535, 32);
-  place.set_operands(a, b);
-  check_ranks(4, {"--report", "report.json"});
-  const auto report = parse_report("report", content_of("report.json"));
+  const auto report = report_of(4, {});
   const auto pairs = report["pairs"].get<std::uint64_t>();
-  std::uint64_t received = 0;
+  std::uint64_t sum = 0;
+  std::uint32_t row = 0;
+  REQUIRE(report["ranks"].size() == 4);
   for (const auto& rank : report["ranks"]) {
     CHECK(rank["pairs"].get<std::uint64_t>() < pairs / 4 + pairs / 20);
-    received += rank["received_bytes"].get<std::uint64_t>();
+    CHECK(rank["rows"]["first"] == row);
+    CHECK(rank["runs"] == 1);
+    row = rank["rows"]["end"];
+    sum += rank["pairs"].get<std::uint64_t>();
   }
-  CHECK(received <= (a.index.size() + b.index.size()) * 44);
+  CHECK(sum == pairs);
+  CHECK(row == 1024);
 }
 
-TEST_CASE("an output beyond a page is the same where ranks share pages") {
+TEST_CASE("a tenth of the operands as memory limit") {
   const MpiPlace place;
-  // Some ranks get less than a page, some many.
-  spmm::BlockMatrix a = random_matrix(320, 4, 200, 65535, 41);
-  const spmm::BlockMatrix b = random_matrix(320, 4, 60, 65535, 42);
+  place.set_operands(random_matrix(16384, 8, 40000, 65535, 21), random_matrix(16384, 8, 40000, 65535, 22));
+  const auto report = report_of(3, {"--memory-limit", "1M", "--threads", "1"});  // of 2 * 5.4 MB
+  CHECK(report["plan"]["scratch_bytes"].get<std::uint64_t>() > 0);
+  for (const auto& rank : report["ranks"]) CHECK(rank["runs"] == 2);  // the indices do not fit
+}
+
+TEST_CASE("blocks whose sums are all zero leave no gaps between ranks") {
+  const MpiPlace place;
+  spmm::BlockMatrix a = random_matrix(2048, 4, 6000, 65535, 31);
+  const spmm::BlockMatrix b = random_matrix(2048, 4, 6000, 65535, 32);
+  for (std::size_t block = 0; block < a.index.size(); block += 3) {
+    std::fill_n(a.values.begin() + static_cast<std::ptrdiff_t>(block * 16), 16, std::uint16_t{0});
+  }
   place.set_operands(a, b);
-  check_ranks(7, {});
-  check_ranks(2, {});
+  REQUIRE(spmm::read_product("expected.bin") == oracle_multiply(a, b));
+  for (const int num_ranks : {2, 5}) {
+    const auto report = report_of(num_ranks, {"--verify", "full"});
+    CHECK(report["proof"]["rows"] > 0);
+    for (const auto& rank : report["ranks"]) CHECK(rank["runs"] == 2);
+  }
 }
 
 TEST_CASE("--verify proves rows on every rank; the output may be a device") {
   const MpiPlace place;
   place.set_operands(random_matrix(1024, 4, 2000, 65535, 51), random_matrix(1024, 4, 2000, 65535, 52));
-  check_ranks(2, {"--verify", "20", "--durable", "--report", "report.json"});
-  CHECK(parse_report("report", content_of("report.json"))["verified_blocks"].get<std::uint64_t>() > 40);
-  CHECK(run_ranks(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "/dev/null"}).exit_code == 0);
+  CHECK(report_of(2, {"--verify", "20", "--durable"})["verified_blocks"].get<std::uint64_t>() > 40);
+  const ProcessResult device =
+      run_ranks(3, {"-q", "--backend", "cpu", "--report", "report.json", "x.bin", "y.bin", "/dev/null"});
+  CHECK(device.exit_code == 0);
+  CHECK(parse_report("report", content_of("report.json"))["c"]["blocks"] ==
+        spmm::read_product("expected.bin").index.size());
 }
 
-TEST_CASE("ranks of one machine read their records; the report says so") {
+TEST_CASE("elements at the limit are counted once, or are an error that names the first of them") {
   const MpiPlace place;
-  place.set_operands(random_matrix(1024, 4, 2000, 65535, 51), random_matrix(1024, 4, 2000, 65535, 52));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a file that was just changed is not trusted
-  const auto run = [](const Variables& variables) {
-    const auto result =
-        run_ranks(3, {"-q", "--backend", "cpu", "--report", "report.json", "x.bin", "y.bin", "z.bin"}, variables);
-    REQUIRE(result.exit_code == 0);
-    return parse_report("report", content_of("report.json"));
-  };
-  const auto read = run({});
-  const auto sent = run({{"SPMM_MPI_RECORDS", "sent"}});
-  CHECK(read["records"] == "read");
-  CHECK(sent["records"] == "sent");
-  CHECK(read["c"] == sent["c"]);
-  // The operands under other names on one rank: other files, though with the same bytes.
-  std::filesystem::create_directory("others");
-  for (const char* const name : {"x.bin", "y.bin"}) {
-    std::filesystem::copy_file(name, std::string("others/") + name);
+  const spmm::BlockMatrix a = random_matrix(256, 4, 2000, 65535, 1);
+  place.set_operands(a, a);
+  const std::uint64_t expected = num_saturated(oracle_multiply(a, a));
+  REQUIRE(expected > 0);
+  CHECK(report_of(3, {})["saturated_elements"] == expected);
+  std::filesystem::remove("z.bin");
+  const Words words = {"--on-saturation", "error", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+  const ProcessResult refused = run_ranks(3, words);
+  CHECK(refused.exit_code == 76);
+  CHECK(refused.err.find("z.bin: " + std::to_string(expected) + " elements are at the limit") != std::string::npos);
+  const std::string first = run_ranks(1, words).err;
+  const std::size_t where = first.find(", the first at row ");
+  REQUIRE(where != std::string::npos);
+  CHECK(refused.err.find(first.substr(where, first.find(';', where) - where)) != std::string::npos);
+  CHECK(other_names({"x.bin", "y.bin", "expected.bin", "report.json"}).empty());
+}
+
+TEST_CASE("ranks share the block rows of a range, and transpose what they read") {
+  const MpiPlace place;
+  spmm::write_matrix("x.bin", random_matrix(60 * 8, 8, 900, 65535, 1));
+  spmm::write_matrix("y.bin", random_matrix(60 * 8, 8, 700, 65535, 2));
+  for (const bool transposes : {false, true}) {
+    spmm::Options options;
+    options.backend = spmm::Backend::cpu;
+    options.rows = {.first = 10, .end = 45};
+    options.transpose_a = options.transpose_b = transposes;
+    spmm::multiply("x.bin", "y.bin", "expected.bin", options);
+    for (const int num_ranks : {1, 3}) {
+      Words words = {"--rows", "10:45", "--verify", "5"};
+      if (transposes) words.insert(words.end(), {"--transpose-a", "--transpose-b"});
+      const auto report = report_of(num_ranks, words);
+      CHECK(report["plan"]["rows"]["first"] == 10);
+      CHECK(report["plan"]["rows"]["end"] == 45);
+      CHECK(report["a"]["transposed"] == transposes);
+      CHECK(report["b"]["transposed"] == transposes);
+    }
   }
-  const std::string words =
-      "cd $([ $OMPI_COMM_WORLD_RANK = 1 ] && echo others || echo .) && exec " + std::string(SPMM_BIN_DIR) +
-      "/spmm-mpi -q --backend cpu --report $PWD/report.json x.bin y.bin " + std::filesystem::absolute("z.bin").string();
-  std::vector<std::string> command = mpi_words(2, {});
-  command.back() = "/bin/sh";
-  command.insert(command.end(), {"-c", words});
-  ProcessOptions patient;
-  patient.timeout = kPatience;
-  const ProcessResult apart = run_process(command, patient);
-  INFO(apart.err);
-  REQUIRE(apart.exit_code == 0);
-  CHECK(parse_report("report", content_of("report.json"))["records"] == "sent");
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
-}
-
-TEST_CASE("a rank keeps its memory limit while pairs are counted") {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  const MpiPlace place;
-  // As many rows as blocks, so that what is known of each row is most of what a rank holds.
-  constexpr std::uint32_t kBlocks = 1'500'000;
-  spmm::BlockMatrix a{.n = kBlocks, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(kBlocks, 1)};
-  for (std::uint32_t x = 0; x < kBlocks; ++x) a.index.push_back({.i = x, .j = (x * 7919) % kBlocks});
-  place.set_operands(a, random_matrix(kBlocks, 1, 1000, 65535, 3));
-  const auto peak = [](const std::vector<std::string>& options) {
-    check_ranks(2, options);
-    return parse_report("report", content_of("report.json"))["peak_host_bytes"].get<std::uint64_t>();
-  };
-  const std::uint64_t used = peak({"--memory-limit", "60M", "--report", "report.json"});
-  const ProcessResult refused = run_ranks(2, {"--memory-limit", "50M", "--backend", "cpu", "x.bin", "y.bin", "z.bin"});
-  CHECK(refused.exit_code == 71);
-  CHECK(refused.err.find("counting the pairs takes 54 MB beside ") != std::string::npos);
-  place.set_operands(random_matrix(64, 1, 60, 65535, 3), random_matrix(64, 1, 60, 65535, 4));
-  CHECK(used < peak({"--report", "report.json"}) + 60'000'000);
-#endif
+  const ProcessResult refused = run_ranks(2, {"--rows", "10:61", "x.bin", "y.bin", "z.bin"});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err.find("10:61 leaves the product, which has 60 block rows") != std::string::npos);
 }

@@ -60,9 +60,8 @@ void move_record(const std::string& path, std::uint64_t record, std::uint32_t i,
 /// A product in which rank R stops before its N-th read or write, until a message lets it go on ("stop-write:R:N").
 class StoppedRun {
  public:
-  StoppedRun(int num_ranks, const std::vector<std::string>& arguments, const std::string& fault,
-             const std::string& records = "read")
-      : run_(mpi_words(num_ranks, arguments, with(fault, records).env), with(fault, records)),
+  StoppedRun(int num_ranks, const std::vector<std::string>& arguments, const std::string& fault)
+      : run_(mpi_words(num_ranks, arguments, with(fault).env), with(fault)),
         stopped_(wait_for_stopped(arguments.back())) {}
   ~StoppedRun() {
     if (stopped_ > 0) ::kill(stopped_, SIGCONT);
@@ -77,9 +76,9 @@ class StoppedRun {
   }
 
  private:
-  static ProcessOptions with(const std::string& fault, const std::string& records) {
+  static ProcessOptions with(const std::string& fault) {
     ProcessOptions options;
-    options.env = {{"SPMM_MPI_FAULT", fault}, {"SPMM_MPI_RECORDS", records}};
+    options.env = {{"SPMM_MPI_FAULT", fault}};
     options.timeout = kPatience;
     return options;
   }
@@ -101,19 +100,12 @@ TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product
   const ProductList::How inputs(operands.begin(), operands.end() - 1);
   for (int rank = 0; rank < 3; ++rank) {
     const std::string at = ":" + std::to_string(rank) + ":";
-    for (const char* const records : {"records=read", "records=sent"}) {
-      // read-eio: samples; while other ranks wait for records; later.
-      for (const char* const fault :
-           {"enospc:1", "enospc:3", "write-eio:2", "read-eio:3", "read-eio:130", "read-eio:260"}) {
-        std::string here = fault;
-        here.replace(here.find(':'), 1, at);
-        products.add(inputs, {"fault=" + here, records, "limit=60000000", "division=rows"});
-      }
-    }
-    for (const char* const fault : {"enospc:1", "enospc:4", "read-eio:260"}) {
+    // read-eio: headers and digests are 34 reads, indices some ten, then the product reads.
+    for (const char* const fault :
+         {"enospc:1", "enospc:3", "write-eio:2", "read-eio:10", "read-eio:36", "read-eio:50"}) {
       std::string here = fault;
       here.replace(here.find(':'), 1, at);
-      products.add(inputs, {"fault=" + here, "division=inner"});
+      products.add(inputs, {"fault=" + here});
     }
   }
   products.run(3);
@@ -124,18 +116,13 @@ TEST_CASE("a disk that fails on one rank ends all with one message") {
   const MpiPlace place;
   prepare(place, 1024, 3000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  const auto check = [&](int rank, const std::string& fault, const char* division, const char* records) {
-    INFO(fault << ", " << division << ", records " << records);
-    const Variables variables = {
-        {"SPMM_MPI_FAULT", fault}, {"SPMM_MPI_RECORDS", records}, {"SPMM_MPI_DIVISION", division}};
-    const std::string err = check_failure(3, words, kIoError, "error", variables);
-    CHECK(err.find("[rank " + std::to_string(rank) + " of 3 on ") != std::string::npos);
+  for (const char* const fault : {"write-eio:0:1", "write-eio:2:0", "read-eio:1:20", "read-eio:1:36"}) {
+    INFO(fault);
+    const std::string rank(1, std::string(fault).at(std::string(fault).find(':') + 1));
+    const std::string err = check_failure(3, words, kIoError, "error", {{"SPMM_MPI_FAULT", fault}});
+    CHECK(err.find("[rank " + rank + " of 3 on ") != std::string::npos);
     CHECK(ranks_running("z.bin").empty());
-  };
-  check(0, "write-eio:0:1", "rows", "read");
-  check(2, "write-eio:2:0", "rows", "sent");
-  check(1, "read-eio:1:3", "rows", "read");
-  check(1, "read-eio:1:20", "inner", "sent");
+  }
 }
 
 TEST_CASE("a result with more blocks than a file holds ends all ranks with one message") {
@@ -147,26 +134,12 @@ TEST_CASE("a result with more blocks than a file holds ends all ranks with one m
   CHECK(err.find("[rank 1 of 3 on ") != std::string::npos);
 }
 
-TEST_CASE("a disk that fails in one of several steps ends all with one message", "[slow]") {
-  const MpiPlace place;
-  const auto [a, b] = operands_in_steps();
-  place.set_operands(a, b);
-  put_content("z.bin", kOld);
-  const std::vector<std::string> words = {"-q", "--backend", "cpu", "--memory-limit", "9M", "x.bin", "y.bin", "z.bin"};
-  Variables variables = {{"SPMM_MPI_DIVISION", "rows"}, {"SPMM_MPI_RECORDS", "sent"}, {"SPMM_MPI_FAULT", ""}};
-  for (const char* const fault : {"enospc:0:1", "enospc:0:2", "enospc:0:3"}) {
-    INFO(fault);
-    variables.back().second = fault;
-    check_failure(7, words, kIoError, "No space left on device", variables);
-  }
-}
-
 TEST_CASE("an input that changes while ranks read it is an error") {
   const MpiPlace place;
   prepare(place, 1024, 3000);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a file that was just changed is not trusted
-  // Rank 1 has read both headers; all ranks know both files before any reads more.
-  StoppedRun run(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, "stop-read:1:3");
+  // Rank 1 has read headers and digests: it knows both files.
+  StoppedRun run(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, "stop-read:1:35");
   REQUIRE(run.pid() > 0);
   std::filesystem::last_write_time("y.bin", std::filesystem::file_time_type::clock::now());
   const ProcessResult result = run.go_on();
@@ -270,18 +243,13 @@ TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old outpu
   const MpiPlace place;
   prepare(place, 1024, 3000);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  struct Moment {
-    const char* fault;
-    const char* records;
-  };
   // Ranks have met before their first read: Open MPI's launcher may hang for ever when one dies earlier.
-  for (const Moment& moment :
-       {Moment{"stop-read:0:3", "read"}, Moment{"stop-read:1:4", "sent"}, Moment{"stop-write:0:0", "read"},
-        Moment{"stop-write:2:0", "sent"}, Moment{"stop-write:0:2", "read"}}) {
-    INFO(moment.fault << ", records " << moment.records);
-    StoppedRun run(3, words, moment.fault, moment.records);
+  for (const std::string fault :
+       {"stop-read:0:3", "stop-read:1:40", "stop-write:0:0", "stop-write:2:0", "stop-write:0:2"}) {
+    INFO(fault);
+    StoppedRun run(3, words, fault);
     REQUIRE(run.pid() > 0);
-    CHECK(rank_of(run.pid()) == moment.fault[std::string(moment.fault).find(':') + 1] - '0');
+    CHECK(rank_of(run.pid()) == fault[fault.find(':') + 1] - '0');
     ::kill(run.pid(), SIGKILL);
     const ProcessResult result = run.go_on();
     INFO(result.err);

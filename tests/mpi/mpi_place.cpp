@@ -107,23 +107,6 @@ void MpiPlace::set_operands(const BlockMatrix& a, const BlockMatrix& b) const {
   fs::remove("z.bin");
 }
 
-std::pair<BlockMatrix, BlockMatrix> operands_in_steps() {
-  BlockMatrix a{.n = 16000, .m = 8, .index = {}, .values = {}};
-  BlockMatrix b = a;
-  for (std::uint32_t row = 0; row < 14; ++row) {
-    for (std::uint32_t x = 0; x < 700; ++x) a.index.push_back({row * 20, (row * 37 + x * 19) % 2000});
-  }
-  for (std::uint32_t row = 0; row < 2000; ++row) {
-    for (std::uint32_t column = 0; column < 20; ++column) b.index.push_back({row, column * 100});
-  }
-  for (BlockMatrix* matrix : {&a, &b}) {
-    for (std::size_t e = 0; e < matrix->index.size() * 64; ++e) {
-      matrix->values.push_back(static_cast<std::uint16_t>(e * 2654435761u >> 16));
-    }
-  }
-  return {a, b};
-}
-
 std::string content_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};

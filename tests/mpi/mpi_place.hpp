@@ -63,9 +63,6 @@ class MpiPlace {
   std::string before_;
 };
 
-/// Seven ranks with 9 MB each make their product in steps, where block rows are sent to them.
-std::pair<BlockMatrix, BlockMatrix> operands_in_steps();
-
 std::string content_of(const std::string& path);
 void put_content(const std::string& path, const std::string& bytes);
 

@@ -1,6 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by slurm_test.sh: spmm-mpi on the two nodes n1 and n2. To Open MPI they are two machines, so that ranks send
-# each other their records.
+# Sourced by slurm_test.sh: spmm-mpi on the two nodes n1 and n2, which are two machines to Open MPI.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 "$bin/spmm-gen" x.bin --n 4096 --m 8 --k 20000 --seed 1 -q
 "$bin/spmm-gen" y.bin --n 4096 --m 8 --k 20000 --seed 2 -q
@@ -13,7 +12,6 @@ wait_for 30 "two free nodes" nodes_are_free
 
 allocated timeout 60 mpirun -n 2 --bind-to none "${product[@]}" 2> mpi.err || { cat mpi.err; exit 1; }
 cmp z.bin expected.bin
-grep -q '"records": *"sent"' report.json || { echo "slurm_test: the ranks were on one machine"; exit 1; }
 [[ $(grep -c '"host":' report.json) == 2 ]]
 
 # The template, as a batch job.
@@ -29,7 +27,7 @@ cmp z.bin expected.bin || { cat "$work/task-mpi-$job.log"; exit 1; }
 echo old > z.bin
 wait_for 30 "two free nodes" nodes_are_free
 code=0
-SPMM_MPI_FAULT=read-eio:1:140 allocated timeout 60 \
+SPMM_MPI_FAULT=read-eio:1:36 allocated timeout 60 \
   mpirun -n 2 --bind-to none "$faulty/spmm-mpi" "${product[@]:1}" 2> mpi.err || code=$?
 [[ $code == 74 && $(grep -c '^spmm-mpi: error: .*\[rank 1 of 2 on ' mpi.err) == 1 ]] || { echo "code $code"; cat mpi.err; exit 1; }
 [[ $(cat z.bin) == old && ! -e .z.bin.spmm-mpi.tmp ]]

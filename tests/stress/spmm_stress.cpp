@@ -183,7 +183,7 @@ class Stress {
                                       "--backend",
                                       "cpu",
                                       "--threads",
-                                      "1"};
+                                      c.options.num_threads % 2 == 0 ? "2" : "1"};
     if (c.options.transpose_a) words.emplace_back("--transpose-a");
     if (c.options.transpose_b) words.emplace_back("--transpose-b");
     if (c.options.rows != RowRange{}) {
@@ -193,6 +193,10 @@ class Stress {
     if (c.options.on_saturation == OnSaturation::error) words.insert(words.end(), {"--on-saturation", "error"});
     if (c.options.memory_limit_bytes != 0) {
       words.insert(words.end(), {"--memory-limit", std::to_string(c.options.memory_limit_bytes)});
+    }
+    if (c.options.verify_full || c.options.verify_blocks != 0) {
+      words.emplace_back("--verify");
+      words.push_back(c.options.verify_full ? "full" : std::to_string(c.options.verify_blocks));
     }
     words.insert(words.end(), {a, b, out});
     const ProcessResult result = run_process(words, {.env = {{"SPMM_CPU_ISA", c.isa}}, .folder = {}});

@@ -169,10 +169,9 @@ void choose_way(StressCase& c, const StressChoice& choice, Random& random) {
   c.in_files = random.one_in(3) || (c.is_large && random.one_in(2));
   if (!choice.isas.empty() && !random.one_in(3)) c.isa = random.of(choice.isas);
   if (choice.has_ranks && random.one_in(kRanksIn)) {
-    c.num_ranks = static_cast<int>(1 + random.below(4));
+    c.num_ranks = static_cast<int>(1 + random.below(7));
     c.in_files = true;
     c.options.kernel = "auto";
-    c.options.verify_full = false;
   }
 }
 

@@ -16,7 +16,6 @@
 #include "cli/run_length.hpp"
 #include "io/files/paths.hpp"
 #include "mpi/product.hpp"
-#include "mpi/single_rank.hpp"
 #include "report/json.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
@@ -81,44 +80,40 @@ cli::CliOptions options_of(const mpi::Communicator& ranks, int argc, char** argv
 
 /// What the report of several ranks has in addition to that of one process.
 void add_ranks(cli::JsonWriter& json, const mpi::DistributedReport& report) {
-  json.add("rounds", report.num_rounds)
-      .add("steps", report.num_steps)
-      .add("division", std::string_view(report.splits_inner ? "inner" : "rows"))
-      .add("records", std::string_view(report.reads_files ? "read" : "sent"))
-      .open("ranks", '[');
+  json.open("ranks", '[');
   for (const mpi::RankReport& rank : report.ranks) {
+    const mpi::RankReport::Numbers& did = rank.numbers;
     json.open("", '{')
         .add("host", rank.host)
         .add("backend", rank.backend)
         .add("kernel", rank.kernel)
         .add("device", rank.device)
-        .add("pairs", rank.pairs)
-        .add("blocks", rank.num_blocks)
-        .add("divide_s", rank.divide_s)
-        .add("fetch_s", rank.fetch_s)
-        .add("multiply_s", rank.multiply_s)
-        .add("wait_s", rank.wait_s)
-        .add("write_s", rank.write_s)
-        .add("merge_s", rank.merge_s)
-        .add("received_bytes", rank.received_bytes)
-        .add("peak_host_bytes", rank.peak_host_bytes)
-        .add("peak_device_bytes", rank.peak_device_bytes)
+        .open("rows", '{')
+        .add("first", did.first_row)
+        .add("end", did.end_row)
+        .close('}')
+        .add("pairs", did.pairs)
+        .add("blocks", did.num_blocks)
+        .add("count_s", did.count_s)
+        .add("multiply_s", did.multiply_s)
+        .add("wait_s", did.wait_s)
+        .add("runs", did.num_runs)
+        .add("peak_host_bytes", did.peak_host_bytes)
+        .add("peak_device_bytes", did.peak_device_bytes)
         .close('}');
   }
   json.close(']');
 }
 
 void show_ranks(const mpi::DistributedReport& report) {
-  std::cerr << (report.splits_inner ? "parts of the inner dimension" : "block rows") << " on each rank, records "
-            << (report.reads_files ? "read by" : "sent to") << " the ranks, " << report.num_rounds << " rounds\n";
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
     const mpi::RankReport& rank = report.ranks[r];
-    std::cerr << "rank " << r << " on " << rank.host << ": " << rank.pairs << " pairs, " << rank.num_blocks
-              << " blocks, " << (rank.backend.empty() ? "no blocks of A" : rank.backend + " " + rank.kernel)
-              << "; divide " << rank.divide_s << " s, fetch " << rank.fetch_s << " s, multiply " << rank.multiply_s
-              << " s (wait " << rank.wait_s << " s, write " << rank.write_s << " s), merge " << rank.merge_s
-              << " s; received " << human_bytes(rank.received_bytes) << ", peak " << human_bytes(rank.peak_host_bytes)
-              << "\n";
+    const mpi::RankReport::Numbers& did = rank.numbers;
+    std::cerr << "rank " << r << " on " << rank.host << ": block rows " << did.first_row << ":" << did.end_row << ", "
+              << did.pairs << " pairs, " << did.num_blocks << " blocks"
+              << (rank.backend.empty() ? "" : ", " + rank.backend + " " + rank.kernel) << "; count " << did.count_s
+              << " s, multiply " << did.multiply_s << " s, wait " << did.wait_s << " s; " << did.num_runs
+              << (did.num_runs == 1 ? " run" : " runs") << ", peak " << human_bytes(did.peak_host_bytes) << "\n";
   }
 }
 
@@ -157,6 +152,9 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
     if (of_rank.num_threads == 0) of_rank.num_threads = num_cores;
     cli::check_expectations(kProgram, options.a, options.b, options.out, of_rank, options.strict_space, ranks.size());
   });
+  if (is_first && !options.quiet) {
+    options.run.on_notice = [](const std::string& notice) { cli::note(kProgram, notice); };
+  }
   mpi::DistributedReport report;
   if (ranks.size() == 1) {
     stages.run([&] { report.whole = mpi::multiply_alone(options.a, options.b, options.out, options.run); });
@@ -185,10 +183,10 @@ void print_error(const std::string& message) {
 
 }  // namespace
 
-int spmm::mpi::run_program(int argc, char** argv, const Policy& policy) {
+int spmm::mpi::run_program(int argc, char** argv) {
   cli::open_standard_streams();
   cli::install_signal_handlers();
-  const mpi::Communicator ranks(policy);
+  const mpi::Communicator ranks;
   try {
     run(ranks, argc, argv);
   } catch (const mpi::AgreedFailure& failure) {

@@ -51,13 +51,12 @@ OptionTable describe(const std::string& program) {
           "durable", "wait until the output would survive a power cut (fsync)")(
           "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
           "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
-          value(),
-          "report|error")("verify",
-                          text("before the output appears: prove the result in the block rows of N random blocks of A",
-                               is_alone ? "; full = prove all of it" : ""),
-                          value(), is_alone ? "full|N" : "N")(
-          "verify-seed", text("seed of --verify, for tests; without it, proofs take the system's random numbers"),
-          value(), "N");
+          value(), "report|error")("verify",
+                                   "before the output appears: prove the result in the block rows of N random blocks "
+                                   "of A; full = prove all of it",
+                                   value(), "full|N")(
+          "verify-seed", "seed of --verify, for tests; without it, proofs take the system's random numbers", value(),
+          "N");
   options.add_options("Messages")("report", "write a JSON report; - = standard output", value(), "FILE");
   options.add_options(alone("Messages"))  //
       ("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(
@@ -95,20 +94,14 @@ std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& 
   return parse_devices(given->value, given->where);
 }
 
-/// Errors: UsageError, also if a proof would need all of the result in one process.
-void set_verify(Options& run, const ParsedOptions& parsed, const std::string& program) {
+void set_verify(Options& run, const ParsedOptions& parsed) {
   const auto seed = option_count(parsed, "verify-seed", 1);
   if (seed) run.verify_seed = run.proof_key = *seed;
   const auto given = option_text(parsed, "verify");
   if (!given) return;
   const std::uint64_t blocks = parse_verify(given->value, given->where);
   run.verify_full = blocks == kVerifyFull;
-  if (!run.verify_full) {
-    run.verify_blocks = blocks;
-  } else if (program != "spmm") {
-    throw UsageError(given->where, "'full' is not there in " + program,
-                     "give a number of blocks, and use spmm-verify on the result");
-  }
+  if (!run.verify_full) run.verify_blocks = blocks;
 }
 
 std::uint64_t wanted_memory_limit(const ParsedOptions& parsed) {
@@ -201,7 +194,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.run.devices = wanted_devices(parsed, program);
   options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   options.run.memory_limit_bytes = wanted_memory_limit(parsed);
-  set_verify(options.run, parsed, program);
+  set_verify(options.run, parsed);
   if (const auto rows = option_text(parsed, "rows")) options.run.rows = parse_rows(rows->value, rows->where);
   options.run.no_clobber = option_flag(parsed, "no-clobber");
   constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};

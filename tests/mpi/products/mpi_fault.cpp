@@ -64,17 +64,6 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-mpi::Policy policy_of_variables() {
-  mpi::Policy policy;
-  const std::string division = variable("SPMM_MPI_DIVISION");
-  if (division == "rows") policy.division = mpi::Policy::Division::rows;
-  if (division == "inner") policy.division = mpi::Policy::Division::inner;
-  policy.may_read_files = variable("SPMM_MPI_RECORDS") != "sent";
-  const std::string bytes = variable("SPMM_MPI_MESSAGE_BYTES");
-  if (!bytes.empty()) policy.message_bytes = std::stoull(bytes);
-  return policy;
-}
-
 void inject_fault(int rank) {
   const std::string text = variable("SPMM_MPI_FAULT");
   const std::size_t first = text.find(':');

@@ -1,12 +1,7 @@
 // Faults on request, so that tests see how the ranks take them.
 #pragma once
 
-#include "mpi/exchange/communicator.hpp"
-
 namespace spmm::test {
-
-/// SPMM_MPI_DIVISION=rows|inner, SPMM_MPI_RECORDS=sent, SPMM_MPI_MESSAGE_BYTES=N.
-mpi::Policy policy_of_variables();
 
 /// SPMM_MPI_FAULT="enospc:R:N": all writes of rank R but the first N find no space. "write-eio:R:N" and "read-eio:R:N":
 /// its writes, or reads, fail from there on. "stop-write:R:N", "stop-read:R:N", "stop-rename:R:N": it stops (SIGSTOP)

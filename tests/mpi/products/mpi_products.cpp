@@ -1,9 +1,8 @@
 // Runs a list of products on the ranks of one launch: a launch takes longer than a small product.
 //   mpi-products LIST
 // A line of the list is one product on the CPU, "key=value" words: a, b (files), expected (the file that the output
-// must equal), division (rows, inner), records (read, sent), limit (bytes). With fault=KIND:RANK:N in place of expected
-// it must fail with the words of that fault on that rank, and leave z.bin as it is. What is wrong is printed; exit code
-// 1 then.
+// must equal), limit (bytes), verify (full). With fault=KIND:RANK:N in place of expected it must fail with the words of
+// that fault on that rank, and leave z.bin as it is. What is wrong is printed; exit code 1 then.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -65,11 +64,7 @@ void set_variable(const char* name, const std::string& value) {
 /// "" or what is wrong; asked on rank 0.
 std::string complaint_about(const Words& words, const mpi::DistributedReport& report) {
   if (!words["fault"].empty()) return "succeeded in spite of the fault";
-  const std::string division = report.splits_inner ? "inner" : "rows";
-  if (!words["division"].empty() && words["division"] != division) return "was divided by " + division;
-  std::uint64_t pairs = 0;
-  for (const mpi::RankReport& rank : report.ranks) pairs += rank.pairs;
-  if (pairs != report.whole.pairs) return "the ranks have other pairs than the whole";
+  if (report.whole.proof.is_proven != (words["verify"] == "full")) return "the result is not proven";
   if (content_of(kOut) != content_of(words["expected"])) return "the bytes differ";
   const std::uint64_t bytes = kHeaderBytes + report.whole.c_blocks * output_record_bytes(report.whole.c.m);
   return content_of(kOut).size() == bytes ? "" : "the report has another number of blocks";
@@ -87,14 +82,12 @@ std::string complaint_about(const Words& words, const mpi::AgreedFailure& failur
   return content_of(kOut) == content_of("old.bin") ? "" : "the output has changed";
 }
 
-std::string run(mpi::Communicator& ranks, const Words& words) {
-  set_variable("SPMM_MPI_DIVISION", words["division"]);
-  set_variable("SPMM_MPI_RECORDS", words["records"] == "sent" ? "sent" : "");
+std::string run(const mpi::Communicator& ranks, const Words& words) {
   set_variable("SPMM_MPI_FAULT", words["fault"]);
-  ranks.set_policy(test::policy_of_variables());
   Options options;
   options.backend = Backend::cpu;
   if (!words["limit"].empty()) options.memory_limit_bytes = std::stoull(words["limit"]);
+  options.verify_full = words["verify"] == "full";
   const test::SystemCalls before = test::system_calls;
   test::inject_fault(ranks.rank());
   std::string complaint;
@@ -112,7 +105,7 @@ std::string run(mpi::Communicator& ranks, const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  mpi::Communicator ranks;
+  const mpi::Communicator ranks;
   std::ifstream list(argc == 2 ? argv[1] : "");
   int num_wrong = list ? 0 : 1;
   for (std::string line; std::getline(list, line);) {

@@ -1,5 +1,5 @@
 // The one output file of all ranks, on file systems that lack a call.
-#include "mpi/output/shared_file.hpp"
+#include "mpi/shared_file.hpp"
 
 #include <cerrno>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // The output of a run in one file: rank 0 makes and publishes it, all ranks write into it.
-#include "mpi/output/shared_file.hpp"
+#include "mpi/shared_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -51,29 +51,19 @@ void SharedOutput::create(const std::filesystem::path& path, const FileSinkOptio
 Bytes SharedOutput::ticket() const {
   if (!file_) return {};
   // Strings, not a stream: if there is no memory, a stream would leave a part out and report nothing.
-  const std::string words = std::string(file_->is_device() ? "d" : "f") + (options_.durable ? "s" : "-") +
-                            std::to_string(token_.size()) + " " + token_ + std::to_string(file_->name().size()) + " " +
-                            file_->name() + file_->temporary_path().string();
+  const std::string words =
+      (file_->is_device() ? std::string(kTokenBytes, '\0') : token_) + file_->temporary_path().string();
   Bytes bytes(words.size());
   std::memcpy(bytes.data(), words.data(), words.size());
   return bytes;
 }
 
-void SharedOutput::open(const Bytes& ticket) {
-  std::string words(reinterpret_cast<const char*>(ticket.data()), ticket.size());
-  const auto take = [&] {
-    std::size_t digits = 0;
-    const std::size_t size = std::stoul(words, &digits);
-    const std::string value = words.substr(digits + 1, size);
-    words.erase(0, digits + 1 + size);
-    return value;
-  };
-  const bool is_device = words[0] == 'd';
-  options_.durable = words[1] == 's';
-  words.erase(0, 2);
-  token_ = take();
-  const std::string name = take();
-  const std::string& path = words;
+void SharedOutput::open(const Bytes& ticket, const std::string& name, const FileSinkOptions& options) {
+  options_ = options;
+  const std::string words(reinterpret_cast<const char*>(ticket.data()), ticket.size());
+  token_ = words.substr(0, kTokenBytes);
+  const std::string path = words.substr(kTokenBytes);
+  const bool is_device = token_ == std::string(kTokenBytes, '\0');
   const int flags = (is_device ? O_WRONLY | O_NOCTTY : O_RDWR | O_NOFOLLOW) | O_CLOEXEC;
   io::Descriptor found(io::retried([&] { return ::open(path.c_str(), flags); }));
   int error = found.is_open() ? 0 : errno;
@@ -84,7 +74,7 @@ void SharedOutput::open(const Bytes& ticket) {
                            error != ESTALE ? io::error_text(error) : "another file is there", ")"),
                       "give an output path on a file system that all nodes share");
   }
-  file_ = std::make_unique<io::OutputFile>(name, std::move(found), is_device, options_);
+  file_ = std::make_unique<io::OutputFile>(name, std::move(found), is_device, options);
 }
 
 void SharedOutput::finish(const MatrixHeader& header, std::uint64_t end) {

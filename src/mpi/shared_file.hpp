@@ -8,7 +8,7 @@
 #include <string>
 
 #include "io/files/output_file.hpp"
-#include "mpi/exchange/communicator.hpp"
+#include "mpi/communicator.hpp"
 #include "spmm/io.hpp"
 #include "spmm/types.hpp"
 
@@ -28,11 +28,17 @@ class SharedOutput {
   void create(const std::filesystem::path& path, const FileSinkOptions& options);
   /// What the other ranks need to open the same file; empty before create().
   [[nodiscard]] Bytes ticket() const;
-  /// The other ranks. Errors: OutputError where this machine does not see the file that rank 0 has made.
-  void open(const Bytes& ticket);
+  /// The other ranks. Values: name and options as rank 0 has them. Errors: OutputError where this machine does not see
+  /// the file that rank 0 has made.
+  void open(const Bytes& ticket, const std::string& name, const FileSinkOptions& options);
+
+  /// Written in place: what is at which offset means nothing.
+  [[nodiscard]] bool is_device() const { return file_->is_device(); }
 
   /// Threads: any number. Errors: IoError.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) { file_->write_at(offset, bytes); }
+  /// Copies what this rank has written; false if the file is a device. No write may be in progress. Errors: IoError.
+  bool read_at(std::uint64_t offset, std::span<std::byte> dst) const { return file_->read_at(offset, dst); }
   /// Rank 0: takes space ahead of writes up to `end`, in large steps, if the file system can: writes are faster then.
   void reserve(std::uint64_t end) { file_->expect_bytes(end); }
   /// Each rank, after its last byte. Errors: IoError.

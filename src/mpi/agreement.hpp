@@ -1,12 +1,13 @@
 // All ranks go on, or none does.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <string>
 #include <utility>
 
-#include "mpi/exchange/communicator.hpp"
+#include "mpi/communicator.hpp"
 
 namespace spmm::mpi {
 
@@ -30,7 +31,8 @@ class AgreedFailure : public std::exception {
   RankFailure failure_;
 };
 
-/// Stages of a run: at the end of each all ranks learn whether all have succeeded.
+/// Stages of a run, each of them work of this rank alone, without messages: at its end all ranks learn whether all have
+/// succeeded. If any has thrown, all throw what the first of them said.
 class Stages {
  public:
   Stages(const Communicator& ranks, FailureOf failure_of) : ranks_(ranks), failure_of_(std::move(failure_of)) {}
@@ -38,16 +40,15 @@ class Stages {
   /// What messages call this rank's device; "": nothing.
   void name_device(std::string device) { device_ = std::move(device); }
 
-  /// Work of this rank alone; if any rank throws, all ranks throw what the first of them said.
   /// Errors: AgreedFailure.
   void run(const std::function<void()>& body) const;
-  /// The same for work with collective calls. What Communicator::exchange() throws it throws on all ranks; after any
-  /// other exception some would wait for ever, so that the message is printed and all ranks are ended.
-  void run_together(const std::function<void()>& body) const;
+
+  /// For long work: a failure of another rank interrupts it. Values: cancel = of this rank, may be null; body must
+  /// throw Interrupted soon after `stop` was set. Errors: AgreedFailure.
+  void run_long(const std::atomic<bool>* cancel, const std::function<void(const std::atomic<bool>* stop)>& body) const;
 
  private:
   void agree(const RankFailure& failure) const;
-  [[nodiscard]] std::string placed(const std::string& message) const;
 
   const Communicator& ranks_;
   FailureOf failure_of_;
