@@ -23,6 +23,23 @@ if(EXISTS ${work}/install_manifest.txt)
   file(RENAME ${work}/install_manifest.txt ${manifest})
 endif()
 
+# C by pkg-config.
+find_program(pkg_config pkg-config)
+find_program(c_compiler cc)
+file(GLOB pc ${work}/prefix/lib/pkgconfig/spmm.pc ${work}/prefix/lib/*/pkgconfig/spmm.pc ${work}/prefix/lib64/pkgconfig/spmm.pc)
+if(HAVE_CAPI AND NOT pc)
+  message(FATAL_ERROR "spmm.pc was not installed")
+endif()
+if(pc AND pkg_config AND c_compiler)
+  get_filename_component(folder ${pc} DIRECTORY)
+  set(ENV{PKG_CONFIG_PATH} ${folder})
+  execute_process(COMMAND ${pkg_config} --cflags --libs spmm OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+                  COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags)
+  run(${c_compiler} ${FLAGS} ${SOURCE}/tests/capi/c_program.c ${flags} -Wl,-rpath,${folder}/.. -o ${work}/c_program)
+  run(${work}/c_program ${work}/data)
+endif()
+
 # If there is Ninja, the consumer is built without make: PATH holds nothing but what a compiler calls.
 find_program(ninja NAMES ninja ninja-build)
 if(ninja)
