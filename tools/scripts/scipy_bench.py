@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Times SciPy's products of sparse matrices beside spmm on the CPU, on the cases of data/suites.json, in turns.
+"""Times products of sparse matrices in Python: SciPy's beside spmm's on the CPU, on the cases of data/suites.json, in turns.
 
 usage: python3 tools/scripts/scipy_bench.py --suite cpu-patterns --json scipy.json
        python3 tools/scripts/scipy_bench.py --case P1,P4 --runs 5 --bin build/bin
 
-Each round times, one after the other: spmm with --threads threads (stages build to multiply of its report: matrices are
-in memory), SciPy in one process, and two processes of SciPy side by side, each with a product of its own: half of the
-time until both have ended is what a product takes. SciPy multiplies whole numbers of 64 bits, which hold the sums, as BSR
-(blocks of m x m) or, for m = 1 and with --kind, as CSR; the matrices are converted before the clock runs. The first product of each
-kind is not timed; its elements, ended at 2^32 - 1, must be those of spmm in number and in sum.
+Each round times, one after the other: spmm.multiply() with --threads threads, SciPy in one process, and two processes of
+SciPy side by side, each with a product of its own: half of the time until both have ended is what a product takes. All of
+them start from matrices of SciPy in memory, BSR (blocks of m x m) or, for m = 1 and with --kind, CSR, and keep the result
+until the clock has stopped. SciPy multiplies whole numbers of 64 bits, which hold the sums. Processor time is user and
+system time of the process. The first product of each is not timed; the elements of SciPy's, ended at 2^32 - 1, must be those
+of spmm in number and in sum.
 
 A kind whose first product takes longer than --max-seconds is not run again, and one that fails is told with its reason.
 Exit codes: 0 all agree, 1 a result differs, 2 usage, 69 SciPy is missing.
@@ -21,7 +22,6 @@ import sys
 import tempfile
 import time
 
-STAGES = ["build", "count", "plan", "multiply", "compact"]
 UNAVAILABLE = 69
 
 try:
@@ -33,8 +33,7 @@ except ImportError as missing:
     sys.exit(UNAVAILABLE)
 
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
-from bench_cases import (LARGEST, checked, find_cases, head, make_input, make_parser, print_case, read_blocks,  # noqa: E402
-                         read_bsr, spread)
+from bench_cases import LARGEST, fail, find_cases, head, make_input, make_parser, print_case, read_bsr, spread  # noqa: E402
 
 
 def entries_of(values):
@@ -45,29 +44,44 @@ def entries_of(values):
     return [int(np.count_nonzero(values)), total]
 
 
-# ---- a process of SciPy
+# ---- a process that multiplies
 
 
-def read_matrix(path):
+def read_matrix(path, kind, element):
     n, indptr, indices, blocks = read_bsr(path)
-    return sp.bsr_matrix((blocks.astype(np.int64), indices.astype(np.int64), indptr), shape=(n, n), blocksize=blocks.shape[1:])
+    indices = indices.astype(np.int64)
+    matrix = sp.bsr_matrix((blocks.astype(element), indices, indptr), shape=(n, n), blocksize=blocks.shape[1:])
+    if kind == "csr":
+        matrix = matrix.tocsr()
+        matrix.eliminate_zeros()
+    return matrix
 
 
-def serve(pipe, a_path, b_path, kind):
+def product_of(paths, program, kind, threads):
+    """A function that multiplies, and what it reports."""
+    if program == "scipy":
+        a, b = (read_matrix(path, kind, np.int64) for path in paths)
+        return lambda report: a @ b
+    import spmm
+    a, b = (read_matrix(path, kind, np.uint16) for path in paths)
+    engine = spmm.Engine(threads=threads)
+    return lambda report: engine.multiply(a, b, backend="cpu", report=report)
+
+
+def serve(pipe, paths, program, kind, threads):
     """Answers "check" and "run" until the pipe closes; every answer is (True, value) or (False, reason). After the value of
     a product comes "free" once its memory is back, so that nothing of it runs beside what is timed next."""
     try:
-        a, b = read_matrix(a_path), read_matrix(b_path)
-        if kind == "csr":
-            a, b = a.tocsr(), b.tocsr()
-            a.eliminate_zeros(), b.eliminate_zeros()
+        multiply = product_of(paths, program, kind, threads)
         pipe.send((True, "ready"))
         while True:
             order = pipe.recv()
-            begin = time.perf_counter()
-            c = a @ b
-            seconds = time.perf_counter() - begin
-            pipe.send((True, [seconds, entries_of(c.data.reshape(-1)) if order == "check" else None]))
+            report = {}
+            begin, processor = time.perf_counter(), time.process_time()
+            c = multiply(report)
+            taken = {"s": time.perf_counter() - begin, "cpu_s": time.process_time() - processor, "report": report}
+            taken["entries"] = entries_of(c.data.reshape(-1)) if order == "check" else None
+            pipe.send((True, taken))
             del c
             pipe.send((True, "free"))
     except EOFError:
@@ -81,10 +95,10 @@ class Failed(Exception):
 
 
 class Worker:
-    def __init__(self, a_path, b_path, kind):
+    def __init__(self, *arguments):
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, a_path, b_path, kind), daemon=True)
+        self.process = context.Process(target=serve, args=(theirs, *arguments), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -104,25 +118,21 @@ class Worker:
         self.process.kill()
 
 
-class SciPy:
-    """One kind of product: processes of its own, times of one of them and of both."""
+class Program:
+    """spmm, or one kind of SciPy's products: processes of its own, times of one of them and of all."""
 
-    def __init__(self, kind, a_path, b_path):
-        self.kind = kind
-        self.times, self.two_times = [], []
-        self.reason, self.entries, self.is_slow = None, None, False
+    def __init__(self, name, paths, program, kind, threads=1, processes=1):
+        self.name, self.threads = name, threads
+        self.times, self.cpu_times, self.all_times = [], [], []
+        self.reason, self.first, self.is_slow = None, None, False
         self.workers = []
-        try:
-            for _ in range(2):
-                self.workers.append(Worker(a_path, b_path, kind))
-            for worker in self.workers:
-                worker.answer()
-        except Failed as failure:
-            self.end(str(failure))
+        self.guarded(lambda: self.start(paths, program, kind, processes))
 
-    def end(self, reason):
-        self.reason = reason
-        self.close()
+    def start(self, paths, program, kind, processes):
+        for _ in range(processes):
+            self.workers.append(Worker(paths, program, kind, self.threads))
+        for worker in self.workers:
+            worker.answer()
 
     def close(self):
         for worker in self.workers:
@@ -130,7 +140,7 @@ class SciPy:
         self.workers = []
 
     def ask(self, workers, order):
-        """Seconds until all have answered, and the last answer."""
+        """Seconds until all have answered, and the first answer."""
         begin = time.perf_counter()
         for worker in workers:
             worker.pipe.send(order)
@@ -140,24 +150,27 @@ class SciPy:
             worker.answer()  # "free"
         return seconds, answers[0]
 
-    def warm_up(self, max_seconds):
-        self.guarded(lambda: self.first(max_seconds))
+    def keep(self, taken):
+        self.times.append(taken["s"])
+        self.cpu_times.append(taken["cpu_s"])
 
-    def first(self, max_seconds):
-        _, (seconds, self.entries) = self.ask(self.workers[:1], "check")
-        self.is_slow = seconds > max_seconds
-        if self.is_slow:
-            self.times.append(seconds)
-            self.close()
+    def warm_up(self, max_seconds):
+        def first():
+            _, self.first = self.ask(self.workers[:1], "check")
+            self.is_slow = self.first["s"] > max_seconds
+            if self.is_slow:
+                self.keep(self.first)
+                self.close()
+        self.guarded(first)
 
     def round(self):
-        self.guarded(self.timed)
-
-    def timed(self):
-        if self.is_slow:
-            return
-        self.times.append(self.ask(self.workers[:1], "run")[1][0])
-        self.two_times.append(self.ask(self.workers, "run")[0] / 2)
+        def timed():
+            if self.is_slow:
+                return
+            self.keep(self.ask(self.workers[:1], "run")[1])
+            if len(self.workers) > 1:
+                self.all_times.append(self.ask(self.workers, "run")[0] / len(self.workers))
+        self.guarded(timed)
 
     def guarded(self, work):
         if self.reason is not None:
@@ -165,53 +178,22 @@ class SciPy:
         try:
             work()
         except (Failed, OSError) as failure:
-            self.end(str(failure))
+            self.reason = str(failure)
+            self.close()
 
-    def results(self, expected):
-        name = f"scipy-{self.kind}"
+    def results(self, entries):
+        """Values: entries = of spmm."""
         if self.reason is not None:
-            return [{"kernel": name, "status": "refused", "reason": self.reason}]
-        validated = self.entries == expected
-        found = [{"kernel": name, "status": "ok", "validated": validated, "processes": 1, "ms": spread(self.times)}]
-        if self.two_times:
-            found.append({"kernel": name + "-two", "status": "ok", "validated": validated, "processes": 2,
-                          "ms": spread(self.two_times)})
+            return [{"kernel": self.name, "status": "refused", "reason": self.reason}]
+        common = {"status": "ok", "validated": self.first["entries"] == entries}
+        found = [{"kernel": self.name, **common, "processes": 1, "threads": self.threads, "ms": spread(self.times),
+                  "cpu_ms": spread(self.cpu_times)}]
+        report = self.first["report"]
+        if report:
+            found[0].update(chosen=report["kernel"], pairs=report["pairs"], c_blocks=report["c"]["blocks"], device=report["device"])
+        if self.all_times:
+            found.append({"kernel": self.name + "-two", **common, "processes": 2, "ms": spread(self.all_times)})
         return found
-
-
-# ---- spmm
-
-
-class Spmm:
-    def __init__(self, arguments, a_path, b_path):
-        self.command = [str(arguments.bin / "spmm"), "--quiet", "--backend", "cpu", "--threads", str(arguments.threads),
-                        a_path, b_path]
-        self.work = arguments.work
-        self.times, self.totals, self.report = [], [], {}
-
-    def run(self, out="/dev/null"):
-        path = os.path.join(self.work, "report.json")
-        checked([*self.command[:6], "--report", path, *self.command[6:], out])
-        self.report = json.loads(pathlib.Path(path).read_text())
-        return sum(self.report["stages"].get(stage, {}).get("s", 0) for stage in STAGES)
-
-    def warm_up(self):
-        """The number of elements and their sum."""
-        out = os.path.join(self.work, "c.bin")
-        self.run(out)
-        values = read_blocks(out, "<u4")[4].reshape(-1)
-        found = entries_of(values)
-        os.remove(out)
-        return found
-
-    def round(self):
-        self.times.append(self.run())
-        self.totals.append(self.report["total_s"])
-
-    def result(self):
-        return {"kernel": "spmm", "status": "ok", "validated": True, "threads": self.report["threads"],
-                "chosen": self.report["kernel"], "pairs": self.report["pairs"], "c_blocks": self.report["c"]["blocks"],
-                "device": self.report["device"], "ms": spread(self.times), "total_ms": spread(self.totals)}
 
 
 # ---- cases
@@ -223,25 +205,25 @@ def kinds_of(arguments, case):
 
 def run_case(arguments, case):
     paths = [make_input(arguments, case, seed) for seed in (1, 2)]
+    kinds = kinds_of(arguments, case)
+    programs = []
     try:
-        spmm = Spmm(arguments, *paths)
-        expected = spmm.warm_up()
-        others = [SciPy(kind, *paths) for kind in kinds_of(arguments, case)]
-        try:
-            for other in others:
-                other.warm_up(arguments.max_seconds)
-            for _ in range(arguments.runs):
-                spmm.round()
-                for other in others:
-                    other.round()
-        finally:
-            for other in others:
-                other.close()
+        programs.append(Program("spmm", paths, "spmm", kinds[0], threads=arguments.threads))
+        programs += [Program(f"scipy-{kind}", paths, "scipy", kind, processes=2) for kind in kinds]
+        for program in programs:
+            program.warm_up(arguments.max_seconds)
+        if programs[0].reason is not None:
+            fail(f"spmm: {programs[0].reason}")
+        for _ in range(arguments.runs):
+            for program in programs:
+                program.round()
+        entries = programs[0].first["entries"]
+        return {**case, "elements": entries[0], "kernels": [one for program in programs for one in program.results(entries)]}
     finally:
+        for program in programs:
+            program.close()
         for path in paths:
             os.remove(path)
-    kernels = [spmm.result()] + [result for other in others for result in other.results(expected)]
-    return {**case, "elements": expected[0], "kernels": kernels}
 
 
 def run(arguments):
@@ -264,6 +246,9 @@ def main():
                         help="kinds of matrices of SciPy (default: bsr, which is faster for larger blocks)")
     parser.add_argument("--max-seconds", type=float, default=60, help="a kind that takes longer is timed once")
     arguments = parser.parse_args()
+    root = pathlib.Path(__file__).resolve().parents[2]
+    os.environ.setdefault("SPMM_LIBRARY", str((arguments.bin / ".." / "libspmm.so").resolve()))
+    sys.path.insert(0, str(root / "tools" / "python"))  # also of the processes
     with tempfile.TemporaryDirectory(prefix="scipy-bench-", dir=arguments.work) as work:
         arguments.work = work
         sys.exit(run(arguments))
