@@ -320,17 +320,19 @@ std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std
   return parse_count(found->value, found->where, low, high);
 }
 
+std::size_t parse_choice(const std::string& text, const std::string& where, const std::vector<std::string>& choices) {
+  std::string list;
+  for (std::size_t c = 0; c < choices.size(); ++c) {
+    if (text == choices[c]) return c;
+    list += (c == 0 ? "" : c + 1 == choices.size() ? " or " : ", ") + choices[c];
+  }
+  throw UsageError(where, quoted(text) + " is not known" + suggestion(text, choices), "give " + list);
+}
+
 std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
                           const std::vector<std::string>& choices) {
   const auto found = option_text(parsed, option);
-  if (!found) return 0;
-  std::string list;
-  for (std::size_t c = 0; c < choices.size(); ++c) {
-    if (found->value == choices[c]) return c;
-    list += (c == 0 ? "" : c + 1 == choices.size() ? " or " : ", ") + choices[c];
-  }
-  throw UsageError(found->where, quoted(found->value) + " is not known" + suggestion(found->value, choices),
-                   "give " + list);
+  return found ? parse_choice(found->value, found->where, choices) : 0;
 }
 
 Backend backend_option(const ParsedOptions& parsed) {

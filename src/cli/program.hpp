@@ -106,6 +106,9 @@ std::optional<std::uint64_t> option_bytes(const ParsedOptions& parsed, const std
 std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std::string& option, std::uint64_t low = 0,
                                           std::uint64_t high = UINT64_MAX);
 
+/// Position of a value in `choices`. Errors: UsageError that lists the choices.
+std::size_t parse_choice(const std::string& text, const std::string& where, const std::vector<std::string>& choices);
+
 /// Position of the option's value in `choices`; 0 if it is not given. Errors: UsageError that lists the choices.
 std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
                           const std::vector<std::string>& choices);

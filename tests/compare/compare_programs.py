@@ -172,20 +172,20 @@ def list_cases(inputs):
     a, b = inputs.generated(64, 4, 40, "--seed", "1"), inputs.generated(64, 4, 40, "--seed", "2")
     row = f"{a}\t{b}\tc1.bin\n{b}\t{a}\tc2.bin\tverify=full\n"
     lists = {"ok": row, "one_bad": row + f"{a}\tmissing.bin\tc3.bin\n", "same_output": row + row, "input_output": f"{a}\t{b}\t{a}\n", "empty": "",
-             "comment": "# x\n\n" + row, "columns": f"{a}\t{b}\n", "key": f"{a}\t{b}\tc.bin\tverfy=1\n", "value": f"{a}\t{b}\tc.bin\tretries=x\n",
-             "all": f"{a}\t{b}\tc.bin\tbackend=cpu\tkernel=reference\tdurable=1\ttranspose-a=1\tno-clobber=1\ttimeout=1m\tretries=2\tcost=3\n",
+             "comment": "# x\n\n" + row, "columns": f"{a}\t{b}\n", "key": f"{a}\t{b}\tc.bin\tverfy=1\n", "value": f"{a}\t{b}\tc.bin\tdurable=x\n",
+             "all": f"{a}\t{b}\tc.bin\tbackend=cpu\tkernel=reference\tdurable=1\ttranspose-a=1\tno-clobber=1\ttimeout=1m\n",
              "bom": "\ufeff" + row, "malformed": f"bad_cut.bin\t{a}\tc.bin\n" + row, "mtx": f"{a}\t{b}\tc.mtx\n"}
     for name, content in lists.items():
         files = [a, b, "bad_cut.bin", inputs.written(f"l_{name}.tsv", content.encode())]
-        run = ["spmm-batch", "--in-flight", "1", "--gpus", "none"]
+        run = ["spmm-batch", "--in-flight", "1", "--backend", "cpu"]
         yield files, [[*run, "--report", "r.json", files[3]], [*run, "--resume", "--report", "-", files[3]],
-                      [*run, "--retry-failed", "--no-clobber", files[3]]]
-        yield files, [[*run, "--dry-run", files[3]], [*run, "-q", "--shard", "1/2", "--report", "r.json", "--no-journal", files[3]],
+                      [*run, "--resume", "--no-clobber", files[3]]]
+        yield files, [[*run, "--dry-run", files[3]], [*run, "-q", "--shard", "1/2", "--report", "r.json", "--log", "/dev/null", files[3]],
                       [*run, "--verify", "full", "--memory-limit", "100M", files[3]]]
-        yield files, [["sh", "-c", f"BIN/spmm-batch --gpus none --in-flight 1 --report r.json - < {files[3]}"]]
+        yield files, [["sh", "-c", f"BIN/spmm-batch --backend cpu --in-flight 1 --report r.json - < {files[3]}"]]
     files = [a, b, "l_ok.tsv"]
-    for options in (["--report", a], ["--report", "l_ok.tsv"], ["--journal", a], ["--shard", "3/2"], ["--timeout", "0"], ["--check", "x"], ["--check", "content"]):
-        yield files, [["spmm-batch", "--gpus", "none", *options, "l_ok.tsv"]]
+    for options in (["--report", a], ["--report", "l_ok.tsv"], ["--log", a], ["--shard", "3/2"], ["--timeout", "0"], ["--check", "x"], ["--check", "content"]):
+        yield files, [["spmm-batch", "--backend", "cpu", *options, "l_ok.tsv"]]
     yield files, [["spmm-batch", "missing.tsv"], ["spmm-batch", "."], ["spmm-batch"]]
     suite = {"suites": {"T": [{"name": "T1", "n": 512, "m": 4, "k": 500}, {"name": "T2", "n": 512, "m": 1, "k": 900, "pattern": "banded", "bandwidth": 5}]}}
     files = [inputs.written("s.json", json.dumps(suite).encode())]
@@ -232,7 +232,7 @@ class Runner:
             except subprocess.TimeoutExpired:
                 result = "no end", "", ""
             results.append(result)
-        tree = {str(p.relative_to(place)): p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file() and ".journal" not in str(p)}
+        tree = {str(p.relative_to(place)): p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file() and ".tsv.log" not in str(p)}
         return results, tree
 
 

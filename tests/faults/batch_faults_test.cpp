@@ -49,7 +49,7 @@ TEST_CASE("a batch survives every fault, and is completed by --resume") {
   fs::remove("c.bin");
   put_content("jobs.tsv", list);
   FaultScenario scenario{.name = "batch",
-                         .words = {SPMM_BIN_DIR "/spmm-batch", "--gpus", "none", "--report", "r.json", "jobs.tsv"},
+                         .words = {SPMM_BIN_DIR "/spmm-batch", "--backend", "cpu", "--report", "r.json", "jobs.tsv"},
                          .prepare = {},
                          .judge = {},
                          .exit_codes = {kNegative, kBadData, kNoInput, kMemory, kCannotCreate, kIoError},
@@ -63,13 +63,13 @@ TEST_CASE("a batch survives every fault, and is completed by --resume") {
   };
   scenario.judge = [&](const ProcessResult& result) -> std::string {
     const std::vector<std::string> names = {"a1.bin", "a2.bin", "a3.bin",   "b.bin",  "c1.bin",
-                                            "c2.bin", "c3.bin", "jobs.tsv", "r.json", "jobs.tsv.journal"};
+                                            "c2.bin", "c3.bin", "jobs.tsv", "r.json", "jobs.tsv.log"};
     if (const std::string left = other_names(names); !left.empty()) return "left " + left;
     if (const std::string wrong = wrong_outputs(complete, result.exit_code == kOk); !wrong.empty()) {
       return "wrong output " + wrong;
     }
     const ProcessResult resumed =
-        run_process({SPMM_BIN_DIR "/spmm-batch", "--gpus", "none", "-q", "--resume", "--retry-failed", "jobs.tsv"});
+        run_process({SPMM_BIN_DIR "/spmm-batch", "--backend", "cpu", "-q", "--resume", "jobs.tsv"});
     if (resumed.exit_code != kOk) return "--resume fails: " + resumed.err;
     if (const std::string wrong = wrong_outputs(complete, true); !wrong.empty()) return "--resume leaves " + wrong;
     return "";
@@ -85,7 +85,7 @@ TEST_CASE("a worker that cannot be started now is started later") {
   file.set({.kind = FaultKind::process, .mode = FaultMode::once, .at = 1, .error = EAGAIN});
   const ProcessOptions options{.env = {{kFaultStateVariable, file.path()}, {"LD_PRELOAD", SPMM_FAULT_SHIM}},
                                .folder = {}};
-  const ProcessResult result = run_process({SPMM_BIN_DIR "/spmm-batch", "--gpus", "none", "jobs.tsv"}, options);
+  const ProcessResult result = run_process({SPMM_BIN_DIR "/spmm-batch", "--backend", "cpu", "jobs.tsv"}, options);
   INFO(result.err);
   CHECK(file.state().num_failed == 1);
   CHECK(result.exit_code == kOk);

@@ -37,14 +37,9 @@ void parse(std::uint8_t program, const std::vector<const char*>& argv) {
     case 0:
       cli::parse_options(argc, argv.data());
       return;
-    case 1: {
-      const auto variables = [](const std::string& name) {
-        const char* const found = std::getenv(name.c_str());
-        return found == nullptr ? std::nullopt : std::optional<std::string>(found);
-      };
-      batch::parse_batch_options(argc, argv.data(), variables);
+    case 1:
+      batch::parse_batch_options(argc, argv.data());
       return;
-    }
     case 2: {
       if (counts_large_pattern(argv)) return;
       cli::OptionTable options = tools::make_gen_options();

@@ -18,7 +18,6 @@ void fuzz_records(Bytes bytes);
 void fuzz_product(Bytes bytes);
 void fuzz_command_line(Bytes bytes);
 void fuzz_job_list(Bytes bytes);
-void fuzz_journal(Bytes bytes);
 void fuzz_mtx(Bytes bytes);
 void fuzz_json(Bytes bytes);
 
@@ -33,7 +32,6 @@ inline constexpr NamedTarget kTargets[] = {
     {"product", fuzz_product},
     {"command_line", fuzz_command_line},
     {"job_list", fuzz_job_list},
-    {"journal", fuzz_journal},
     {"mtx", fuzz_mtx},
     {"json", fuzz_json},
 };

@@ -66,9 +66,6 @@ def command_lines():
         "spmm-env": "\0SPMM_THREADS=4\nSPMM_MEMORY_LIMIT=2G\nSPMM_KERNEL=row-merge\na\nb\nc",
         "spmm-plan": "\0--plan\na.bin\nb.bin\n--devices=0,1\n--report=-",
         "batch": "\1jobs.tsv\n--resume\n--timeout\n10m\n--shard\n2/8\n--report=x",
-        "batch-env": "\1SLURM_ARRAY_TASK_ID=3\nSLURM_ARRAY_TASK_MIN=1\nSLURM_ARRAY_TASK_MAX=9\nSLURM_ARRAY_TASK_STEP=2\n"
-                     "SLURM_ARRAY_TASK_COUNT=5\njobs.tsv\n--shard=auto",
-        "batch-rank": "\1PMI_RANK=1\nPMI_SIZE=4\njobs.tsv\n--shard=auto\n--memory-limit\n8G",
         "gen": "\2out.bin\n--n\n8192\n--m\n8\n--k\n100e3\n--seed=2\n--order=sorted\n--zero-blocks\n0.1",
         "gen-all": "\2out.bin\n--n=4096\n--m=1\n--k=all\n--pattern\nstencil-27",
         "gen-band": "\2out.bin\n--n\n4_096\n--m\n4\n--k\n1e3\n--pattern\nbanded\n--bandwidth\n64",
@@ -83,20 +80,12 @@ def command_lines():
 
 
 def lists():
-    good = "# jobs\na.bin\tb.bin\tc.bin\n/x//y/../a\tb\td\tbackend=cpu\tverify=10\tcost=2.5\n\n"
-    put("job_list", "good", "\3" + good)
-    put("job_list", "mark", b"\2\xef\xbb\xbfa\tb\tc\r\n")
-    put("job_list", "bad", "\1a\tb\na\t\tc\na\tb\tc\td\na\tb\tc\tcost=-1\na\tb\tc\tcost=nan\na\tb\tc\tkernel=rows\tbackend=cpu\n"
-        "a\tb\tc\ttimeout=5x\tretries=101\na\tb\tc\tretries=1\tretries=1\na\tb\tc\0\n")
-    put("job_list", "seconds", "\0" + "1.5h")
-    put("job_list", "costs", "\4" + "".join(f"a\tb\tc{x}\tcost={x}.{x}e{x % 9}\n" for x in range(40)))
-    fields = ["done.3", "1700000000000", "0"] + ["136", "1700000000000000000"] * 3 + ["1234", "10", "1", "0"]
-    fields += ["cpu auto 10", "/work/a.bin", "/work/b.bin", "/work/c.bin", "."]
-    put("journal", "done", "\t".join(fields) + "\n")
-    put("journal", "failed", "\t".join(["failed.3", fields[1], "71"] + fields[3:]))
-    put("journal", "swapped", "\t".join(["failed.3"] + fields[1:]) + "\nx\t.\n\n\t\n")
-    put("journal", "short", "\t".join(fields[:9]))
-    put("journal", "negative", "\t".join(["done.3", "-5", "-1"] + ["18446744073709551615", "-9223372036854775808"] * 3 + fields[9:]))
+    good = "# jobs\na.bin\tb.bin\tc.bin\n/x//y/../a\tb\td\tbackend=cpu\tverify=10\ttimeout=2.5m\n\n"
+    put("job_list", "good", good)
+    put("job_list", "mark", b"\xef\xbb\xbfa\tb\tc\r\n")
+    put("job_list", "bad", "a\tb\na\t\tc\na\tb\tc\td\na\tb\tc\trows=2:1\na\tb\tc\tverify=-1\na\tb\tc\tkernel=rows\tbackend=cpu\n"
+        "a\tb\tc\ttimeout=5x\tdurable=101\na\tb\tc\tdurable=1\tdurable=1\na\tb\tc\0\n")
+    put("job_list", "seconds", "1.5h")
 
 
 def texts():

@@ -3,7 +3,7 @@
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 "$bin/spmm-gen" x.bin --n 4096 --m 8 --k 20000 --seed 1 -q
 "$bin/spmm-gen" y.bin --n 4096 --m 8 --k 20000 --seed 2 -q
-"$bin/spmm-batch" --no-journal -q - <<< $'x.bin\ty.bin\texpected.bin'
+"$bin/spmm-batch" -q - <<< $'x.bin\ty.bin\texpected.bin'
 product=("$bin/spmm-mpi" -q --backend cpu --report report.json x.bin y.bin z.bin)
 
 allocated() { salloc -Q --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 "$@"; }

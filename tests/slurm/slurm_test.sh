@@ -115,7 +115,7 @@ for a in 1 2 3 4; do
     printf '%s.bin\t%s.bin\tout/%s%s.bin\n' "$a" "$b" "$a" "$b" >> jobs.tsv
   done
 done
-"$bin/spmm-batch" --no-journal -q ref.tsv
+"$bin/spmm-batch" --log /dev/null -q ref.tsv
 
 # Tasks run the program through this, which tells whom a dead node takes along.
 cat > "$work/batch" << END
@@ -137,7 +137,7 @@ check_outputs() {
   [[ $(find out -mindepth 1 | wc -l) == 16 ]] || { echo "unexpected files in out/"; ls -A out; return 1; }
 }
 forget() {
-  rm -rf out jobs.tsv.journal
+  rm -rf out jobs.tsv.*.log
   mkdir out
 }
 
@@ -145,7 +145,7 @@ echo "== an array completes the list, each job once"
 job=$(submit)
 wait_for 30 "the end of the array" is_over "$job"
 check_outputs
-[[ $(cat jobs.tsv.journal/*.journal | grep -c '^done') == 16 ]]
+[[ $(cat jobs.tsv.*.log | wc -l) == 16 ]]
 grep -l '8 jobs: 8 done' "$work"/task-"${job}"_*.log | wc -l | grep -q '^2$'
 
 echo "== a signalled task goes back to the queue and goes on"
@@ -159,7 +159,7 @@ wait_for 30 "exit code 75" goes_back
 wait_for 90 "the end of the array" is_over "$job"
 check_outputs
 grep -q 'done before' "$work/task-${job}_0.log"
-[[ $(cat jobs.tsv.journal/*.journal | grep -c '^done') == 16 ]]
+[[ $(cat jobs.tsv.*.log | wc -l) == 16 ]]
 
 echo "== one product on two nodes, by mpirun within an allocation"
 # shellcheck source=tests/slurm/mpi_part.sh

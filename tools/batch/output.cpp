@@ -1,9 +1,10 @@
-// Progress, failures, table and JSON report of spmm-batch.
+// Progress, failures, summary and JSON report of spmm-batch.
 #include "tools/batch/output.hpp"
 
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdio>
 #include <iostream>
@@ -11,7 +12,6 @@
 
 #include "base/text.hpp"
 #include "report/text.hpp"
-#include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/common/json.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 using tools::Json;
 
-constexpr int kBatchSchema = 1;  // of the report
+constexpr int kBatchSchema = 2;  // of the report
 constexpr double kDrawEvery = 0.1;
 constexpr double kFirstLog = 10;  // without a terminal: a line after 10 s, then every minute
 constexpr double kLogEvery = 60;
@@ -32,12 +32,12 @@ std::string format(const char* pattern, Values... values) {
   return out;
 }
 
-std::string rate(std::uint64_t bytes, double seconds) {
-  return human_bytes(static_cast<std::uint64_t>(static_cast<double>(bytes) / std::max(seconds, 1e-9))) + "/s";
-}
-
 double per_second(std::uint64_t count, double seconds) {
   return static_cast<double>(count) / std::max(seconds, 1e-9);
+}
+
+std::string rate(std::uint64_t bytes, double seconds) {
+  return human_bytes(static_cast<std::uint64_t>(per_second(bytes, seconds))) + "/s";
 }
 
 std::string clock_text(double seconds) {
@@ -46,78 +46,101 @@ std::string clock_text(double seconds) {
   return format("%llu:%02llu", s / 60, s % 60);
 }
 
-Json job_json(const JobRun& run, const std::vector<PoolWorker>& workers) {
-  Json json = {{"line", run.job.line},           {"a", run.job.a},          {"b", run.job.b}, {"out", run.job.out},
-               {"state", state_name(run.state)}, {"attempts", run.attempts}};
-  json["transpose_a"] = run.job.options.transpose_a;
-  json["transpose_b"] = run.job.options.transpose_b;
-  if (run.job.options.rows != RowRange{}) json["rows"] = rows_text(run.job.options.rows);
-  if (run.attempts == 0 && run.state != JobState::failed) return json;
-  json["worker"] = run.worker < 0 ? "" : workers[static_cast<std::size_t>(run.worker)].name;
-  json["backend"] = backend_name(run.result.backend);
-  json["kernel"] = run.result.kernel;
-  json["seconds"] = run.result.seconds;
-  if (run.demand) {
-    const bool on_gpu = run.result.backend == Backend::cuda;
-    json["predicted_s"] = on_gpu ? run.demand->gpu_s : run.demand->cpu_s;
+/// Of the jobs done in this run.
+struct Sums {
+  std::uint64_t in_bytes = 0, out_bytes = 0, pairs = 0, saturated_elements = 0, saturated_jobs = 0;
+};
+
+std::string summary(const JobCounts& counts, const Sums& sums, double seconds) {
+  std::string lines =
+      text(counts.total(), " jobs: ", counts[JobState::done], " done, ", counts[JobState::failed], " failed");
+  if (counts[JobState::done_before] > 0) lines += text(", ", counts[JobState::done_before], " done before");
+  if (counts[JobState::waiting] > 0) lines += text(", ", counts[JobState::waiting], " not run (--resume goes on)");
+  lines += format("; %.2f s", seconds);
+  if (counts[JobState::done] > 0) {
+    lines += format(", %.4g products/s, ", per_second(counts[JobState::done], seconds)) + rate(counts.bytes, seconds);
   }
-  json["threads"] = run.result.num_threads;
-  json["queue_s"] = std::max(0.0, run.started_s - run.added_s);
-  json["in_bytes"] = run.result.in_bytes;
-  json["out_bytes"] = run.result.out_bytes;
-  json["pairs"] = run.result.pairs;
-  json["saturated_elements"] = run.result.saturated_elements;
-  json["exit_code"] = run.result.exit_code;
-  if (!run.result.message.empty()) json["message"] = run.result.message;
+  lines += '\n';
+  if (sums.saturated_jobs > 0) {
+    lines += text(cli::saturation_text(sums.saturated_elements), " in ", sums.saturated_jobs,
+                  sums.saturated_jobs == 1 ? " job\n" : " jobs (--report says in which)\n");
+  }
+  return lines;
+}
+
+Json job_json(const Job& job, const JobRun& run) {
+  constexpr std::array kStates = {"not run", "running", "done", "failed", "done before"};
+  Json json = {{"line", job.line},
+               {"a", job.a},
+               {"b", job.b},
+               {"out", job.out},
+               {"state", kStates[static_cast<std::size_t>(run.state)]},
+               {"attempts", run.attempts},
+               {"transpose_a", job.product.transpose_a},
+               {"transpose_b", job.product.transpose_b}};
+  if (job.product.rows != RowRange{}) json["rows"] = rows_text(job.product.rows);
+  if (run.state != JobState::done && run.state != JobState::failed) return json;
+  const JobResult& result = run.result;
+  json["worker"] = run.worker;
+  json["backend"] = backend_name(result.backend);
+  json["kernel"] = result.kernel;
+  json["seconds"] = result.seconds;
+  json["threads"] = result.num_threads;
+  json["queue_s"] = run.started_s;
+  json["in_bytes"] = result.in_bytes;
+  json["out_bytes"] = result.out_bytes;
+  json["pairs"] = result.pairs;
+  json["saturated_elements"] = result.saturated_elements;
+  json["exit_code"] = result.exit_code;
+  if (!result.message.empty()) json["message"] = result.message;
   return json;
+}
+
+Json totals_json(const JobCounts& counts, const Sums& sums, double seconds) {
+  return {{"jobs", counts.total()},
+          {"done", counts[JobState::done]},
+          {"failed", counts[JobState::failed]},
+          {"done_before", counts[JobState::done_before]},
+          {"not_run", counts[JobState::waiting]},
+          {"seconds", seconds},
+          {"products_per_s", per_second(counts[JobState::done], seconds)},
+          {"in_bytes", sums.in_bytes},
+          {"out_bytes", sums.out_bytes},
+          {"gb_per_s", per_second(counts.bytes, seconds) * 1e-9},
+          {"pairs", sums.pairs},
+          {"saturated_elements", sums.saturated_elements},
+          {"saturated_jobs", sums.saturated_jobs}};
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
 }  // namespace
 
-std::string batch_line(const JobCounts& counts, double seconds, bool is_complete) {
-  std::string line = text(counts.done + counts.done_before, '/', counts.total, is_complete ? "" : "+", " done, ",
-                          counts.failed + counts.failed_before, " failed, ", counts.running, " running");
-  if (counts.finished() == 0 || seconds <= 0) return line;
-  const double speed = per_second(counts.finished(), seconds);
-  line += format(", %.3g jobs/s, ", speed) + rate(counts.in_bytes + counts.out_bytes, seconds);
-  if (is_complete) line += ", ETA " + clock_text(static_cast<double>(counts.waiting + counts.running) / speed);
-  return line;
+std::string batch_line(const JobCounts& counts, double seconds) {
+  const std::uint64_t finished = counts[JobState::done] + counts[JobState::failed];
+  std::string line = text(counts[JobState::done] + counts[JobState::done_before], '/', counts.total(), " done, ",
+                          counts[JobState::failed], " failed, ", counts[JobState::running], " running");
+  if (finished == 0 || seconds <= 0) return line;
+  const double left_s =
+      static_cast<double>(counts[JobState::waiting] + counts[JobState::running]) / per_second(finished, seconds);
+  line += format(", %.3g jobs/s, ", per_second(finished, seconds)) + rate(counts.bytes, seconds);
+  return line + ", ETA " + clock_text(left_s);
 }
 
-std::string summary_table(const JobCounts& counts, const std::vector<PoolWorker>& workers, double seconds) {
-  std::string table =
-      format("%-10s %9s %9s %12s %12s %12s\n", "worker", "done", "failed", "job seconds", "read", "written");
-  for (const PoolWorker& worker : workers) {
-    if (worker.num_starts == 0) continue;
-    table +=
-        format("%-10s %9llu %9llu %12.2f %12s %12s", worker.name.c_str(),
-               static_cast<unsigned long long>(worker.num_done), static_cast<unsigned long long>(worker.num_failed),
-               worker.busy_s, human_bytes(worker.in_bytes).c_str(), human_bytes(worker.out_bytes).c_str());
-    table += worker.num_starts > 1 ? text("  started ", worker.num_starts, " times\n") : "\n";
-  }
-  table += text(counts.total, " jobs: ", counts.done, " done, ", counts.failed, " failed");
-  if (counts.done_before > 0) table += text(", ", counts.done_before, " done before");
-  if (counts.failed_before > 0) {
-    table += text(", ", counts.failed_before, " failed before (--retry-failed runs them again)");
-  }
-  if (counts.waiting > 0) table += text(", ", counts.waiting, " not run (--resume goes on)");
-  table += format("; %.2f s", seconds);
-  if (counts.finished() == 0) return table + "\n";
-  table += format(", %.4g products/s, ", per_second(counts.finished(), seconds)) +
-           rate(counts.in_bytes + counts.out_bytes, seconds) + "\n";
-  if (counts.saturated_jobs > 0) {
-    table += text(cli::saturation_text(counts.saturated_elements), " in ", counts.saturated_jobs,
-                  counts.saturated_jobs == 1 ? " job\n" : " jobs (--report says in which)\n");
-  }
-  return table;
-}
-
-BatchOutput::BatchOutput(const BatchOptions& options)
+BatchOutput::BatchOutput(const BatchOptions& options, const std::vector<JobRun>& runs)
     : options_(options),
       draws_(!options.quiet && cli::wants_progress(options.progress)),
       next_tick_s_(draws_ ? kDrawEvery : kFirstLog) {
-  char name[HOST_NAME_MAX + 1] = {};
-  host_ = ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+  for (const JobRun& run : runs) ++counts_[run.state];
+}
+
+void BatchOutput::change(JobRun& run, JobState state) {
+  --counts_[run.state];
+  ++counts_[run.state = state];
+  if (state == JobState::done) counts_.bytes += run.result.in_bytes + run.result.out_bytes;
 }
 
 double BatchOutput::now_s() const {
@@ -125,8 +148,8 @@ double BatchOutput::now_s() const {
 }
 
 void BatchOutput::clear_line() {
-  if (drawn_) std::cerr << "\r\033[K" << std::flush;
-  drawn_ = false;
+  if (is_drawn_) std::cerr << "\r\033[K" << std::flush;
+  is_drawn_ = false;
 }
 
 void BatchOutput::note(const std::string& message) {
@@ -134,69 +157,46 @@ void BatchOutput::note(const std::string& message) {
   std::cerr << "spmm-batch: " << printable(message) << std::endl;
 }
 
-void BatchOutput::job_ended(const JobRun& run, const std::string& list_name) {
-  if (run.state != JobState::failed) return;
-  note(text(list_name, ':', run.job.line, ": failed (", run.result.exit_code, "): ", run.result.message));
-}
-
-void BatchOutput::tick(const JobCounts& counts, bool is_complete) {
+void BatchOutput::tick() {
   const double now = now_s();
   if (now < next_tick_s_ || options_.quiet) return;
-  const std::string line = batch_line(counts, now, is_complete);
+  next_tick_s_ = now + (draws_ ? kDrawEvery : kLogEvery);
   if (draws_) {
-    std::cerr << '\r' << line << "\033[K" << std::flush;
-    drawn_ = true;
-    next_tick_s_ = now + kDrawEvery;
+    std::cerr << '\r' << batch_line(counts_, now) << "\033[K" << std::flush;
+    is_drawn_ = true;
   } else if (options_.progress != cli::ProgressMode::never) {
-    std::cerr << "spmm-batch: " << line << std::endl;
-    next_tick_s_ = now + kLogEvery;
-  } else {
-    next_tick_s_ = now + kLogEvery;
+    std::cerr << "spmm-batch: " << batch_line(counts_, now) << std::endl;
   }
 }
 
-void BatchOutput::finish(const JobTable& table, const std::vector<PoolWorker>& workers, int exit_code) {
+void BatchOutput::finish(const std::vector<Job>& jobs, const std::vector<JobRun>& runs, int exit_code) {
   clear_line();
   const double seconds = now_s();
-  if (!options_.report.empty()) write_report(table, workers, seconds, exit_code);
-  if (options_.quiet) return;
-  (options_.report == "-" ? std::cerr : std::cout) << summary_table(table.counts(), workers, seconds) << std::flush;
-}
-
-void BatchOutput::write_report(const JobTable& table, const std::vector<PoolWorker>& workers, double seconds,
-                               int exit_code) const {
-  const JobCounts& counts = table.counts();
-  Json json = {{"schema", kBatchSchema},         {"version", version_string()},
-               {"command", options_.command},    {"host", host_},
-               {"list", options_.list},          {"shard", options_.shard.index + 1},
-               {"shards", options_.shard.count}, {"exit_code", exit_code}};
-  json["totals"] = {{"jobs", counts.total},
-                    {"done", counts.done},
-                    {"failed", counts.failed},
-                    {"done_before", counts.done_before},
-                    {"failed_before", counts.failed_before},
-                    {"not_run", counts.waiting},
-                    {"seconds", seconds},
-                    {"products_per_s", per_second(counts.finished(), seconds)},
-                    {"in_bytes", counts.in_bytes},
-                    {"out_bytes", counts.out_bytes},
-                    {"gb_per_s", per_second(counts.in_bytes + counts.out_bytes, seconds) * 1e-9},
-                    {"pairs", counts.pairs},
-                    {"saturated_elements", counts.saturated_elements},
-                    {"saturated_jobs", counts.saturated_jobs}};
-  json["workers"] = Json::array();
-  for (const PoolWorker& worker : workers) {
-    json["workers"].push_back({{"name", worker.name},
-                               {"starts", worker.num_starts},
-                               {"done", worker.num_done},
-                               {"failed", worker.num_failed},
-                               {"job_s", worker.busy_s},
-                               {"in_bytes", worker.in_bytes},
-                               {"out_bytes", worker.out_bytes}});
+  Sums sums;
+  for (const JobRun& run : runs) {
+    if (run.state != JobState::done) continue;
+    sums.in_bytes += run.result.in_bytes;
+    sums.out_bytes += run.result.out_bytes;
+    sums.pairs += run.result.pairs;
+    sums.saturated_elements += run.result.saturated_elements;
+    sums.saturated_jobs += run.result.saturated_elements > 0 ? 1 : 0;
   }
-  json["jobs"] = Json::array();
-  for (const JobRun& run : table.runs()) json["jobs"].push_back(job_json(run, workers));
-  tools::write_json(options_.report, json);
+  if (!options_.report.empty()) {
+    Json json = {{"schema", kBatchSchema},
+                 {"version", version_string()},
+                 {"command", options_.command},
+                 {"host", host_name()},
+                 {"list", options_.list},
+                 {"shard", options_.shard.index + 1},
+                 {"shards", options_.shard.count},
+                 {"exit_code", exit_code},
+                 {"totals", totals_json(counts_, sums, seconds)},
+                 {"jobs", Json::array()}};
+    for (std::size_t j = 0; j < jobs.size(); ++j) json["jobs"].push_back(job_json(jobs[j], runs[j]));
+    tools::write_json(options_.report, json);
+  }
+  if (options_.quiet) return;
+  (options_.report == "-" ? std::cerr : std::cout) << summary(counts_, sums, seconds) << std::flush;
 }
 
 }  // namespace spmm::batch

@@ -39,11 +39,11 @@ Sample sample_of(pid_t pid) {
   return sample;
 }
 
-/// Finished jobs, by the lines of the journal that are new.
-class JournalLines {
+/// Finished jobs, by the lines of the log that are new.
+class LogLines {
  public:
   std::size_t num_finished() {
-    std::ifstream log("jobs.tsv.journal/1-of-1.cpu.journal");
+    std::ifstream log("jobs.tsv.log");
     log.seekg(read_);
     const std::string news{std::istreambuf_iterator<char>(log), {}};
     read_ += static_cast<std::streamoff>(news.size());
@@ -87,7 +87,7 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
   Process process(batch_words({"jobs.tsv", "--backend", "cpu", "--report", "r.json"}),
                   {.env = {}, .folder = {}, .timeout = std::chrono::seconds(600)});
   const pid_t supervisor = process.pid();
-  JournalLines log;
+  LogLines log;
   Peaks early;  // from a tenth to a third
   Peaks late;   // the last third
   for (std::size_t done = 0; done < jobs;) {
@@ -105,8 +105,8 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
     }
   }
   CHECK(process.wait().exit_code == 0);
-  CHECK(early.size() == 2);  // the supervisor and the cores' worker
-  CHECK(late.size() == 2);
+  CHECK(early.size() >= 2);  // the supervisor and a worker for each core
+  CHECK(late.size() == early.size());
   for (const auto& [pid, before] : early) {
     const Sample& after = late[pid];
     INFO((pid == supervisor ? "supervisor" : "worker")

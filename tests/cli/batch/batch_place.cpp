@@ -59,7 +59,7 @@ std::vector<std::string> BatchPlace::unexpected_files() const {
   std::vector<std::string> unexpected_files;
   for (const std::string& name : names_in(".")) {
     const bool is_operand = name.size() <= 6 && name.ends_with(".bin") && name[0] >= '1' && name[0] <= '9';
-    if (is_operand || expected_.contains(name) || name == "jobs.tsv" || name == "jobs.tsv.journal") continue;
+    if (is_operand || expected_.contains(name) || name == "jobs.tsv" || name == "jobs.tsv.log") continue;
     unexpected_files.push_back(name);
   }
   return unexpected_files;

@@ -52,7 +52,6 @@ TEST_CASE("a list gives the bytes of single products, and --resume does nothing 
     CHECK(job["backend"] == "cpu");
     CHECK(job["out_bytes"] == fs::file_size(job["out"].get<std::string>()));
     CHECK(job["queue_s"] >= 0);
-    CHECK(job["predicted_s"] > 0);
     CHECK(job["threads"] == 1);
   }
   fs::remove("r.json");
@@ -102,17 +101,13 @@ TEST_CASE("shards are disjoint and complete, and touch no file of others") {
   CHECK(run_batch({"jobs.tsv", "--shard", "2/2"}).exit_code == 0);
 }
 
-TEST_CASE("all shards at once share a journal") {
+TEST_CASE("all shards at once, each with a log of its own") {
   BatchPlace place;
   const std::size_t num_jobs = place.write_list();
   std::vector<std::unique_ptr<Process>> tasks;
   for (int task = 0; task < 3; ++task) {
-    const ProcessOptions options{.env = {{"SLURM_ARRAY_TASK_ID", std::to_string(task)},
-                                         {"SLURM_ARRAY_TASK_MIN", "0"},
-                                         {"SLURM_ARRAY_TASK_MAX", "2"},
-                                         {"SLURM_ARRAY_TASK_COUNT", "3"}},
-                                 .folder = {}};
-    tasks.push_back(std::make_unique<Process>(batch_words({"jobs.tsv", "--shard", "auto"}), options));
+    const std::string shard = std::to_string(task + 1) + "/3";
+    tasks.push_back(std::make_unique<Process>(batch_words({"jobs.tsv", "--shard", shard})));
   }
   for (const auto& task : tasks) CHECK(task->wait().exit_code == 0);
   CHECK(place.wrong_outputs().empty());
@@ -120,32 +115,20 @@ TEST_CASE("all shards at once share a journal") {
   CHECK(parse_report("batch-report", result.out)["totals"]["done_before"] == num_jobs);
 }
 
-TEST_CASE("standard input: lines as they come, a bad one is a failed job") {
-  BatchPlace place;
-  const ProcessResult result = run_batch_on(
-      "1.bin\t2.bin\tx.bin\nbad line\n1.bin\tnone.bin\ty.bin\n# comment\n2.bin\t1.bin\tx.bin\n2.bin\t1.bin\tz.bin",
-      "-");
-  CHECK(result.exit_code == 1);
-  CHECK(fs::exists("x.bin"));
-  CHECK(fs::exists("z.bin"));
-  CHECK(result.err.find("standard input:2: failed (65): ") != std::string::npos);
-  CHECK(result.err.find("standard input:3: failed (66): ") != std::string::npos);
-  CHECK(result.err.find("x.bin is the output of an earlier line") != std::string::npos);
-  CHECK(result.out.find("5 jobs: 2 done, 3 failed") != std::string::npos);
-  CHECK_FALSE(fs::exists("-.journal"));
+TEST_CASE("standard input is a list as any other") {
+  BatchPlace place(2);
+  const std::string list = "1.bin\t2.bin\tx.bin\n# comment\n2.bin\t1.bin\tz.bin";
+  ProcessResult result = run_batch_on(list, "-");
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("2 jobs: 2 done, 0 failed") != std::string::npos);
+  CHECK_FALSE(fs::exists("-.log"));
+  CHECK(run_batch_on(list, "- --log done.log").exit_code == 0);
+  CHECK(run_batch_on(list, "- --log done.log --resume").out.find("2 done before") != std::string::npos);
+  result = run_batch_on(list + "\nbad line\n1.bin\tnone.bin\ty.bin\n", "-");
+  CHECK(result.exit_code == 65);
+  CHECK(result.err.find("standard input:4: has 1 column") != std::string::npos);
   CHECK(run_batch_on("", "-").exit_code == 65);
   CHECK(run_batch_on("# nothing to do", "-").exit_code == 0);
-}
-
-TEST_CASE("a feeder sees a job done before it sends the next one") {
-  BatchPlace place;
-  // The second line is sent only once the first product is there.
-  const std::string script =
-      "(printf '1.bin\\t2.bin\\tx.bin\\n'; while [ ! -e x.bin ]; do sleep 0.01; done; printf "
-      "'2.bin\\t1.bin\\ty.bin\\n') "
-      "| " SPMM_BIN_DIR "/spmm-batch -";
-  CHECK(run_process({"/bin/sh", "-c", script}).exit_code == 0);
-  CHECK(fs::exists("y.bin"));
 }
 
 TEST_CASE("/dev/null may be an output many times and is never done") {
@@ -158,9 +141,9 @@ TEST_CASE("/dev/null may be an output many times and is never done") {
   }
 }
 
-TEST_CASE("failures: listed, remembered, tried again on request") {
+TEST_CASE("failures are listed, and run again by --resume") {
   BatchPlace place;
-  place.write_list();
+  const std::size_t num_jobs = place.write_list();
   write_bytes("bad.bin", "no matrix");
   write_bytes("jobs.tsv", bytes_of("jobs.tsv") + "1.bin\tbad.bin\tx.bin\n");
   ProcessResult result = run_batch({"jobs.tsv"});
@@ -168,12 +151,9 @@ TEST_CASE("failures: listed, remembered, tried again on request") {
   CHECK(result.err.find("jobs.tsv:18: failed (65): ") != std::string::npos);
   CHECK(place.wrong_outputs().empty());
   result = run_batch({"jobs.tsv", "--resume", "--report", "-"});
-  CHECK(result.exit_code == 1);  // still not all done
-  CHECK(parse_report("batch-report", result.out)["totals"]["failed_before"] == 1);
-  CHECK(parse_report("batch-report", result.out)["totals"]["failed"] == 0);
-  result = run_batch({"jobs.tsv", "--retry-failed", "--report", "-"});
   CHECK(result.exit_code == 1);
   CHECK(parse_report("batch-report", result.out)["totals"]["failed"] == 1);
+  CHECK(parse_report("batch-report", result.out)["totals"]["done_before"] == num_jobs);
   fs::copy_file("2.bin", "bad.bin", fs::copy_options::overwrite_existing);
   result = run_batch({"jobs.tsv", "--resume"});
   CHECK(result.exit_code == 0);
@@ -184,9 +164,8 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
   for (const std::string kind : {"kill", "device"}) {
     BatchPlace place;
     const std::size_t num_jobs = place.write_list();
-    // Without retries: what ran at the same time as the culprit runs again all the same.
     const ProcessResult result =
-        run_process(faulty_batch_words({"jobs.tsv", "--retries", "0", "--report", "-"}), with_fault(kind + ":c23-0"));
+        run_process(faulty_batch_words({"jobs.tsv", "--report", "-"}), with_fault(kind + ":c23-0"));
     INFO(kind << ": " << result.err);
     CHECK(result.exit_code == 1);
     CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
@@ -194,7 +173,8 @@ TEST_CASE("a job that kills its worker fails alone, and so does one that breaks 
     const Json report = parse_report("batch-report", result.out);
     CHECK(report["totals"]["done"] == num_jobs - 1);
     CHECK(report["totals"]["failed"] == 1);
-    CHECK(run_batch({"jobs.tsv", "--retry-failed"}).exit_code == 0);
+    for (const Json& job : report["jobs"]) CHECK(job["attempts"] == (job["state"] == "failed" ? 3 : 1));
+    CHECK(run_batch({"jobs.tsv", "--resume"}).exit_code == 0);
     CHECK(place.wrong_outputs().empty());
   }
 }
@@ -207,8 +187,7 @@ TEST_CASE("a job over its time fails, stopped or with its worker, and others do 
     std::string list = bytes_of("jobs.tsv");
     list.insert(list.find("c23-0.bin") + 9, "\ttimeout=0.3");
     write_bytes("jobs.tsv", list);
-    const ProcessResult result =
-        run_process(faulty_batch_words({"jobs.tsv", "--retries", "0"}), with_fault(kind + ":c23-0"));
+    const ProcessResult result = run_process(faulty_batch_words({"jobs.tsv"}), with_fault(kind + ":c23-0"));
     INFO(kind << ": " << result.err);
     CHECK(result.exit_code == 1);
     CHECK(place.wrong_outputs() == Names{"c23-0.bin"});
@@ -240,8 +219,8 @@ TEST_CASE("standard streams that are closed are no other file") {
   CHECK(run("jobs.tsv >&- 2> err").exit_code == 74);  // the table is lost
   CHECK(bytes_of("err").starts_with("spmm-batch: error: standard output: writing failed"));
   CHECK(place.wrong_outputs().empty());
-  const std::string lock = bytes_of("jobs.tsv.journal/all.lock");
-  CHECK(std::count(lock.begin(), lock.end(), '\n') == 1);  // host and process, nothing else
+  const std::string log = bytes_of("jobs.tsv.log");
+  CHECK(std::count(log.begin(), log.end(), '\n') == 4);  // a line for each job, nothing else
   CHECK(run("jobs.tsv --quiet <&- >&- 2>&-").exit_code == 0);
   const ProcessResult feed = run("- <&-");
   CHECK_FALSE(feed.timed_out);
@@ -258,7 +237,7 @@ TEST_CASE("a worker that can start no thread runs its jobs by itself") {
   place.write_list();
   fs::permissions(".", fs::perms::all);
   for (const unsigned limit : {3u, 4u}) {  // the test, the supervisor and its worker are three
-    const auto run = [] { return run_batch({"jobs.tsv", "--no-journal"}).exit_code; };
+    const auto run = [] { return run_batch({"jobs.tsv", "--log", "/dev/null"}).exit_code; };
     CHECK(exit_status_under_thread_limit(limit, run) == 0);
     CHECK(place.wrong_outputs().empty());
   }

@@ -71,7 +71,7 @@ TEST_CASE("the command line transposes what a list leaves open") {
   write_bytes("bad.tsv", "1.bin\t2.bin\tz.bin\ttranspose-a=maybe\n");
   const ProcessResult bad = run_batch({"bad.tsv"});
   CHECK(bad.exit_code == 65);
-  CHECK(bad.err.find("transpose-a=maybe is neither on nor off") != std::string::npos);
+  CHECK(bad.err.find("bad.tsv:1 transpose-a: \"maybe\" is neither on nor off") != std::string::npos);
 }
 
 TEST_CASE("a column of a list computes some block rows, and --resume knows other rows as another job") {

@@ -61,7 +61,7 @@ TEST_CASE("a signalled task of the Slurm template goes back to the queue and goe
     // Every job takes a second: the task cannot be through before the signal comes.
     Process task(kWords, task_options(0, {{"SPMM_BATCH", SPMM_FAULTY_BIN_DIR "/spmm-batch"},
                                           {"SPMM_BATCH_FAULT", "slow:"},
-                                          {"SPMM_IN_FLIGHT", "2"}}));
+                                          {"SPMM_THREADS", "2"}}));
     const auto supervisor = [&] {
       const auto children = children_of(task.pid());
       return children.empty() ? 0 : children.front();

@@ -1,4 +1,4 @@
-// The small parts: packets, lines of a feed, GPUs, checks of files, progress line.
+// The small parts: packets, GPUs, workers, checks of files, the log, progress line.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,21 +6,17 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
-#include <system_error>
 
 #include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/failure.hpp"
 #include "io/files/output_file.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
-#include "tools/batch/journal/check.hpp"
-#include "tools/batch/list/line_feed.hpp"
+#include "tools/batch/files.hpp"
 #include "tools/batch/output.hpp"
-#include "tools/batch/schedule/pool.hpp"
-#include "tools/batch/worker/message.hpp"
+#include "tools/batch/supervisor.hpp"
+#include "tools/batch/worker.hpp"
 
 namespace {
 
@@ -34,96 +30,69 @@ void touch(const fs::path& path) {
   std::ofstream(path) << "x";
 }
 
-/// Lines that come out when `pieces` are written one after the other.
-Names fed(const Names& pieces) {
-  std::array<int, 2> ends{};
-  REQUIRE(::pipe(ends.data()) == 0);
-  LineFeed feed(ends[0]);
-  Names lines;
-  const auto read = [&] {
-    for (std::string& line : feed.read_lines()) lines.push_back(std::move(line));
-  };
-  for (const std::string& piece : pieces) {
-    CHECK(::write(ends[1], piece.data(), piece.size()) == static_cast<ssize_t>(piece.size()));
-    read();
-    CHECK_FALSE(feed.has_ended());
-  }
-  ::close(ends[1]);
-  while (!feed.has_ended()) read();
-  ::close(ends[0]);
-  return lines;
-}
-
 }  // namespace
 
-TEST_CASE("batch: a thread that cannot be started is want of memory, and the worker stays") {
-  const auto code_of = [](const auto& error) {
-    try {
-      throw error;
-    } catch (...) {
-      return cli::failure_of_current_exception().exit_code;
-    }
-  };
-  const int no_thread = code_of(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
-  CHECK(no_thread == cli::kMemory);
-  CHECK(may_pass(no_thread));
-  CHECK_FALSE(breaks_worker(no_thread));
-  CHECK(code_of(std::system_error(std::make_error_code(std::errc::bad_file_descriptor))) == cli::kInternal);
-  CHECK(breaks_worker(code_of(DeviceError("gpu", "fault", "replace it"))));
-}
-
-TEST_CASE("packets between the processes") {
-  JobOrder order{.id = 7, .num_threads = 3};
-  order.job.line = 12;
-  order.job.a = "/a";
-  order.job.b = std::string(4000, 'b');
-  order.job.out = "/c\n";
-  order.job.options.kernel = "row-merge";
-  order.job.options.durable = true;
-  order.job.options.on_saturation = OnSaturation::error;
-  const auto back = std::get<JobOrder>(decode(encode(order)));
-  CHECK(back.id == 7);
-  CHECK(back.job.line == 12);
-  CHECK(back.job.b == order.job.b);
-  CHECK(back.job.out == "/c\n");
-  CHECK(back.job.options.kernel == "row-merge");
-  CHECK(back.job.options.durable);
-  CHECK(back.job.options.on_saturation == OnSaturation::error);
-  CHECK(back.num_threads == 3);
-  CHECK(std::get<CancelOrder>(decode(encode(CancelOrder{.id = 9}))).id == 9);
-  const auto packet = encode(JobResult{.id = 1, .exit_code = 65, .saturated_elements = 4, .message = "bad"});
-  CHECK(std::get<JobResult>(decode(packet)).saturated_elements == 4);
-  CHECK(std::get<JobResult>(decode(packet)).message == "bad");
-  for (std::size_t length = 0; length < packet.size(); ++length) {
-    CHECK_THROWS_AS(decode(std::span(packet).first(length)), std::runtime_error);
-  }
-  // The longest possible texts still are one packet.
-  CHECK(encode(JobResult{.id = 1, .message = std::string(1'000'000, 'm')}).size() < kMaxPacket);
-}
-
-TEST_CASE("sending says whether the other side is slow or gone") {
+TEST_CASE("results go from process to process") {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends.data()) == 0);
-  CHECK_FALSE(receive_message(ends[1], false).message);
-  SendState state = SendState::sent;
-  for (int i = 0; i < 100'000 && state == SendState::sent; ++i) state = send_message(ends[0], CancelOrder{}, false);
-  CHECK(state == SendState::full);
-  ::close(ends[1]);
-  CHECK(send_message(ends[0], CancelOrder{}, false) == SendState::closed);
-  CHECK(receive_message(ends[0], false).closed);
+  bool is_closed = true;
+  CHECK_FALSE(receive_result(ends[1], is_closed));
+  CHECK_FALSE(is_closed);
+  JobResult result;
+  result.job = 7;
+  result.exit_code = 65;
+  result.out = {.size = 12, .mtime_ns = -3, .is_regular = true};
+  result.kernel = "row-merge";
+  result.message = std::string(1'000'000, 'm');
+  CHECK(send_result(ends[0], result));
+  const auto back = receive_result(ends[1], is_closed);
+  REQUIRE(back);
+  CHECK(back->job == 7);
+  CHECK(back->exit_code == 65);
+  CHECK(back->out.mtime_ns == -3);
+  CHECK(back->kernel == "row-merge");
+  CHECK(back->message.size() > 1000);  // cut: it still is one packet
   ::close(ends[0]);
+  CHECK_FALSE(receive_result(ends[1], is_closed));
+  CHECK(is_closed);
+  CHECK_FALSE(send_result(ends[1], result));
+  ::close(ends[1]);
 }
 
-TEST_CASE("lines of a feed, however they come") {
-  CHECK(fed({"a\nb\n"}) == Names{"a", "b"});
-  CHECK(fed({"a", "b\n\nc"}) == Names{"ab", "", "c"});
-  CHECK(fed({}).empty());
-  Names pieces(20, std::string(8000, 'x'));
-  pieces.emplace_back("end\nnext\n");
-  const Names lines = fed(pieces);
-  REQUIRE(lines.size() == 2);  // one cut, its rest left out
-  CHECK(lines[0].size() == 65536);
-  CHECK(lines[1] == "next");
+TEST_CASE("workers and what each has") {
+  struct Case {
+    Names gpus;
+    std::vector<std::uint64_t> bytes;  // of the jobs' operands
+    unsigned cores, in_flight;
+    std::size_t num_workers;
+    unsigned threads, slots;
+    std::uint64_t memory;
+  };
+  // The last worker of each is one of the cores.
+  const std::vector<Case> table = {
+      {{}, {1, 1, 1, 1, 1}, 2, 0, 2, 1, 1, 500},
+      {{}, {1, 1}, 8, 0, 2, 4, 1, 500},                // fewer jobs than cores
+      {{}, {1, 100, 1, 1, 1, 1}, 4, 0, 2, 2, 1, 500},  // large operands
+      {{}, {900, 900}, 4, 0, 1, 4, 1, 1000},
+      {{}, {1, 1, 1, 1}, 4, 1, 1, 4, 1, 1000},
+      {{}, {1, 1, 1, 1}, 2, 4, 4, 1, 1, 250},
+      {{"0"}, {1, 1, 1, 1}, 4, 0, 3, 1, 1, 250},              // two cores feed the GPU
+      {{"0", "1"}, {1 << 20, 1 << 20}, 8, 0, 3, 4, 1, 1000},  // jobs for GPUs alone
+  };
+  for (const Case& c : table) {
+    std::vector<Job> jobs;
+    for (const std::uint64_t bytes : c.bytes) jobs.push_back({.in_bytes = bytes});
+    const auto workers = plan_workers(jobs, c.gpus, c.cores, 1000, c.in_flight);
+    INFO(c.gpus.size() << " GPUs, " << c.bytes.size() << " jobs, " << c.cores << " cores, in flight " << c.in_flight);
+    REQUIRE(workers.size() == c.num_workers);
+    CHECK(workers.back().num_threads == c.threads);
+    CHECK(workers.back().num_slots == c.slots);
+    CHECK(workers.back().memory_limit_bytes == c.memory);
+    for (std::size_t g = 0; g < c.gpus.size(); ++g) {
+      CHECK(workers[g].visible_device == c.gpus[g]);
+      CHECK(workers[g].num_slots == 4);
+    }
+  }
 }
 
 TEST_CASE("GPUs are found by files of the driver") {
@@ -144,13 +113,6 @@ TEST_CASE("GPUs are found by files of the driver") {
   CHECK(found("2, 0") == Names{"2", "0"});
   CHECK(found("1,7,0") == Names{"1"});  // as CUDA: nothing after an invalid entry
   CHECK(found("GPU-8f2b,MIG-77") == Names{"GPU-8f2b", "MIG-77"});
-  const Names all = {"2", "0"};
-  CHECK(wanted_gpus("auto", "--gpus", all) == all);
-  CHECK(wanted_gpus("none", "--gpus", all).empty());
-  CHECK(wanted_gpus("1", "--gpus", all) == Names{"0"});
-  CHECK_THROWS_AS(wanted_gpus("2", "--gpus", all), UsageError);
-  CHECK_THROWS_AS(wanted_gpus("0,0", "--gpus", all), UsageError);
-  CHECK_THROWS_AS(wanted_gpus("0,", "--gpus", all), UsageError);
 }
 
 TEST_CASE("GPUs are found where the driver lists none: containers, WSL2, Jetson") {
@@ -194,6 +156,8 @@ TEST_CASE("what is wrong with a list's files") {
   fs::create_directory(folder.path() / "sub");
   fs::create_symlink(folder.path() / "c1", folder.path() / "link_to_c1");
   fs::create_symlink(folder.path() / "a", folder.path() / "link_to_a");
+  fs::create_directory_symlink(".", folder.path() / "here");
+  const OwnFiles own = {{"the list", folder.file("list")}, {"--report", folder.file("r.json")}, {"--log", "/dev/null"}};
   struct Case {
     std::string list;
     int exit_code;
@@ -204,24 +168,33 @@ TEST_CASE("what is wrong with a list's files") {
       {"a\tx\tc1\n", cli::kNoInput, "is not there"},
       {"a\tsub\tc1\n", cli::kNoInput, "no regular file"},
       {"a\tb\tc1\nb\ta\tc1\n", cli::kBadData, "is the output of line 1"},
-      {"a\tb\tc1\nb\ta\tlink_to_c1\n", cli::kBadData, "under another name"},
+      {"a\tb\tc1\nb\ta\tlink_to_c1\n", cli::kBadData, "link_to_c1 is the output of line 1 already"},
+      {"a\tb\tc1\nb\ta\there/c1\n", cli::kBadData, "here/c1 is the output of line 1 already"},
+      {"a\tb\tlist\n", cli::kBadData, "list is the list"},
+      {"a\there/r.json\tc1\n", cli::kNoInput, "is not there"},
+      {"a\tb\there/r.json\n", cli::kBadData, "here/r.json is the file of --report"},
       {"a\ta\tc1\nb\tb\ta\n", cli::kBadData, "is an input of line 1"},
-      {"a\ta\tc1\nb\tb\tlink_to_a\n", cli::kBadData, "the same file as an input of line 1"},
+      {"link_to_a\tb\tc1\nb\tb\ta\n", cli::kBadData, "a is an input of line 1"},
+      {"a\ta\tc1\nb\tb\tlink_to_a\n", cli::kBadData, "link_to_a is an input of line 1"},
       {"a\tb\tnone/c1\n", cli::kCannotCreate, "is no folder"},
       {"a\tb\tsub\n", cli::kCannotCreate, "is a directory"},
   };
   for (const Case& c : table) {
-    const JobList list = parse_job_list(c.list, {.name = "l", .folder = folder.path().string()}, {});
-    std::vector<std::size_t> mine(list.jobs.size());
-    std::iota(mine.begin(), mine.end(), std::size_t{0});
-    const ListProblems problems = check_list(list.jobs, mine, "l", {});
+    Problems problems;
+    auto jobs = parse_job_list(c.list, {.name = "l", .folder = folder.path().string()}, {}, problems);
+    check_list(jobs, {}, "l", own, problems);
     INFO(c.list << (problems.messages.empty() ? "" : problems.messages[0]));
     CHECK(problems.exit_code == c.exit_code);
     CHECK((problems.messages.empty() ? c.part.empty() : problems.messages[0].find(c.part) != std::string::npos));
     // Nothing of another shard is examined; names are compared all the same.
-    const ListProblems none = check_list(list.jobs, {}, "l", {});
-    CHECK(none.num_problems == (c.part == "is the output of line 1" || c.part == "is an input of line 1" ? 1 : 0));
+    Problems none;
+    check_list(jobs, {.index = 7, .count = 8}, "l", own, none);
+    CHECK(none.count == (c.exit_code == cli::kBadData && c.list.find("link") == std::string::npos ? 1 : 0));
   }
+  Problems problems;
+  std::vector<Job> jobs;
+  const OwnFiles twice = {{"the list", folder.file("x")}, {"--log", folder.file("here/x")}};
+  CHECK_THROWS_AS(check_list(jobs, {}, "l", twice, problems), UsageError);
 }
 
 TEST_CASE("leftovers of these outputs go, other files stay") {
@@ -249,33 +222,38 @@ TEST_CASE("a temporary file that a process still writes is no leftover") {
   CHECK(remove_leftovers({out}) == 0);
 }
 
-TEST_CASE("files of the run itself, under any name") {
+TEST_CASE("a job is done if the log has its line and its files are as they were") {
   const TemporaryFolder folder;
-  touch(folder.path() / "list");
-  touch(folder.path() / "x.bin");
-  fs::create_directory(folder.path() / "journal");
-  fs::create_symlink("list", folder.path() / "link");
-  fs::create_hard_link(folder.path() / "list", folder.path() / "hard");
-  fs::create_symlink(folder.path(), folder.path() / "here");
-  OwnFiles own;
-  own.add("the list", folder.file("list"));
-  own.add("--report", folder.file("new.json"));
-  own.add("--report", "/dev/null");
-  own.add_journal(folder.file("journal"));
-  for (const char* name : {"list", "link", "hard", "here/list"}) CHECK(own.find(folder.file(name)) == "the list");
-  for (const char* name : {"new.json", "here/new.json"}) CHECK(own.find(folder.file(name)) == "the file of --report");
-  CHECK(own.find(folder.file("journal/1-of-1.cpu.journal")) == "a file of the journal");
-  CHECK(own.find(folder.file("journal/all.lock")) == "a file of the journal");
-  for (const char* name : {"x.bin", "journal/x.bin", "none/new.json", "all.lock"})
-    CHECK(own.find(folder.file(name)).empty());
-  CHECK(own.problem_of({.a = folder.file("x.bin"), .b = folder.file("x.bin"), .out = "/dev/null"}).empty());
-  CHECK_THROWS_AS(own.add("the list", folder.file("here/new.json")), UsageError);
+  const Job job{.a = folder.file("a"), .b = folder.file("b"), .out = folder.file("c")};
+  for (const char* name : {"a", "b", "c"}) touch(folder.path() / name);
+  const std::string path = folder.file("jobs.log");
+  const auto line = [&] { return log_line(job, state_of(job.a), state_of(job.b), state_of(job.out)); };
+  const auto done = [&](const Job& asked) { return is_done(read_logs(path), asked); };
+  CHECK_FALSE(done(job));
+  std::ofstream(path) << "garbage\n" << line().substr(0, line().size() - 5);  // torn
+  CHECK_FALSE(done(job));
+  Log(path).append(line());
+  CHECK(done(job));
+  Job other = job;
+  other.product.durable = true;
+  CHECK_FALSE(done(other));
+  fs::last_write_time(job.b, fs::last_write_time(job.b) - std::chrono::seconds(5));
+  CHECK_FALSE(done(job));
+  Log(folder.file("jobs.2-of-3.log")).append(line());  // of a shard
+  CHECK(done(job));
+  fs::remove(job.out);
+  CHECK_FALSE(done(job));
+  const Log first(path);
+  CHECK_THROWS_AS(Log(path), OutputError);  // in use
+  CHECK_THROWS_AS(Log(folder.path().string()), OutputError);
+  REQUIRE(::mkfifo(folder.file("pipe.log").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(Log(folder.file("pipe.log")), OutputError);
+  CHECK(read_logs(folder.file("pipe.log")).empty());
+  Log("/dev/null").append("kept nowhere");
 }
 
 TEST_CASE("the line of progress") {
-  JobCounts counts{.total = 100, .waiting = 88, .running = 2, .done = 9, .failed = 1};
-  counts.in_bytes = counts.out_bytes = 500'000'000;
-  CHECK(batch_line(counts, 2, true) == "9/100 done, 1 failed, 2 running, 5 jobs/s, 500 MB/s, ETA 0:18");
-  CHECK(batch_line(counts, 2, false) == "9/100+ done, 1 failed, 2 running, 5 jobs/s, 500 MB/s");
-  CHECK(batch_line({.total = 3}, 0, true) == "0/3 done, 0 failed, 0 running");
+  const JobCounts counts{.by_state = {88, 2, 9, 1, 0}, .bytes = 1'000'000'000};
+  CHECK(batch_line(counts, 2) == "9/100 done, 1 failed, 2 running, 5 jobs/s, 500 MB/s, ETA 0:18");
+  CHECK(batch_line({.by_state = {3}}, 0) == "0/3 done, 0 failed, 0 running");
 }

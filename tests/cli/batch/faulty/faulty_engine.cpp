@@ -1,7 +1,7 @@
 // Faults of the jobs of spmm-batch, so that tests see how the supervisor takes them. The linker (--wrap) puts
 // faulty_multiply() in front of Engine::multiply() of files.
 // SPMM_BATCH_FAULT=KIND:TEXT makes jobs misbehave whose output path contains TEXT. KIND: kill (the process dies), hang
-// (never ends, cannot be cancelled), slow (a second more, can be cancelled), device (DeviceError, now and for every
+// (never ends, whatever signal comes), slow (a second more), device (DeviceError, now and for every
 // later job of the process, as after a fault on a device). Nothing without the variable.
 #include <signal.h>
 #include <unistd.h>
@@ -27,15 +27,12 @@ using Path = std::filesystem::path;
 
 std::atomic<bool> device_broken{false};
 
-void be_slow(const std::atomic<bool>& cancel) {
-  using Clock = std::chrono::steady_clock;
-  for (const auto end = Clock::now() + std::chrono::seconds(1); Clock::now() < end;) {
-    if (cancel.load()) throw Interrupted("spmm", "interrupted", "nothing was written, it is safe to run it again");
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+void hang() {
+  ::signal(SIGUSR2, SIG_IGN);  // by which the supervisor ends a worker
+  while (true) ::pause();
 }
 
-void inject_fault(const Path& out, const std::atomic<bool>& cancel) {
+void inject_fault(const Path& out) {
   const char* const wish = std::getenv("SPMM_BATCH_FAULT");
   if (wish == nullptr) return;
   const std::string_view text = wish;
@@ -44,8 +41,8 @@ void inject_fault(const Path& out, const std::atomic<bool>& cancel) {
   const std::string_view kind = text.substr(0, colon);
   const bool is_meant = out.native().find(text.substr(colon + 1)) != std::string::npos;
   if (is_meant && kind == "kill") ::raise(SIGKILL);
-  if (is_meant && kind == "slow") be_slow(cancel);
-  while (is_meant && kind == "hang") ::pause();
+  if (is_meant && kind == "slow") std::this_thread::sleep_for(std::chrono::seconds(1));
+  if (is_meant && kind == "hang") hang();
   if (is_meant && kind == "device") device_broken.store(true);
   if (device_broken.load()) throw DeviceError("device", "injected fault", "unset SPMM_BATCH_FAULT");
 }
@@ -59,7 +56,7 @@ Report faulty_multiply(Engine* engine, const Path& a, const Path& b, const Path&
                        const ProductOptions& options) asm("__wrap_" MULTIPLY);
 
 Report faulty_multiply(Engine* engine, const Path& a, const Path& b, const Path& out, const ProductOptions& options) {
-  inject_fault(out, *options.cancel);
+  inject_fault(out);
   return real_multiply(engine, a, b, out, options);
 }
 

@@ -1,0 +1,230 @@
+// Parses lists of jobs.
+#include "tools/batch/list.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <climits>
+#include <filesystem>
+
+#include "base/text.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/program.hpp"
+#include "io/formats/foreign_format.hpp"
+#include "spmm/error.hpp"
+#include "spmm/multiply.hpp"
+
+namespace spmm::batch {
+namespace {
+
+constexpr std::size_t kMaxLine = 16384;  // three paths and options
+constexpr std::size_t kNumPaths = 3;
+
+std::string in_quotes(std::string_view value) {
+  return "\"" + std::string(value) + "\"";
+}
+
+std::vector<std::string_view> columns_of(std::string_view line) {
+  std::vector<std::string_view> columns;
+  columns.reserve(kNumPaths + 1);
+  for (std::size_t at = 0;;) {
+    const std::size_t tab = line.find('\t', at);
+    columns.push_back(line.substr(at, tab - at));
+    if (tab == std::string_view::npos) return columns;
+    at = tab + 1;
+  }
+}
+
+bool parse_switch(const std::string& value, const std::string& where) {
+  if (value == "1" || value == "true" || value == "yes" || value == "on") return true;
+  if (value == "0" || value == "false" || value == "no" || value == "off") return false;
+  throw UsageError(where, in_quotes(value) + " is neither on nor off", "write 1 or 0");
+}
+
+std::string parse_kernel(const std::string& value, const std::string& where) {
+  std::vector<std::string> names = {"auto"};
+  for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
+  return names[cli::parse_choice(value, where, names)];
+}
+
+std::string path_of(std::string_view column, const std::string& what, const std::string& where,
+                    const ListPlace& place) {
+  if (column.empty()) throw FormatError(where, what + " is empty", "write its path, with one tab between columns");
+  std::string path = absolute_path(column, place.folder);
+  if (path.size() < PATH_MAX) return path;
+  throw FormatError(where, text(what, " has ", path.size(), " characters"), "shorten the path");
+}
+
+void apply_column(Job& job, std::string_view column, const std::string& where) {
+  const std::size_t equals = column.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    throw FormatError(where, "column " + in_quotes(column) + " is not key=value",
+                      "write three paths and then key=value, with one tab between");
+  }
+  const std::string key(column.substr(0, equals));
+  if (set_option(job, key, std::string(column.substr(equals + 1)), where + ' ' + key)) return;
+  throw FormatError(where, "key " + in_quotes(key) + " is not known",
+                    "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows, durable, no-clobber "
+                    "or timeout");
+}
+
+}  // namespace
+
+void Problems::add(int code, const std::string& message) {
+  if (count++ == 0) exit_code = code;
+  if (messages.size() < kMaxShown) messages.push_back(message);
+}
+
+bool set_option(Job& job, std::string_view key, const std::string& value, const std::string& where) {
+  ProductOptions& product = job.product;
+  if (key == "backend") {
+    constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
+    product.backend = kBackends[cli::parse_choice(value, where, {"auto", "cuda", "cpu"})];
+  } else if (key == "kernel") {
+    product.kernel = parse_kernel(value, where);
+  } else if (key == "verify") {
+    const std::uint64_t blocks = cli::parse_verify(value, where);
+    product.verify_full = blocks == cli::kVerifyFull;
+    product.verify_blocks = product.verify_full ? 0 : blocks;
+  } else if (key == "on-saturation") {
+    constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
+    product.on_saturation = kOnSaturation[cli::parse_choice(value, where, {"report", "error"})];
+  } else if (key == "transpose-a") {
+    product.transpose_a = parse_switch(value, where);
+  } else if (key == "transpose-b") {
+    product.transpose_b = parse_switch(value, where);
+  } else if (key == "rows") {
+    product.rows = cli::parse_rows(value, where);
+  } else if (key == "durable") {
+    product.durable = parse_switch(value, where);
+  } else if (key == "no-clobber") {
+    product.no_clobber = parse_switch(value, where);
+  } else if (key == "timeout") {
+    job.timeout_s = parse_seconds(value, where);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void settle_backend(Job& job, const std::string& where) {
+  if (job.product.kernel == "auto") return;
+  for (const KernelInfo& kernel : kernel_names()) {
+    if (kernel.name != job.product.kernel || kernel.backend == job.product.backend) continue;
+    if (job.product.backend != Backend::automatic) {
+      throw UsageError(where,
+                       text("kernel ", kernel.name, " belongs to backend ", backend_name(kernel.backend), ", not ",
+                            backend_name(job.product.backend)),
+                       "leave one of them out");
+    }
+    job.product.backend = kernel.backend;
+    return;
+  }
+}
+
+std::optional<Job> parse_job_line(std::string_view line, std::uint64_t number, const ListPlace& place,
+                                  const Job& defaults) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const std::size_t first = line.find_first_not_of(" \t");
+  if (first == std::string_view::npos || line[first] == '#') return std::nullopt;
+  const std::string where = text(place.name, ":", number);
+  if (line.size() > kMaxLine) {
+    throw FormatError(where, text("has ", line.size(), " characters, expected at most ", kMaxLine),
+                      "shorten the paths");
+  }
+  if (line.find('\0') != std::string_view::npos) {
+    throw FormatError(where, "holds a zero byte", "a list is text: A, B and OUT, one job a line");
+  }
+  const auto columns = columns_of(line);
+  if (columns.size() < kNumPaths) {
+    throw FormatError(
+        where, text("has ", columns.size(), columns.size() == 1 ? " column" : " columns", ", expected A, B and OUT"),
+        "put one tab between the paths");
+  }
+  Job job = defaults;
+  job.line = number;
+  job.a = path_of(columns[0], "A", where, place);
+  job.b = path_of(columns[1], "B", where, place);
+  job.out = path_of(columns[2], "OUT", where, place);
+  try {
+    io::reject_foreign_ending(job.out);
+  } catch (const UsageError& e) {
+    throw FormatError(where, text(e.where(), ' ', e.problem()), std::string(e.hint()));
+  }
+  const auto key_of = [](std::string_view column) { return column.substr(0, column.find('=')); };
+  for (std::size_t c = kNumPaths; c < columns.size(); ++c) {
+    for (std::size_t before = kNumPaths; before < c; ++before) {
+      if (key_of(columns[before]) != key_of(columns[c])) continue;
+      throw FormatError(where, "key " + in_quotes(key_of(columns[c])) + " is given twice", "leave one of them out");
+    }
+    apply_column(job, columns[c], where);
+  }
+  settle_backend(job, where);
+  return job;
+}
+
+std::vector<Job> parse_job_list(std::string_view text, const ListPlace& place, const Job& defaults,
+                                Problems& problems) {
+  std::vector<Job> jobs;
+  for (std::uint64_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    try {
+      if (auto job = parse_job_line(line, number, place, defaults)) jobs.push_back(std::move(*job));
+    } catch (const Error& e) {
+      problems.add(cli::kBadData, e.what());
+    }
+  }
+  return jobs;
+}
+
+std::string job_line(const Job& job) {
+  const ProductOptions& product = job.product;
+  std::string line = text(job.a, '\t', job.b, '\t', job.out);
+  if (product.transpose_a) line += "\ttranspose-a=1";
+  if (product.transpose_b) line += "\ttranspose-b=1";
+  if (product.rows != RowRange{}) line += "\trows=" + rows_text(product.rows);
+  if (product.verify_full) line += "\tverify=full";
+  if (product.verify_blocks != 0) line += text("\tverify=", product.verify_blocks);
+  if (product.on_saturation == OnSaturation::error) line += "\ton-saturation=error";
+  if (product.durable) line += "\tdurable=1";
+  return line;
+}
+
+std::string rows_text(RowRange rows) {
+  return text(rows.first, ':', rows.end == RowRange{}.end ? "" : text(rows.end));
+}
+
+std::string absolute_path(std::string_view path, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::string joined(path);
+  if (!path.starts_with('/')) {
+    std::error_code error;
+    joined = text(folder.empty() ? fs::current_path(error).string() : folder, "/", path);
+    if (error) {
+      throw InputError("working folder", text("is not there any more (", error.message(), ")"),
+                       "change to a folder that is there (cd)");
+    }
+  }
+  const bool is_plain = joined.find("//") == std::string::npos && joined.find("/.") == std::string::npos;
+  return is_plain ? joined : fs::path(joined).lexically_normal().string();
+}
+
+double parse_seconds(const std::string& text, const std::string& where) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  constexpr std::array<std::pair<std::string_view, double>, 5> kUnits = {
+      {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}};
+  const auto* const found = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& u) { return u.first == unit; });
+  if (error != std::errc{} || found == kUnits.end() || !(value >= 0 && value <= 1e9)) {
+    throw UsageError(where, in_quotes(text) + " is not a time", "write it like 30, 1.5s, 5m, 2h or 1d");
+  }
+  return value * found->second;
+}
+
+}  // namespace spmm::batch
