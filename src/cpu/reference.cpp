@@ -90,7 +90,7 @@ void add_product(const StoredMatrix& a, const StoredBlock& block_a, const Stored
 }
 
 /// Saturates and writes the blocks of a row that are not all zero.
-void write_row(std::uint32_t i, const SumRow& row, RowUnitOutput& out) {
+void write_row(std::uint32_t i, const SumRow& row, RecordWriter& out) {
   for (const auto& [j, sums] : row) {
     if (std::all_of(sums.begin(), sums.end(), [](std::uint64_t sum) { return sum == 0; })) continue;
     static_cast<void>(out.room());
@@ -108,7 +108,7 @@ void write_row(std::uint32_t i, const SumRow& row, RowUnitOutput& out) {
 
 /// Computes and writes one block row of C; returns its number of pairs. Shapes: row_a = a block row of A, not empty.
 std::uint64_t multiply_row(const StoredMatrix& a, std::span<const StoredBlock> row_a, const StoredMatrix& b,
-                           const Run& run, RowUnitOutput& out) {
+                           const Run& run, RecordWriter& out) {
   SumRow sums;
   std::uint64_t pairs = 0;
   for (const StoredBlock& block_a : row_a) {
@@ -141,7 +141,7 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
   Progress progress(run, Stage::multiply, a.blocks.size());
   OutputQueue::Job job;
   queue.start(job, [] { return true; });
-  RowUnitOutput out(queue, job, record);
+  RecordWriter out(queue, job, record);
   std::uint64_t pairs = 0;
   for (std::uint64_t x = 0; x < a.blocks.size();) {
     const std::span<const StoredBlock> row = a.row(a.blocks[x].at.i);

@@ -142,12 +142,12 @@ void OutputQueue::append(Lock& lock, const Job& job) {
   appending_ = false;
 }
 
-std::uint64_t RowUnitOutput::room() {
+std::uint64_t RecordWriter::room() {
   if (job_.used_bytes + record_bytes_ > queue_.buffer_bytes()) queue_.flush(job_);
   return (queue_.buffer_bytes() - job_.used_bytes) / record_bytes_;
 }
 
-void RowUnitOutput::append(const std::byte* from, const std::byte* end) {
+void RecordWriter::append(const std::byte* from, const std::byte* end) {
   for (; from != end; from += record_bytes_) {
     static_cast<void>(room());
     std::memcpy(position(), from, record_bytes_);

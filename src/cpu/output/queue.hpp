@@ -69,7 +69,7 @@ class OutputQueue {
   [[nodiscard]] std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
   [[nodiscard]] std::uint64_t num_appended() const { return num_appended_; }
-  /// Elements that are kMaxVal, of records that RowUnitOutput examined.
+  /// Elements that are kMaxVal, of records that RecordWriter examined.
   [[nodiscard]] std::uint64_t num_saturated() const { return num_saturated_; }
 
  private:
@@ -107,9 +107,9 @@ class OutputQueue {
 };
 
 /// The output of one job, record by record.
-class RowUnitOutput {
+class RecordWriter {
  public:
-  RowUnitOutput(OutputQueue& queue, OutputQueue::Job& job, std::uint64_t record_bytes)
+  RecordWriter(OutputQueue& queue, OutputQueue::Job& job, std::uint64_t record_bytes)
       : queue_(queue), job_(job), record_bytes_(record_bytes) {}
 
   /// Records that fit now, at least one: hands the buffer on if it is full.

@@ -25,34 +25,28 @@ void add_blocks(const std::uint16_t* a, std::size_t count, std::uint32_t* sums) 
 
 }  // namespace
 
-RowAccumulator::RowAccumulator(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
-                               const RowArithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
-                               const Space& space, const Run& run)
-    : a_(a),
-      b_(b),
-      arithmetic_(arithmetic),
-      kernel_(kernel),
+RowAccumulator::RowAccumulator(const RowProduct& product, const plan::MergeSizes& sizes,
+                               std::span<std::uint32_t> cursors, const Run& run)
+    : a_(product.a),
+      b_(product.b),
+      shape_(product.operands.shape),
+      arithmetic_(product.arithmetic),
+      kernel_(product.accumulator),
+      blocks_per_side_(product.blocks_per_side),
       run_(run),
-      blocks_per_side_(blocks_per_side),
-      shape_(shape),
-      least_pairs_(kernel.least_pairs * blocks_per_side) {
+      cursors_(cursors) {
   if (!kernel_) return;
-  const std::uint64_t most =
-      std::min(kernel_.sums_bytes / sizeof(std::uint32_t), space.sums.size()) / kernel_.sum_elements;
-  chunk_columns_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, blocks_per_side));
-  const std::uint64_t elements = std::uint64_t{chunk_columns_} * kernel_.sum_elements;
-  sums_ = space.sums.first(elements);
-  cursors_ = space.cursors;
-}
-
-bool RowAccumulator::has_kernel(std::uint32_t row) const {
-  return kernel_ && (kernel_.add_wide != nullptr || !arithmetic_.of(row).wide);
+  const std::uint64_t most = std::min(kernel_.sums_bytes / sizeof(std::uint32_t), sizes.sums) / kernel_.sum_elements;
+  chunk_columns_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, blocks_per_side_));
+  sums_ = AlignedArray<std::uint32_t>(std::uint64_t{chunk_columns_} * kernel_.sum_elements);
+  std::fill(sums_.begin(), sums_.end(), 0);
 }
 
 bool RowAccumulator::takes(std::uint32_t row, std::uint64_t pairs) const {
+  if (!kernel_ || (kernel_.add_wide == nullptr && arithmetic_.of(row).wide)) return false;
   const std::uint64_t blocks = a_.row_ptr[row + 1] - a_.row_ptr[row];
-  const std::uint64_t chunks = kernel_ ? (blocks_per_side_ - 1) / chunk_columns_ + 1 : 0;
-  return has_kernel(row) && static_cast<double>(pairs) >= least_pairs_ && blocks <= cursors_.size() &&
+  const std::uint64_t chunks = (blocks_per_side_ - 1) / chunk_columns_ + 1;
+  return static_cast<double>(pairs) >= kernel_.least_pairs * blocks_per_side_ && blocks <= cursors_.size() &&
          pairs >= kLeastRun * blocks * chunks;
 }
 
@@ -119,9 +113,7 @@ void RowAccumulator::sum_columns(std::uint32_t row, std::uint32_t first, std::ui
   }
 }
 
-void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used,
-                           RowUnitOutput& out) {
-  if (was_used) std::fill(sums_.begin(), sums_.end(), 0);
+void RowAccumulator::merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, RecordWriter& out) {
   const AccumulatorKernel::Add add = choose_add(row);
   start_cursors(row, col_begin);
   for (std::uint32_t first = col_begin; first < col_end;) {

@@ -12,33 +12,21 @@
 
 namespace spmm::cpu {
 
-/// Sums of a range of columns at most.
-inline constexpr std::uint64_t kMaxSumsBytes = 128u << 10;
-
-/// Memory: allocates none. Threads: one.
+/// Memory: sizes.sums. Threads: one.
 class RowAccumulator {
  public:
-  /// Memory that the caller has for other rows.
-  struct Space {
-    std::span<std::uint32_t> sums;     ///< aligned to a cache line, as many of kMaxSumsBytes as there is room for
-    std::span<std::uint32_t> cursors;  ///< for each block of a row of A
-  };
-
-  /// Values: kernel may be empty: then no row is accepted.
-  RowAccumulator(const PackedOperand& a, const PackedOperand& b, const PackedShape& shape,
-                 const RowArithmetic& arithmetic, AccumulatorKernel kernel, std::uint32_t blocks_per_side,
-                 const Space& space, const Run& run);
+  /// Shapes: cursors, for each block of a row of A; of longer rows none is accepted.
+  RowAccumulator(const RowProduct& product, const plan::MergeSizes& sizes, std::span<std::uint32_t> cursors,
+                 const Run& run);
 
   /// Whether a row of the compressed A with so many pairs is faster here than by ordering its pairs.
   [[nodiscard]] bool takes(std::uint32_t row, std::uint64_t pairs) const;
 
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
-  /// Values: was_used = the space was used for something else since the last row. Errors: Interrupted, what the output
-  /// throws.
-  void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, bool was_used, RowUnitOutput& out);
+  /// Errors: Interrupted, what the output throws.
+  void merge(std::uint32_t row, std::uint32_t col_begin, std::uint32_t col_end, RecordWriter& out);
 
  private:
-  [[nodiscard]] bool has_kernel(std::uint32_t row) const;
   void start_cursors(std::uint32_t row, std::uint32_t col_begin);
   [[nodiscard]] AccumulatorKernel::Add choose_add(std::uint32_t row) const;
   /// Adds the products of columns [first, end) to sums_, and moves the cursors behind them.
@@ -49,14 +37,13 @@ class RowAccumulator {
 
   const PackedOperand& a_;
   const PackedOperand& b_;
+  const PackedShape shape_;
   const RowArithmetic& arithmetic_;
   const AccumulatorKernel kernel_;
+  const std::uint32_t blocks_per_side_;
   const Run& run_;
-  std::uint32_t blocks_per_side_;
-  PackedShape shape_;
-  double least_pairs_;                // of a row that is accepted
   std::uint32_t chunk_columns_ = 0;   // whose sums are kept at a time
-  std::span<std::uint32_t> sums_;     // [chunk_columns, sum_elements]; zero between ranges of columns
+  AlignedArray<std::uint32_t> sums_;  // [chunk_columns, sum_elements]; zero between ranges of columns
   std::span<std::uint32_t> cursors_;  // next block of B for each block of A in the row
 };
 

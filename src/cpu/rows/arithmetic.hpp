@@ -6,6 +6,7 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
+#include "cpu/rows/rank.hpp"
 #include "cpu/simd/kernels.hpp"
 
 namespace spmm::cpu {
@@ -21,6 +22,19 @@ struct RowArithmetic {
     const std::uint32_t pairs = flush_pairs[row];
     return {.wide = pairs == 0, .flush_pairs = pairs == 0 ? wide_flush_pairs : pairs};
   }
+};
+
+/// A product of sides above 3, shared by all threads.
+struct RowProduct {
+  const PackedOperand& a;  ///< columns replaced by link_rows
+  const PackedOperand& b;
+  PackedBlocks operands;
+  const RowArithmetic& arithmetic;
+  MultiplyCBlocks narrow_kernel;
+  MultiplyCBlocks wide_kernel;
+  AccumulatorKernel accumulator;  ///< may be empty
+  RankKeys rank;
+  std::uint32_t blocks_per_side;
 };
 
 /// Values: a, b after link_rows(). Errors: Interrupted.

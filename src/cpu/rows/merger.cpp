@@ -29,11 +29,6 @@ std::uint32_t max_list_pairs(const RowProduct& product, const plan::MergeSizes& 
   return std::min(sizes.pairs, kMaxMultiplyAdds / (m * m * m));
 }
 
-/// Of the accumulator, in the list of pairs.
-std::uint64_t num_sums(const plan::MergeSizes& sizes) {
-  return std::min<std::uint64_t>(kMaxSumsBytes, sizes.pairs * sizeof(PairRef)) / sizeof(std::uint32_t);
-}
-
 }  // namespace
 
 RowMerger::RowMerger(const RowProduct& product, const Run& run)
@@ -49,11 +44,7 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
       position_(sizes_.columns),
       marks_(plan::MarkSizes(sizes_.columns).words),
       summary_(plan::MarkSizes(sizes_.columns).summary_words),
-      accumulator_(product.a, product.b, product.operands.shape, product.arithmetic, product.accumulator,
-                   product.blocks_per_side,
-                   {.sums = {reinterpret_cast<std::uint32_t*>(pairs_.data()), num_sums(sizes_)},
-                    .cursors = {cursors_.data(), cursors_.size()}},
-                   run) {
+      accumulator_(product, sizes_, {cursors_.data(), cursors_.size()}, run) {
   using plan::MergeSizes;
   static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == MergeSizes::kEntryBytes);
   static_assert(2 * sizeof(std::uint64_t) + sizeof(PairRef) == MergeSizes::kSortedBytes);
@@ -82,12 +73,9 @@ void RowMerger::fetch_rows_ahead() const {
 }
 
 void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
-                      RowUnitOutput& out) {
+                      RecordWriter& out) {
   row_ = row;
-  if (accumulator_.takes(row, pairs)) {
-    return accumulator_.merge(row, col_begin, col_end, std::exchange(pairs_were_used_, false), out);
-  }
-  pairs_were_used_ = true;
+  if (accumulator_.takes(row, pairs)) return accumulator_.merge(row, col_begin, col_end, out);
   operands_.arithmetic = product_.arithmetic.of(row);
   const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
   if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
@@ -97,7 +85,7 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
 }
 
 void RowMerger::merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
-                                 RowUnitOutput& out) {
+                                 RecordWriter& out) {
   start_cursors(col_begin);
   // Columns that hold half a list of pairs on average; halved if there are more, doubled where far fewer.
   const double share = 0.5 * max_pairs_ / static_cast<double>(std::max<std::uint64_t>(pairs, 1));
@@ -181,7 +169,7 @@ bool RowMerger::collect_columns(std::uint32_t col_begin, std::uint32_t col_end) 
   return true;
 }
 
-void RowMerger::multiply_list(RowUnitOutput& out) {
+void RowMerger::multiply_list(RecordWriter& out) {
   order_pairs();
   run_kernel(out);
 }
@@ -300,7 +288,7 @@ std::byte* RowMerger::multiply(const CBlockList& list, std::byte* out) const {
   return kernel(operands_, list, out);
 }
 
-void RowMerger::run_kernel(RowUnitOutput& out) {
+void RowMerger::run_kernel(RecordWriter& out) {
   std::uint32_t begin = 0;
   for (std::uint32_t t = 0; t < num_c_blocks_;) {
     const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(out.room(), num_c_blocks_ - t));
@@ -314,7 +302,7 @@ void RowMerger::run_kernel(RowUnitOutput& out) {
   }
 }
 
-void RowMerger::multiply_long_column(std::uint32_t col, RowUnitOutput& out) {
+void RowMerger::multiply_long_column(std::uint32_t col, RecordWriter& out) {
   // A C block with more pairs than a list holds: sums of its parts are clamped and merged, which gives the same as one
   // sum.
   const PackedOperand& a = product_.a;

@@ -12,23 +12,8 @@
 #include "cpu/output/queue.hpp"
 #include "cpu/rows/accumulator.hpp"
 #include "cpu/rows/arithmetic.hpp"
-#include "cpu/rows/rank.hpp"
-#include "cpu/simd/kernels.hpp"
 
 namespace spmm::cpu {
-
-/// What is multiplied, shared by all threads.
-struct RowProduct {
-  const PackedOperand& a;  ///< columns replaced by link_rows
-  const PackedOperand& b;
-  PackedBlocks operands;
-  const RowArithmetic& arithmetic;
-  MultiplyCBlocks narrow_kernel;
-  MultiplyCBlocks wide_kernel;
-  AccumulatorKernel accumulator;  ///< may be empty
-  RankKeys rank;
-  std::uint32_t blocks_per_side;
-};
 
 /// Memory: bounded, however long rows are (plan/memory/host_bytes.hpp). Threads: one.
 class RowMerger {
@@ -38,8 +23,7 @@ class RowMerger {
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
   /// Values: pairs = exact number of pairs of the whole row. Errors: Interrupted within a fraction of a second, what
   /// the output throws.
-  void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
-             RowUnitOutput& out);
+  void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, RecordWriter& out);
 
  private:
   /// B segment: blocks [begin, end) of B, of one row, that are multiplied by block `a` of A.
@@ -52,20 +36,20 @@ class RowMerger {
   void fetch_rows_ahead() const;
   void add_segment(const Segment& segment);
   [[nodiscard]] bool has_cursors() const;
-  void merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, RowUnitOutput& out);
-  void multiply_long_column(std::uint32_t col, RowUnitOutput& out);
+  void merge_by_columns(std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, RecordWriter& out);
+  void multiply_long_column(std::uint32_t col, RecordWriter& out);
   void add_part(std::uint32_t col, std::vector<std::uint32_t>& sums);
   void start_cursors(std::uint32_t col_begin);
   void collect_whole_row();
   bool collect_columns(std::uint32_t col_begin, std::uint32_t col_end);
-  void multiply_list(RowUnitOutput& out);
+  void multiply_list(RecordWriter& out);
   void order_pairs();
   void fetch_columns(std::uint32_t segment) const;
   void mark_columns();
   void place_pairs();
   void sort_pairs();
   void rank_pairs();
-  void run_kernel(RowUnitOutput& out);
+  void run_kernel(RecordWriter& out);
   std::byte* multiply(const CBlockList& list, std::byte* out) const;
   [[nodiscard]] std::uint32_t first_at_least(std::uint32_t b_row, std::uint32_t col) const;
 
@@ -89,8 +73,7 @@ class RowMerger {
   AlignedArray<std::uint64_t> scratch_;
   AlignedArray<PairRef> unsorted_;
   DigitSorter sorter_;
-  RowAccumulator accumulator_;          // in pairs_ and cursors_
-  bool pairs_were_used_ = true;         // for lists, since accumulator_ had them
+  RowAccumulator accumulator_;
   std::vector<std::byte> part_record_;  // part of a C block with more pairs than a list holds
 };
 

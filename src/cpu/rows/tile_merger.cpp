@@ -47,7 +47,7 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
 }
 
 void TileMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
-                       RowUnitOutput& out) {
+                       RecordWriter& out) {
   row_ = row;
   const PackedOperand& a = product_.a;
   const std::uint64_t terms = std::uint64_t{a.row_ptr[row + 1] - a.row_ptr[row]} * product_.m;
@@ -101,7 +101,7 @@ TileMerger::Survey TileMerger::survey(std::uint32_t begin, std::uint32_t end) co
   return out;
 }
 
-void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, RowUnitOutput& out) {
+void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, RecordWriter& out) {
   if (begin >= end) return;
   if (window_ == tile_columns_) return merge_whole(begin, end, out);
   run_.check_cancelled();
@@ -121,7 +121,7 @@ void TileMerger::merge_tiles(std::uint32_t begin, std::uint32_t end, RowUnitOutp
   merge_tiles(middle, end, out);
 }
 
-void TileMerger::merge_whole(std::uint32_t begin, std::uint32_t end, RowUnitOutput& out) {
+void TileMerger::merge_whole(std::uint32_t begin, std::uint32_t end, RecordWriter& out) {
   const PackedOperand& a = product_.a;
   if (is_crowded_ || a.row_ptr[row_ + 1] - a.row_ptr[row_] >= segments_.size()) {
     return merge_window(begin, end, {.base = 0, .begin = begin, .end = end}, out);
@@ -162,7 +162,7 @@ void TileMerger::run_kernel() {
   num_touched_ = add(segments_.data(), std::exchange(num_segments_, 0), sums_, num_touched_);
 }
 
-void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, RowUnitOutput& out) {
+void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, RecordWriter& out) {
   sums_.base = slots.base;
   for_segments(begin, end, [&](std::uint32_t x, std::uint32_t first, std::uint32_t last) {
     add_segment(x, first, last, product_.b.cols.data() + first);
@@ -171,7 +171,7 @@ void TileMerger::merge_window(std::uint32_t begin, std::uint32_t end, const Slot
   list_and_write(slots, out);
 }
 
-void TileMerger::list_and_write(const Slots& slots, RowUnitOutput& out) {
+void TileMerger::list_and_write(const Slots& slots, RecordWriter& out) {
   if (lists_) {
     order_touched();
   } else {
@@ -180,7 +180,7 @@ void TileMerger::list_and_write(const Slots& slots, RowUnitOutput& out) {
   write(false, out);
 }
 
-void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, RowUnitOutput& out) {
+void TileMerger::merge_sorted(std::uint32_t begin, std::uint32_t end, RecordWriter& out) {
   const TileOperand& b = product_.b;
   std::uint32_t count = 0;
   for_segments(begin, end, [&](std::uint32_t, std::uint32_t first, std::uint32_t last) {
@@ -231,7 +231,7 @@ void TileMerger::order_touched() {
   }
 }
 
-void TileMerger::write(bool by_number, RowUnitOutput& out) {
+void TileMerger::write(bool by_number, RecordWriter& out) {
   const std::uint32_t per_tile = product_.kernel.shape.blocks;
   TileSums sums = sums_;
   const std::uint32_t count = std::exchange(num_touched_, 0);

@@ -34,8 +34,7 @@ class TileMerger {
 
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
   /// Values: both multiples of the blocks of a tile, or the end. Errors: Interrupted, what the output throws.
-  void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end,
-             RowUnitOutput& out);
+  void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, RecordWriter& out);
 
  private:
   /// What lies between two tile columns.
@@ -56,15 +55,15 @@ class TileMerger {
   template <class Body>
   void for_segments(std::uint32_t begin, std::uint32_t end, const Body& body) const;
   [[nodiscard]] Survey survey(std::uint32_t begin, std::uint32_t end) const;
-  void merge_tiles(std::uint32_t begin, std::uint32_t end, RowUnitOutput& out);
-  void merge_whole(std::uint32_t begin, std::uint32_t end, RowUnitOutput& out);
-  void merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, RowUnitOutput& out);
-  void merge_sorted(std::uint32_t begin, std::uint32_t end, RowUnitOutput& out);
-  void list_and_write(const Slots& slots, RowUnitOutput& out);
+  void merge_tiles(std::uint32_t begin, std::uint32_t end, RecordWriter& out);
+  void merge_whole(std::uint32_t begin, std::uint32_t end, RecordWriter& out);
+  void merge_window(std::uint32_t begin, std::uint32_t end, const Slots& slots, RecordWriter& out);
+  void merge_sorted(std::uint32_t begin, std::uint32_t end, RecordWriter& out);
+  void list_and_write(const Slots& slots, RecordWriter& out);
   void add_segment(std::uint32_t x, std::uint32_t first, std::uint32_t last, const std::uint32_t* slots);
   void run_kernel();
   void order_touched();
-  void write(bool by_number, RowUnitOutput& out);
+  void write(bool by_number, RecordWriter& out);
 
   const TileProduct& product_;
   const Run& run_;

@@ -68,7 +68,7 @@ std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const
 std::uint64_t MergeSizes::bytes() const {
   const std::uint64_t ordering =
       columns != 0 ? columns * sizeof(std::uint32_t) + MarkSizes(columns).bytes() : pairs * kSortedBytes;
-  return pairs * kEntryBytes + ordering + kPadding;
+  return pairs * kEntryBytes + ordering + sums * sizeof(std::uint32_t) + kPadding;
 }
 
 MergeSizes merge_sizes(std::uint32_t blocks_per_side, std::uint64_t b_blocks) {
@@ -77,9 +77,12 @@ MergeSizes merge_sizes(std::uint32_t blocks_per_side, std::uint64_t b_blocks) {
   constexpr std::uint64_t kFewCounters = 1u << 16;
   constexpr std::uint64_t kMostCounters = 1u << 20;
   constexpr std::uint64_t kCountersOfBlock = 16;
+  constexpr std::uint64_t kSumsOfPair = 2;
   const bool counts = blocks_per_side <= std::clamp(kCountersOfBlock * b_blocks, kFewCounters, kMostCounters);
   const std::uint64_t pairs = std::clamp<std::uint64_t>(b_blocks, kLeastPairs, MergeSizes::kMaxPairs);
-  return {.pairs = static_cast<std::uint32_t>(pairs), .columns = counts ? blocks_per_side : 0};
+  return {.pairs = static_cast<std::uint32_t>(pairs),
+          .columns = counts ? blocks_per_side : 0,
+          .sums = std::min(MergeSizes::kMostSums, kSumsOfPair * pairs)};
 }
 
 std::uint64_t TileMergeSizes::bytes() const {

@@ -91,7 +91,9 @@ struct MarkSizes {
 struct MergeSizes {
   std::uint32_t pairs = 0;    ///< entries of each list
   std::uint64_t columns = 0;  ///< each with a counter; 0: there are too many, pairs are sorted
+  std::uint64_t sums = 0;     ///< of the accumulator, at most
 
+  static constexpr std::uint64_t kMostSums = 1u << 15;  ///< 128 KB: as many as a kernel keeps (cpu/simd/kernels.hpp)
   static constexpr std::uint64_t kEntryBytes = 32;      ///< segment, pair, C block, cursor
   static constexpr std::uint64_t kSortedBytes = 24;     ///< key and its scratch, pair, where pairs are sorted
   static constexpr std::uint32_t kMaxPairs = 1u << 16;  ///< 512 kB, half of a usual second-level cache

@@ -3,9 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/memory/aligned_array.hpp"
-#include "cpu/operands/prepared.hpp"
-#include "cpu/rows/accumulator.hpp"
+#include "plan/memory/host_bytes.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
@@ -25,75 +23,11 @@ BlockMatrix every(std::uint32_t num_rows, std::uint32_t num_columns, std::uint32
   return matrix.matrix();
 }
 
-/// What a kernel of its own sees: it adds one to the first sum of each column that it meets.
-struct SeenSums {
-  std::uint32_t adds = 0;     // runs, each of which has a block in column 0
-  std::uint64_t stored = 0;   // columns
-  bool keeps_between = true;  // no other code changes sums between two runs
-};
-SeenSums seen_sums;
-constexpr std::uint32_t kSeenElements = 16;
-
-std::uint32_t see_add(const cpu::AddRun& run, std::uint32_t first_col, std::uint32_t, std::uint32_t* sums) {
-  if (sums[0] != seen_sums.adds) seen_sums.keeps_between = false;
-  for (std::uint32_t x = 0; x < run.count; ++x) ++sums[(run.cols[x] - first_col) * kSeenElements];
-  ++seen_sums.adds;
-  return run.count;
-}
-
-std::byte* see_store(std::uint32_t, std::uint32_t, std::uint32_t count, std::uint32_t*, std::byte* out) {
-  seen_sums.stored += count;
-  return out;
-}
-
 }  // namespace
-
-TEST_CASE("cpu: all columns of a row are visited once, however large its elements are") {
-  constexpr std::uint32_t kSide = 200;  // columns, of which each row of B has 3
-  constexpr std::uint32_t kTerms = 60;
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
-  const auto shape = cpu::packed_shape(cpu::Isa::avx2, 4);
-  const cpu::AccumulatorKernel kernel{.sum_elements = kSeenElements,
-                                      .sums_bytes = cpu::kSide4SumsBytes,
-                                      .add = see_add,
-                                      .add_clamped = see_add,
-                                      .add_wide = see_add,
-                                      .store = see_store};
-  const AlignedArray<std::uint32_t> sums(cpu::kMaxSumsBytes / sizeof(std::uint32_t));
-  std::vector<std::uint32_t> cursors(kTerms);
-  for (const std::uint32_t max_value : {255u, 2047u, 4095u, 8191u, 16'383u, 32'767u, 65'535u}) {
-    INFO("elements to " << max_value);
-    MatrixBuilder a(kSide, 4, 1);
-    MatrixBuilder b(kSide, 4, 2);
-    for (std::uint32_t t = 0; t < kTerms; ++t) {
-      a.add_constant(0, t, max_value);
-      for (const std::uint32_t j : {0u, t + 1, t + 100}) b.add_constant(t, j, max_value);
-    }
-    const BlockMatrix left = a.matrix();
-    const cpu::Prepared product = cpu::prepare(MemorySource(left), MemorySource(b.matrix()), shape, run);
-    const cpu::RowArithmetic arithmetic = cpu::choose_row_arithmetic(product.a, product.b, shape, run);
-    cpu::RowAccumulator rows(product.a, product.b, shape, arithmetic, kernel, kSide,
-                             {.sums = {sums.data(), sums.size()}, .cursors = cursors}, run);
-    MemorySink sink(left.header());
-    const std::uint64_t record = output_record_bytes(4);
-    cpu::OutputQueue queue(sink, 2, kSide * record, record, run);
-    cpu::OutputQueue::Job job;
-    REQUIRE(queue.start(job, [] { return true; }));
-    cpu::RowUnitOutput out(queue, job, record);
-    seen_sums = {};
-    rows.merge(0, 0, kSide, true, out);
-    queue.finish(job);
-    CHECK(seen_sums.adds == kTerms);
-    CHECK(seen_sums.keeps_between);
-    CHECK(seen_sums.stored == kSide);
-  }
-}
 
 TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
   for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
-    const auto columns = static_cast<std::uint32_t>(cpu::kMaxSumsBytes / 4 / m / m);
+    const auto columns = static_cast<std::uint32_t>(plan::MergeSizes::kMostSums / m / m);
     const std::uint32_t side = 2 * columns + 5;
     MatrixBuilder a(side, m, 3);
     for (std::uint32_t t = 0; t < 9; ++t) a.add_random(side / 2, 11 * t, 4095);
@@ -164,30 +98,6 @@ TEST_CASE("cpu: full rows, some block columns empty, some rows zero, sums near a
       CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1}) == expected));
     }
   }
-}
-
-TEST_CASE("cpu: which rows are summed in memory") {
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
-  const BlockMatrix full = every(40, 40, 40, 8, 1, 100, 9);
-  const auto shape = cpu::packed_shape(cpu::Isa::avx2, 8);
-  const cpu::Prepared product = cpu::prepare(MemorySource(full), MemorySource(full), shape, run);
-  const cpu::AccumulatorKernel kernel = cpu::avx2_accumulator(shape);
-  if (!kernel) return;  // another processor
-  const AlignedArray<std::uint32_t> sums(cpu::kMaxSumsBytes / sizeof(std::uint32_t));
-  std::vector<std::uint32_t> cursors(40);
-  const cpu::RowAccumulator::Space space{.sums = {sums.data(), sums.size()}, .cursors = cursors};
-  cpu::RowArithmetic narrow;
-  narrow.common = cpu::choose_arithmetic(shape, 100, 100);
-  const cpu::RowAccumulator rows(product.a, product.b, shape, narrow, kernel, 40, space, run);
-  CHECK(rows.takes(0, 1600));
-  CHECK(rows.takes(0, 80));
-  CHECK_FALSE(rows.takes(0, 79));
-  CHECK_FALSE(cpu::RowAccumulator(product.a, product.b, shape, narrow, {}, 40, space, run).takes(0, 1600));
-  const cpu::RowAccumulator few(product.a, product.b, shape, narrow, kernel, 40,
-                                {.sums = space.sums, .cursors = space.cursors.first(39)}, run);
-  CHECK_FALSE(few.takes(0, 1600));  // no cursor for every block of the row
 }
 
 }  // namespace spmm::test

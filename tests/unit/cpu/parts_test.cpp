@@ -7,7 +7,6 @@
 #include "cpu/operands/order/radix_sort.hpp"
 #include "cpu/operands/pack_block.hpp"
 #include "cpu/operands/prepared.hpp"
-#include "cpu/rows/units.hpp"
 #include "spmm/error.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -50,62 +49,6 @@ TEST_CASE("cpu: radix sort takes the threads of its product's pool, and no other
   cpu::radix_sort(items, scratch.data(), 0, 20, run.num_threads, &run);
   CHECK(pool.num_threads() == run.num_threads - 1);
   CHECK(process_workers().num_threads() == others);
-}
-
-TEST_CASE("cpu: units cover every row and column once, in order") {
-  const std::vector<std::vector<std::uint64_t>> cases = {
-      {}, {0, 0, 0}, {5}, {0, 1, 0, 2, 0}, {1'000'000, 3, 0, 900'000, 1}, std::vector<std::uint64_t>(5000, 17)};
-  for (const auto& pairs : cases) {
-    for (const std::uint32_t nb : {1u, 64u, 1000u, 0xFFFF'FFFFu}) {
-      for (const std::uint64_t buffer_records : {1u, 100u, 1'000'000u}) {
-        cpu::RowUnitMaker maker(pairs, nb, buffer_records, 2);
-        cpu::RowUnit unit;
-        std::uint32_t row = 0;
-        std::uint32_t col = 0;
-        bool in_order = true;
-        while (maker.next(unit, buffer_records)) {
-          while (col == 0 && pairs[row] == 0) ++row;
-          in_order &= unit.row_begin == row && unit.col_begin == col && unit.col_begin < unit.col_end;
-          in_order &= unit.col_end == nb || unit.col_end % 8 == 0;  // no tile is cut
-          in_order &= unit.row_end == row + 1 || (unit.col_begin == 0 && unit.col_end == nb);
-          col = unit.col_end == nb ? 0 : unit.col_end;
-          if (col == 0) row = unit.row_end;
-        }
-        CHECK(in_order);
-        CHECK(col == 0);
-        CHECK(std::all_of(pairs.begin() + row, pairs.end(), [](std::uint64_t of_row) { return of_row == 0; }));
-      }
-    }
-  }
-}
-
-TEST_CASE("cpu: a row is cut into parts of about equal work where columns of B differ") {
-  constexpr std::uint32_t kBlocksPerSide = 8000;
-  std::vector<std::uint32_t> b_cols;  // 9 of 10 blocks in the first 80 columns
-  for (std::uint32_t x = 0; x < 100'000; ++x) b_cols.push_back(x % 10 == 0 ? x % kBlocksPerSide : x % 80);
-  const std::vector<std::uint64_t> pairs = {1'000'000};
-  cpu::RowUnitMaker maker(pairs, kBlocksPerSide, 1'000'000, 2, b_cols);
-  cpu::RowUnit unit;
-  std::uint32_t col = 0;
-  std::size_t largest = 0;
-  std::size_t num_parts = 0;
-  for (; maker.next(unit, 1'000'000); ++num_parts) {
-    CHECK(unit.col_begin == col);
-    CHECK(unit.col_begin < unit.col_end);
-    col = unit.col_end;
-    const auto blocks = std::count_if(b_cols.begin(), b_cols.end(),
-                                      [&](std::uint32_t at) { return at >= unit.col_begin && at < unit.col_end; });
-    largest = std::max(largest, static_cast<std::size_t>(blocks));
-  }
-  CHECK(col == kBlocksPerSide);
-  CHECK(num_parts > 20);
-  CHECK(largest < b_cols.size() / 8);  // of equal width: 0.9
-
-  // Large blocks, of which a buffer holds few: parts as large as what stays in the cache.
-  const std::vector<std::uint64_t> short_row = {30'000};
-  cpu::RowUnitMaker of_large(short_row, kBlocksPerSide, 4000, 2);
-  for (num_parts = 0; of_large.next(unit, 1000);) ++num_parts;
-  CHECK(num_parts == 8);
 }
 
 TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {

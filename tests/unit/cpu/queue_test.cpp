@@ -1,28 +1,15 @@
-// How large units of work may be.
+// How much of a buffer a range should fill.
 #include <cstdint>
 #include <vector>
 
 #include "cpu/output/queue.hpp"
-#include "cpu/rows/units.hpp"
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
 
-TEST_CASE("cpu: rows are joined up to the records that are asked for") {
-  const std::vector<std::uint64_t> pairs(100, 10);
-  cpu::RowUnitMaker maker(pairs, 1000, 1000, 1);
-  cpu::RowUnit unit;
-  CHECK(maker.next(unit, 45));
-  CHECK(unit.row_end - unit.row_begin == 4);
-  CHECK(maker.next(unit, 1));
-  CHECK(unit.row_end - unit.row_begin == 1);  // a row is not cut for that
-  CHECK(maker.next(unit, 1000));
-  CHECK(unit.row_end == 100);
-}
-
-TEST_CASE("cpu: units fill whole buffers only where buffers are short") {
+TEST_CASE("cpu: ranges fill whole buffers only where buffers are short") {
   constexpr std::uint64_t kRecordBytes = 1u << 10;
   constexpr std::uint64_t kBufferBytes = 4u << 20;
   StageClock clock;
