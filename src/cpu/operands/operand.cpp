@@ -12,7 +12,7 @@
 #include "base/records/head.hpp"
 #include "base/run/cancellable.hpp"
 #include "base/search.hpp"
-#include "cpu/operands/order/digit_sorter.hpp"
+#include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/pack_block.hpp"
 #include "cpu/operands/read_records.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
+#include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/operand.hpp"
-#include "cpu/operands/order/digit_sorter.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/rows/accumulator.hpp"
 #include "cpu/rows/arithmetic.hpp"

@@ -12,7 +12,7 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "cpu/operands/order/digit_sorter.hpp"
+#include "cpu/operands/digit_sorter.hpp"
 #include "engine/out_of_core/index_pass.hpp"
 
 namespace spmm::out_of_core {

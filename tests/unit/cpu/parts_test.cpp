@@ -1,10 +1,10 @@
-// The parts of the row-merge kernel on their own: sort, units of work, packing, predicted memory.
+// The parts of the row-merge kernel on their own: sort, packing, predicted memory.
 #include <algorithm>
 #include <random>
 
 #include "base/memory/aligned_array.hpp"
+#include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/operand.hpp"
-#include "cpu/operands/order/radix_sort.hpp"
 #include "cpu/operands/pack_block.hpp"
 #include "cpu/operands/prepared.hpp"
 #include "spmm/error.hpp"
@@ -17,38 +17,21 @@
 namespace spmm::test {
 namespace {
 
-TEST_CASE("cpu: radix sort is stable and looks at the given bits only") {
+TEST_CASE("cpu: the sort by digits is stable and compares the given bits only") {
   std::mt19937_64 random(1);
-  for (const std::size_t size : {0u, 1u, 2u, 1000u, 100'000u}) {
-    for (const auto& [first, last] : {std::pair{0u, 64u}, {0u, 1u}, {5u, 30u}, {32u, 64u}}) {
-      for (const unsigned num_threads : {1u, 3u}) {
-        std::vector<cpu::SortItem> items(size);
-        for (std::size_t x = 0; x < size; ++x) items[x] = {.key = random(), .value = static_cast<std::uint32_t>(x)};
-        const auto bits = [first = first, last = last](const cpu::SortItem& item) {
-          return (item.key << (64 - last)) >> (64 - last) >> first;
-        };
-        auto expected = items;
-        std::stable_sort(expected.begin(), expected.end(),
-                         [&](const auto& x, const auto& y) { return bits(x) < bits(y); });
-        std::vector<cpu::SortItem> scratch(size);
-        cpu::radix_sort(items, scratch.data(), first, last, num_threads);
-        CHECK(std::equal(items.begin(), items.end(), expected.begin(),
-                         [](const auto& x, const auto& y) { return x.key == y.key && x.value == y.value; }));
+  for (const std::size_t size : {0u, 1u, 2u, 25u, 1000u, 100'000u}) {
+    for (const auto& [first, last] : {std::pair{0u, 64u}, {0u, 1u}, {20u, 30u}, {32u, 64u}}) {
+      std::vector<std::uint64_t> items(size);
+      for (std::size_t x = 0; x < size; ++x) {  // below the bits that are sorted: the place
+        items[x] = first == 0 ? random() >> (64 - last) : (random() << first | x) & (~std::uint64_t{0} >> (64 - last));
       }
+      std::vector<std::uint64_t> scratch(size);
+      std::vector<std::uint64_t> expected = items;
+      std::sort(expected.begin(), expected.end());
+      const std::uint64_t* const sorted = cpu::DigitSorter().sort(items.data(), size, scratch.data(), first, last);
+      CHECK(std::equal(expected.begin(), expected.end(), sorted));
     }
   }
-}
-
-TEST_CASE("cpu: radix sort takes the threads of its product's pool, and no others") {
-  Workers pool;
-  StageClock clock;
-  const Run run{.clock = clock, .on_progress = kNoProgress, .num_threads = 4, .workers = &pool};
-  std::vector<cpu::SortItem> items(200'000);
-  std::vector<cpu::SortItem> scratch(items.size());
-  const unsigned others = process_workers().num_threads();
-  cpu::radix_sort(items, scratch.data(), 0, 20, run.num_threads, &run);
-  CHECK(pool.num_threads() == run.num_threads - 1);
-  CHECK(process_workers().num_threads() == others);
 }
 
 TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
