@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/run/run.hpp"
@@ -11,6 +12,19 @@
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
+
+/// A device, and what the product holds of its memory.
+struct DeviceUse {
+  DeviceContext* device = nullptr;
+  MemoryShare* memory = nullptr;
+};
+
+/// A running product, and the devices that it may run on.
+struct DeviceRun : Run {
+  DeviceContext* device = nullptr;            ///< null on the CPU
+  std::span<const DeviceUse> more_devices{};  ///< that share the product with it
+  const DeviceArrays* arrays = nullptr;       ///< operands and result in device memory; null: sources and a sink
+};
 
 /// A device as it is now.
 struct DeviceInfo {
@@ -52,12 +66,12 @@ StageHooks stage_hooks();
 /// Threads: several products may run on one context at once.
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                      const plan::Decide& decide, const Run& run);
+                      const plan::Decide& decide, const DeviceRun& run);
 
 /// The product of run.arrays, whose values come later; sets the result's pattern. expected, decide: as multiply(), on
 /// one device. Values: decisions name a kernel that writes all C blocks with pairs. What `run` refers to, and the
 /// sources' headers, must outlive it. Errors: as multiply().
 std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Execution& expected,
-                                             const plan::Decide& decide, const Run& run);
+                                             const plan::Decide& decide, const DeviceRun& run);
 
 }  // namespace spmm::cuda

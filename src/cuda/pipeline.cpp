@@ -113,7 +113,7 @@ void take_values(ParsedMatrix& from, SortedRows& to) {
 
 /// One product on one device.
 ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, plan::Execution& execution,
-                         const plan::Decide& decide, const Run& run) {
+                         const plan::Decide& decide, const DeviceRun& run) {
   const DeviceGuard guard(run.device->device());
   Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
   if (run.arrays != nullptr) pipeline.memory().cut_small_buffers();
@@ -144,7 +144,7 @@ ProductStats multiply_to(PanelOutput& output, const Source& a, const Source& b, 
 }
 
 ProductStats multiply_alone(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                            const plan::Decide& decide, const Run& run) {
+                            const plan::Decide& decide, const DeviceRun& run) {
   OnlyOutput output(sink, a.header().m);
   return multiply_to(output, a, b, execution, decide, run);
 }
@@ -415,7 +415,7 @@ void Pipeline::run_panels(const DeviceOperands& operands, const plan::Statistics
 }
 
 ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                      const plan::Decide& decide, const Run& run) {
+                      const plan::Decide& decide, const DeviceRun& run) {
   return run.more_devices.empty() ? multiply_alone(a, b, sink, execution, decide, run)
                                   : multiply_on_all(a, b, sink, execution, decide, run);
 }

@@ -27,7 +27,7 @@ namespace spmm::cuda {
 class Pipeline {
  public:
   /// Values: expected = the decision made from the headers. All references must outlive it.
-  Pipeline(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
+  Pipeline(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const DeviceRun& run)
       : execution_(expected),
         decide_(decide),
         run_(run),
@@ -97,7 +97,7 @@ class Pipeline {
 
   plan::Execution execution_;
   const plan::Decide& decide_;
-  const Run& run_;
+  const DeviceRun& run_;
   DeviceContext& context_;
   Stream stream_;
   DeviceMemory memory_;
@@ -109,6 +109,6 @@ class Pipeline {
 /// Several devices, run.device first: each parses and sorts both operands, which are read once, and computes its share
 /// of the row panels. As multiply(). Errors: those of a device name it.
 ProductStats multiply_on_all(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                             const plan::Decide& decide, const Run& run);
+                             const plan::Decide& decide, const DeviceRun& run);
 
 }  // namespace spmm::cuda

@@ -22,7 +22,8 @@ class Planned : public PlannedProduct {
  public:
   static constexpr std::uint32_t kMaxElement = std::numeric_limits<std::uint16_t>::max();
 
-  Planned(const Source& a, const Source& b, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
+  Planned(const Source& a, const Source& b, const plan::Execution& expected, const plan::Decide& decide,
+          const DeviceRun& run)
       : run_(run), decide_(decide) {
     const DeviceGuard guard(device());
     check_arrays(*run_.arrays, *run_.device);
@@ -89,7 +90,7 @@ class Planned : public PlannedProduct {
  private:
   /// Everything on the device; the later goes first.
   struct Kept {
-    Kept(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const Run& run)
+    Kept(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const DeviceRun& run)
         : pipeline(use, expected, decide, run) {}
     Pipeline pipeline;
     DeviceOperands operands;
@@ -215,7 +216,7 @@ class Planned : public PlannedProduct {
     return DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(b), num_blocks);  // never written
   }
 
-  Run run_;
+  DeviceRun run_;
   plan::Decide decide_;
   std::optional<Kept> kept_;
   std::uint64_t num_blocks_ = 0;
@@ -226,7 +227,7 @@ class Planned : public PlannedProduct {
 }  // namespace
 
 std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Execution& expected,
-                                             const plan::Decide& decide, const Run& run) {
+                                             const plan::Decide& decide, const DeviceRun& run) {
   return std::make_unique<Planned>(a, b, expected, decide, run);
 }
 

@@ -1,13 +1,16 @@
-// What is checked of arrays in device memory before a device is started.
+// Products of arrays in device memory: what is checked before a device is started, and plans.
 #include "engine/device_product.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <stdexcept>
 #include <utility>
 
 #include "base/text.hpp"
+#include "engine/impl.hpp"
+#include "engine/product/product.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
@@ -278,6 +281,110 @@ void DeviceProduct::set_pattern() {
                      "use auto, rows, row-spread or pair-list");
   }
   arrays_.is_pattern = true;
+}
+
+/// What a plan holds; the later goes first.
+struct DevicePlan::State {
+  State(const DeviceBsrView& a, const DeviceBsrView& b, DeviceCall how, const ProductOptions& options,
+        MemoryBudget& budget)
+      : view_a(a),
+        view_b(b),
+        call(std::move(how)),
+        record(options),
+        product(view_a, view_b, call, options),
+        share(call.allocator.serves_workspace ? of_caller : budget) {
+    product.set_pattern();
+    record.stay_on(product.arrays());
+  }
+
+  DeviceBsrView view_a;
+  DeviceBsrView view_b;
+  DeviceCall call;
+  ProductRecord record;
+  DeviceProduct product;
+  ProductOperands operands{product.a(), product.b()};
+  MemoryBudget of_caller{};
+  MemoryShare share;
+  Target target{};
+  std::optional<cuda::DeviceRun> run{};
+  std::unique_ptr<cuda::PlannedProduct> planned{};
+};
+
+void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
+  product.arrays().is_timed = report != nullptr;
+  record.stay_on(product.arrays());
+  multiply({product.a(), product.b()}, product.sink(), "the result", product.options(), record);
+  record.close();
+  product.result().num_saturated = record.report.saturated_elements;
+  if (report != nullptr) *report = record.report;
+}
+
+DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
+                                 const ProductOptions& options, Report* report) {
+  ProductRecord record(options);
+  DeviceProduct product(a, b, call, options);
+  own().multiply(product, record, report);
+  return std::move(product.result());
+}
+
+DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
+                        const ProductOptions& options) {
+  auto state = std::make_unique<DevicePlan::State>(a, b, call, options, own().budget());
+  const ProductOptions& on_cuda = state->product.options();
+  state->target =
+      own().devices().choose_target(state->operands, on_cuda, state->record.output, state->share, own().workers(), "");
+  state->run.emplace(own().run_of(on_cuda, state->record.clock, &state->share));
+  const cuda::DeviceRun& run = *state->run;
+  state->run->cancel = nullptr;
+  state->run->device = state->target.first_device();
+  state->run->arrays = state->record.arrays;
+  const plan::Limits limits = state->target.limits;
+  const plan::Execution expected = plan_product(state->operands.expected(), limits);
+  reserve_memory(expected, run);
+  if (expected.is_out_of_core()) {
+    throw OutOfMemory("a plan", "the product does not fit the memory of the device at once",
+                      "raise EngineOptions::memory_limit_bytes, or free device memory");
+  }
+  const plan::Decide decide = [limits, &run](const plan::Statistics& counted) {
+    return decide_within_share(counted, limits, run);
+  };
+  state->planned = cuda::plan_product(state->product.a(), state->product.b(), expected, decide, run);
+  return DevicePlan(std::move(state));
+}
+
+DevicePlan::DevicePlan(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DevicePlan::DevicePlan(DevicePlan&& other) noexcept = default;
+DevicePlan& DevicePlan::operator=(DevicePlan&& other) noexcept = default;
+DevicePlan::~DevicePlan() = default;
+
+const DeviceBsrMatrix& DevicePlan::pattern() const {
+  return state_->product.result();
+}
+
+void DevicePlan::multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) {
+  state_->planned->multiply(a, b, c, stream);
+}
+
+std::uint64_t DevicePlan::count_saturated(const std::uint32_t* c, CUstream_st* stream) {
+  return state_->planned->count_saturated(c, stream);
+}
+
+DeviceBsrBatch Engine::multiply_many(std::span<const DevicePair> products, const DeviceCall& call,
+                                     const ProductOptions& options, Report* report) {
+  if (products.empty()) return {.first_row = {0}};
+  ProductRecord record(options);
+  DeviceProduct product(check_products(products), call, options);
+  own().multiply(product, record, report);
+  return std::move(product.batch());
+}
+
+DeviceBsrBatch Engine::multiply_stacks(const DeviceStacks& products, const DeviceCall& call,
+                                       const ProductOptions& options, Report* report) {
+  if (products.num_products == 0) return {};
+  ProductRecord record(options);
+  DeviceProduct product(check_products(products), call, options);
+  own().multiply(product, record, report);
+  return std::move(product.batch());
 }
 
 }  // namespace spmm

@@ -1,13 +1,20 @@
-// Starting devices, named ones or as many as pay.
+// Starting devices, named ones or as many as pay, and the choice between them and the CPU.
 #include "engine/devices.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
+#include "base/memory/machine_memory.hpp"
+#include "base/memory/spare_pages.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
+#include "cpu/simd/isa.hpp"
+#include "engine/product/product.hpp"
+#include "plan/decide.hpp"
 #include "plan/models/run_models.hpp"
 #include "spmm/error.hpp"
 
@@ -15,11 +22,28 @@ namespace spmm {
 namespace {
 
 constexpr const char* kDevices = "EngineOptions::devices";
+constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
+
+/// Asks for the inputs ahead of time while it lives: the first CUDA product of a process takes 0.2 s to start.
+class Prefetching {
+ public:
+  explicit Prefetching(const Inputs& inputs)
+      : thread_(start_thread([inputs] {
+          try {
+            inputs.a.prefetch();
+            inputs.b.prefetch();
+          } catch (...) {  // reading says what is wrong
+          }
+        })) {}
+
+ private:
+  std::jthread thread_;
+};
 
 }  // namespace
 
-EngineDevices::EngineDevices(const EngineOptions& options) : wanted_(options.device), named_(options.devices) {
-  check_device_list(named_, wanted_);
+EngineDevices::EngineDevices(const EngineOptions& options) : options_(options) {
+  check_device_list(options.devices, options.device);
 }
 
 EngineDevices::Contexts EngineDevices::started() const {
@@ -28,18 +52,18 @@ EngineDevices::Contexts EngineDevices::started() const {
 }
 
 unsigned EngineDevices::num_expected() const {
-  if (wanted_ >= 0 || local_rank()) return 1;
+  if (options_.device >= 0 || local_rank()) return 1;
   return static_cast<unsigned>(std::max<std::size_t>(1, visible_gpus().size()));
 }
 
 EngineDevices::Contexts EngineDevices::start(unsigned num, std::string& why_not) {
   const std::lock_guard lock(mutex_);
-  if (!named_.empty()) {
+  if (are_always_shared()) {
     start_named(why_not);
     return contexts_;
   }
   if (contexts_.empty()) {
-    std::shared_ptr<cuda::DeviceContext> first = cuda::find_device(wanted_, why_not);
+    std::shared_ptr<cuda::DeviceContext> first = cuda::find_device(options_.device, why_not);
     if (!first) {
       // The runtime calls a missing driver one that is too old.
       if (!cuda::build_info().empty() && !has_gpu_driver()) why_not = "there is no NVIDIA driver on this machine";
@@ -55,7 +79,7 @@ void EngineDevices::start_named(std::string& why_not) {
   if (!contexts_.empty()) return;
   const int count = cuda::num_devices(why_not);
   if (count == 0) return;
-  std::vector<int> numbers = named_;
+  std::vector<int> numbers = options_.devices;
   if (numbers.front() == kAllDevices) {
     numbers.resize(static_cast<std::size_t>(count));
     std::iota(numbers.begin(), numbers.end(), 0);
@@ -90,19 +114,181 @@ void EngineDevices::add(std::shared_ptr<cuda::DeviceContext> context) {
   contexts_.push_back(std::move(context));
 }
 
-MemoryBudget& EngineDevices::budget_of(std::size_t x) {
-  const std::lock_guard lock(mutex_);
-  return budgets_.at(x - 1);
-}
-
 double EngineDevices::start_s() const {
   const std::lock_guard lock(mutex_);
   return std::max(0.0, plan::kDeviceStartS - lost_s_);
 }
 
-void EngineDevices::add_lost(double seconds) {
+std::uint64_t EngineDevices::limit_bytes(std::uint64_t available_bytes) const {
+  return options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_bytes / 100 * (100 - kSparePercent);
+}
+
+/// A product that stays on the device takes no host memory to speak of: what was measured within the last second will
+/// do, since asking the system takes as long as a small product.
+std::uint64_t EngineDevices::measured_host_bytes(OutputKind output) {
+  const auto now = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
-  lost_s_ += std::max(0.0, seconds);
+  if (!output.stays_on_device || host_bytes_ == 0 || now - host_measured_ > std::chrono::seconds(1)) {
+    host_bytes_ = available_memory_bytes() + spare_pages().bytes();
+    host_measured_ = now;
+  }
+  return host_bytes_;
+}
+
+plan::Gpu EngineDevices::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share, bool brings_memory) const {
+  cuda::DeviceInfo info = cuda::describe(device);
+  if (brings_memory) info.memory_bytes = info.all_bytes;  // the caller's allocator knows how much of it there is
+  return {.number = shown_gpu(info.number),
+          .name = info.name,
+          .limit_bytes =
+              share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
+          .has_dense_tensor = info.has_dense_tensor,
+          .capability = info.capability};
+}
+
+/// Looks again for kBusyPatience where other processes have memory of a device that makes a difference: the one before
+/// may be about to end.
+void EngineDevices::wait_for_others(const Target& target, const plan::Statistics& expected,
+                                    const ProductOptions& product, OutputKind output, plan::Machine machine) const {
+  constexpr std::uint64_t kOwnPercent = 5;  // at most, of an idle device: contexts, and what the driver keeps
+  const auto limits_with = [&](bool alone) {
+    machine.gpus.clear();
+    for (const auto& device : target.devices) {
+      const cuda::DeviceInfo info = cuda::describe(*device);
+      const std::uint64_t bytes = alone ? info.all_bytes / 100 * (100 - kOwnPercent) : info.memory_bytes;
+      machine.gpus.push_back({.limit_bytes = std::min(limit_bytes(bytes), bytes),
+                              .has_dense_tensor = info.has_dense_tensor,
+                              .capability = info.capability});
+    }
+    plan::Limits limits = limits_of(machine, product, output);
+    limits.shares_always = true;
+    limits.backend = Backend::cuda;
+    return limits;
+  };
+  const auto is_idle = [](const auto& device) {
+    const cuda::DeviceInfo info = cuda::describe(*device);
+    return info.memory_bytes >= info.all_bytes / 100 * (100 - kOwnPercent);
+  };
+  const auto end = std::chrono::steady_clock::now() + kBusyPatience;
+  while (!std::all_of(target.devices.begin(), target.devices.end(), is_idle) &&
+         is_crowded_out(expected, limits_with(false), limits_with(true)) && std::chrono::steady_clock::now() < end &&
+         (product.cancel == nullptr || !*product.cancel)) {
+    std::this_thread::sleep_for(kBusyPause);
+  }
+}
+
+/// The devices that a product may use. What those are like that have not been started is not known yet. The start of
+/// the first one is charged to the first product, less what earlier ones have lost without it: many products of an
+/// engine are worth a start that one is not.
+std::vector<plan::Gpu> EngineDevices::expect_gpus(MemoryShare& share) const {
+  const Contexts started = this->started();
+  std::vector<plan::Gpu> gpus(num_expected());
+  for (std::size_t x = 0; x < gpus.size(); ++x) {
+    gpus[x] = {.number = static_cast<int>(x),
+               .limit_bytes = limit_bytes(kUnseenDeviceBytes),
+               .has_dense_tensor = true,
+               .start_s = x == 0               ? start_s()
+                          : x < started.size() ? 0
+                                               : plan::kMoreDeviceStartS};
+  }
+  if (!started.empty()) gpus.front() = describe_gpu(*started.front(), share);
+  return gpus;
+}
+
+plan::Limits EngineDevices::limits_of(const plan::Machine& machine, const ProductOptions& product,
+                                      OutputKind output) const {
+  plan::Limits limits = product_limits(machine, {options_, product});
+  limits.discards_result = output.discards_result;
+  return limits;
+}
+
+/// How many devices a product is to share that insists on CUDA; no matter where they are named.
+unsigned EngineDevices::num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
+                                    plan::Machine machine, MemoryShare& share) const {
+  if (output.stays_on_device || are_named() || num_expected() == 1) return 1;
+  machine.gpus = expect_gpus(share);
+  plan::Limits limits = limits_of(machine, product, output);
+  limits.backend = Backend::cuda;
+  return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
+}
+
+/// The memory of device x (not of the first one, which has the engine's own budget).
+MemoryBudget& EngineDevices::budget_of(std::size_t x) {
+  const std::lock_guard lock(mutex_);
+  return budgets_.at(x - 1);
+}
+
+Backend EngineDevices::insisted_backend(const ProductOptions& product) const {
+  const Backend wanted = wanted_backend(product);
+  if (wanted == Backend::cpu && are_always_shared()) {
+    throw UsageError(kDevices, "belongs to backend cuda, not cpu", "leave one of the two out");
+  }
+  return wanted == Backend::automatic && are_named() ? Backend::cuda : wanted;
+}
+
+Target EngineDevices::choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
+                                    MemoryShare& share, Workers& workers, const std::string& why_not_cuda) {
+  Backend backend = insisted_backend(product);
+  plan::Machine machine{
+      .num_cores = usable_cores(),
+      .host_limit_bytes = share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(output)); }),
+      .isa = cpu::choose_isa(),
+      .why_no_gpu = why_not_cuda};
+  Target target;
+  const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
+  if (is_open && (!started().empty() || cuda::may_start(machine.why_no_gpu))) {
+    machine.gpus = expect_gpus(share);
+    target.choice = choose_backend(operands, limits_of(machine, product, output), workers);
+    backend = target.choice->backend;
+    if (backend == Backend::cpu && target.choice->cuda_s > 0) {
+      const std::lock_guard lock(mutex_);
+      lost_s_ += std::max(0.0, target.choice->cpu_s - target.choice->cuda_s + machine.gpus.front().start_s);
+    }
+    machine.gpus.clear();
+  }
+  if (backend == Backend::cuda) {
+    const unsigned num =
+        target.choice ? target.choice->num_devices : num_devices(operands.expected(), product, output, machine, share);
+    std::optional<Prefetching> prefetching;
+    const bool is_first = started().empty();
+    if (is_first) prefetching.emplace(operands.inputs());
+    target.devices = start(num, machine.why_no_gpu);
+    if (is_first && !output.brings_memory) wait_for_others(target, operands.expected(), product, output, machine);
+    prefetching.reset();
+    for (const auto& device : target.devices) {
+      MemoryShare& of_device =
+          machine.gpus.empty() ? share : target.shares.emplace_back(budget_of(machine.gpus.size()));
+      machine.gpus.push_back(describe_gpu(*device, of_device, output.brings_memory));
+    }
+    if (target.devices.empty() && !target.choice) {
+      throw DeviceError(are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
+                        machine.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
+    }
+  }
+  const bool has_device = !target.devices.empty();
+  if (output.stays_on_device && has_device) target.devices.resize(1);  // the one that holds the operands
+  target.limits = limits_of(machine, product, output);
+  target.limits.shares_always = true;  // it has been decided which
+  target.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
+  target.limits.gpu_failed = !why_not_cuda.empty() || (target.choice && backend == Backend::cuda && !has_device);
+  if (target.choice && (has_device || backend == Backend::cpu)) {
+    target.limits.compared = {.cuda_s = target.choice->cuda_s, .cpu_s = target.choice->cpu_s};
+  } else if (target.choice) {
+    target.limits.why_backend = machine.why_no_gpu;
+  }
+  return target;
+}
+
+std::vector<cuda::DeviceUse> Target::more_devices() {
+  std::vector<cuda::DeviceUse> more;
+  for (MemoryShare& share : shares) more.push_back({.device = devices[more.size() + 1].get(), .memory = &share});
+  return more;
+}
+
+void Target::complete(Plan& plan) const {
+  if (!choice) return;
+  if (plan.predicted_cuda_s == 0) plan.predicted_cuda_s = choice->cuda_s;
+  if (plan.predicted_cpu_s == 0) plan.predicted_cpu_s = choice->cpu_s;
 }
 
 }  // namespace spmm

@@ -1,20 +1,43 @@
-// The CUDA devices of an engine: which they are, started when needed, and the memory limits of all but the first.
+// The CUDA devices of an engine, started when needed, and the choice of the backend and the devices of a product.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/memory/budget.hpp"
+#include "base/run/workers.hpp"
 #include "cuda/backend.hpp"
+#include "engine/backend_choice.hpp"
+#include "engine/product/operands.hpp"
+#include "engine/product/record.hpp"
+#include "plan/inputs/machine.hpp"
 #include "spmm/options.hpp"
 
 namespace spmm {
 
 /// EngineOptions::devices and ::device. Errors: UsageError (a device is named twice, or both ways).
 void check_device_list(const std::vector<int>& named, int device);
+
+/// The backend and the devices that a product runs on, and its limits.
+struct Target {
+  plan::Limits limits{};                                        ///< names the backend
+  std::vector<std::shared_ptr<cuda::DeviceContext>> devices{};  ///< none on the CPU
+  std::list<MemoryShare> shares{};                              ///< of the memory of further devices
+  std::optional<BackendChoice> choice{};  ///< if the options leave the backend open and there are two
+
+  [[nodiscard]] cuda::DeviceContext* first_device() const { return devices.empty() ? nullptr : devices.front().get(); }
+  /// What the product holds of further devices.
+  [[nodiscard]] std::vector<cuda::DeviceUse> more_devices();
+  /// Completes a plan by what was predicted for the other backend.
+  void complete(Plan& plan) const;
+};
 
 /// Threads: any.
 class EngineDevices {
@@ -26,40 +49,57 @@ class EngineDevices {
   EngineDevices(const EngineDevices&) = delete;
   EngineDevices& operator=(const EngineDevices&) = delete;
 
-  /// Whether the options insist on CUDA by naming devices.
-  [[nodiscard]] bool are_named() const { return wanted_ >= 0 || !named_.empty(); }
-  /// Whether every product runs on all of them.
-  [[nodiscard]] bool are_always_shared() const { return !named_.empty(); }
+  /// Chooses the backend if the options leave it open, and starts the device if one is used. CUDA is not touched
+  /// if the CPU is asked for or chosen. If CUDA was chosen and does not start, the CPU takes its place.
+  /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
+  /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
+  Target choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
+                       MemoryShare& share, Workers& workers, const std::string& why_not_cuda);
+
+  /// The backend that the options insist on; a device number insists on CUDA. Errors: UsageError.
+  [[nodiscard]] Backend insisted_backend(const ProductOptions& product) const;
 
   /// Those that have been started so far; makes no CUDA call.
   [[nodiscard]] Contexts started() const;
+
+ private:
+  /// Whether the options insist on CUDA by naming devices.
+  [[nodiscard]] bool are_named() const { return options_.device >= 0 || are_always_shared(); }
+  /// Whether every product runs on all of them.
+  [[nodiscard]] bool are_always_shared() const { return !options_.devices.empty(); }
   /// How many a product may share if the options leave that open; makes no CUDA call. Under a launcher that starts
   /// several processes on a node each has one device.
   [[nodiscard]] unsigned num_expected() const;
-
   /// The first `num` devices, or all that are named; fewer where others do not start that the options leave open. None
   /// and `why_not` where CUDA has no device.
   /// Errors: UsageError, DeviceError (a named device does not exist), CudaError.
   Contexts start(unsigned num, std::string& why_not);
-
-  /// The memory of device x (not of the first one, which has the engine's own budget).
+  void start_named(std::string& why_not);
+  void start_more(unsigned num);
+  void add(std::shared_ptr<cuda::DeviceContext> context);
   [[nodiscard]] MemoryBudget& budget_of(std::size_t x);
 
   /// Seconds that a start would cost a product, less what others have lost without it.
   [[nodiscard]] double start_s() const;
-  void add_lost(double seconds);
+  [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
+  [[nodiscard]] std::uint64_t measured_host_bytes(OutputKind output);
+  [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share,
+                                       bool brings_memory = false) const;
+  [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
+  [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const ProductOptions& product,
+                                       OutputKind output) const;
+  [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
+                                     plan::Machine machine, MemoryShare& share) const;
+  void wait_for_others(const Target& target, const plan::Statistics& expected, const ProductOptions& product,
+                       OutputKind output, plan::Machine machine) const;
 
- private:
-  void start_named(std::string& why_not);
-  void start_more(unsigned num);
-  void add(std::shared_ptr<cuda::DeviceContext> context);
-
-  int wanted_;
-  std::vector<int> named_;
+  EngineOptions options_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   Contexts contexts_;
   std::deque<MemoryBudget> budgets_;  // of all but the first
+  std::uint64_t host_bytes_ = 0;      // that were available to the process when it was measured
+  std::chrono::steady_clock::time_point host_measured_{};
   double lost_s_ = 0;  // that products on the CPU would have ended earlier on a device that had been started
 };
 

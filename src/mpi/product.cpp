@@ -27,6 +27,7 @@
 #include "mpi/placed_records.hpp"
 #include "mpi/rank_share.hpp"
 #include "mpi/shared_file.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"

@@ -1,11 +1,9 @@
-// What every step of a running product shares: threads, clock, progress, cancellation, memory, device.
+// What every step of a running product shares: threads, clock, progress, cancellation, memory.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,17 +16,6 @@
 
 namespace spmm {
 
-namespace cuda {
-class DeviceContext;
-struct DeviceArrays;
-}  // namespace cuda
-
-/// A further device, and what the product holds of its memory.
-struct DeviceUse {
-  cuda::DeviceContext* device = nullptr;
-  MemoryShare* memory = nullptr;
-};
-
 struct Run {
   StageClock& clock;
   const ProgressFn& on_progress;              ///< may be empty
@@ -36,12 +23,6 @@ struct Run {
   unsigned num_threads = 1;                   ///< host threads of this product
   Workers* workers = nullptr;                 ///< where they come from; null = the pool of this process
   MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
-  std::uint64_t extra_bytes = 0;              ///< host memory that is not in the plan: samples to verify, a proof
-  bool keeps_result = false;                  ///< the result stays in memory: the plan has left room for it
-  cuda::DeviceContext* device = nullptr;      ///< null on the CPU
-  std::span<const DeviceUse> more_devices{};  ///< that share the product with it
-  std::span<const std::string> scratch_folders{};  ///< where a scratch file may be made, best first
-  const cuda::DeviceArrays* arrays = nullptr;      ///< operands and result in device memory; null: sources and a sink
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
   void check_cancelled() const {

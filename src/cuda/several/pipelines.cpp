@@ -34,7 +34,7 @@ void DevicePipelines::OnItsDevice::operator()(Pipeline* pipeline) const noexcept
   }
 }
 
-DevicePipelines::DevicePipelines(const plan::Execution& expected, const plan::Decide& decide, const Run& run)
+DevicePipelines::DevicePipelines(const plan::Execution& expected, const plan::Decide& decide, const DeviceRun& run)
     : run_(run), uses_{{.device = run.device, .memory = run.memory}} {
   uses_.insert(uses_.end(), run.more_devices.begin(), run.more_devices.end());
   for (const DeviceUse& use : uses_) {

@@ -15,7 +15,7 @@ namespace spmm::cuda {
 /// One pipeline for each device of a run, run.device first.
 class DevicePipelines {
  public:
-  DevicePipelines(const plan::Execution& expected, const plan::Decide& decide, const Run& run);
+  DevicePipelines(const plan::Execution& expected, const plan::Decide& decide, const DeviceRun& run);
 
   [[nodiscard]] std::size_t size() const { return uses_.size(); }
   [[nodiscard]] Pipeline& pipeline(std::size_t d) { return *pipelines_[d]; }
@@ -52,7 +52,7 @@ class DevicePipelines {
   void compute_one(std::size_t d, const std::function<void(std::size_t d)>& compute,
                    const std::function<void(std::exception_ptr)>& fail) const noexcept;
 
-  const Run& run_;
+  const DeviceRun& run_;
   std::vector<DeviceUse> uses_;
   std::vector<std::unique_ptr<Pipeline, OnItsDevice>> pipelines_;
   std::vector<double> multiply_s_;

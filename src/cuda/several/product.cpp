@@ -13,7 +13,7 @@ namespace {
 class SharedProduct {
  public:
   SharedProduct(const Source& a, const Source& b, Sink& sink, const plan::Execution& expected,
-                const plan::Decide& decide, const Run& run)
+                const plan::Decide& decide, const DeviceRun& run)
       : a_(a),
         b_(b),
         run_(run),
@@ -38,7 +38,7 @@ class SharedProduct {
 
   const Source& a_;
   const Source& b_;
-  const Run& run_;
+  const DeviceRun& run_;
   CommonOutput output_;
   DevicePipelines devices_;
   std::vector<ParsedOperands> parsed_;  // goes before the memory of the pipelines
@@ -47,7 +47,7 @@ class SharedProduct {
 }  // namespace
 
 ProductStats multiply_on_all(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                             const plan::Decide& decide, const Run& run) {
+                             const plan::Decide& decide, const DeviceRun& run) {
   const DeviceGuard guard(run.device->device());  // some device is current wherever buffers go
   return SharedProduct(a, b, sink, execution, decide, run).run(execution);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +27,9 @@ namespace {
 
 using namespace out_of_core;
 
-io::ScratchFile make_scratch_file(std::uint64_t bytes, const Run& run) {
+io::ScratchFile make_scratch_file(std::span<const std::string> folders, std::uint64_t bytes) {
   std::string why;
-  io::ScratchFile file = io::ScratchFile::make(run.scratch_folders, bytes, why);
+  io::ScratchFile file = io::ScratchFile::make(folders, bytes, why);
   if (file.is_open()) return file;
   throw OutOfMemory("the memory limit",
                     text("the operands do not fit, and no scratch file of ", human_bytes(bytes), " can be made: ", why),
@@ -147,17 +148,18 @@ struct FittingRows {
 class OutOfCore {
  public:
   OutOfCore(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once, const Run& run,
-            plan::Execution& execution)
+            std::span<const std::string> scratch_folders, plan::Execution& execution)
       : sink_(sink),
         multiply_at_once_(multiply_at_once),
         run_(run),
+        scratch_folders_(scratch_folders),
         execution_(execution),
         limits_(execution.range_limits),
         read_bytes_(std::clamp<std::uint64_t>(execution.host_limit_bytes / 64, 4u << 10, kReadBytes)),
         most_marks_(execution.host_limit_bytes / kMarkShare / RangesSource::kRangeBytes),
         is_square_(is_same_file(inputs)),
         b_offset_(is_square_ ? 0 : bytes_of(inputs.a.header())),
-        file_(make_scratch_file(std::max<std::uint64_t>(1, b_offset_ + bytes_of(inputs.b.header())), run)),
+        file_(make_scratch_file(scratch_folders, std::max<std::uint64_t>(1, b_offset_ + bytes_of(inputs.b.header())))),
         sort_bytes_(execution.host_limit_bytes / 4 * 3),
         a_(inputs.a, file_, 0, sort_bytes_, run),
         indices_(a_, read_bytes_) {
@@ -176,7 +178,7 @@ class OutOfCore {
     } else if (plan_slabs(); tables_.size() == 1) {
       num_ranges = multiply_slab(0, all, sink_);
     } else {
-      SlabResults results(make_scratch_file(1, run_), a_.header().m);  // it grows
+      SlabResults results(make_scratch_file(scratch_folders_, 1), a_.header().m);  // it grows
       for (RecordRange left = all; left.begin < all.end; ++num_ranges) {
         const RecordRange rows = next_rows(left);
         results.restart();
@@ -377,6 +379,7 @@ class OutOfCore {
   Output& sink_;
   const MultiplyAtOnce& multiply_at_once_;
   const Run& run_;
+  std::span<const std::string> scratch_folders_;
   plan::Execution& execution_;
   plan::Limits limits_;  // of a range
   std::uint64_t read_bytes_;
@@ -398,9 +401,10 @@ class OutOfCore {
 }  // namespace
 
 ProductStats multiply_out_of_core(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once,
-                                  const Run& run, plan::Execution& execution) {
+                                  const Run& run, std::span<const std::string> scratch_folders,
+                                  plan::Execution& execution) {
   try {
-    return OutOfCore(inputs, sink, multiply_at_once, run, execution).multiply();
+    return OutOfCore(inputs, sink, multiply_at_once, run, scratch_folders, execution).multiply();
   } catch (const io::ScratchFull& full) {
     throw OutOfMemory("the scratch file", full.why,
                       "free space there, set TMPDIR to a folder on a larger disk, or raise "

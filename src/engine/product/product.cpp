@@ -1,15 +1,10 @@
-// One product: the decision, then the run at once or out of core.
+// Limits and decisions of one product, and its memory.
 #include "engine/product/product.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <limits>
 
-#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
-#include "cpu/backend.hpp"
-#include "cuda/backend.hpp"
-#include "engine/memory/reserve.hpp"
-#include "engine/out_of_core/out_of_core.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
 
@@ -24,37 +19,6 @@ std::optional<plan::KernelId> wanted_kernel(const ProductOptions& options) {
   std::string names = "auto";
   for (const KernelInfo& k : kernel_names()) names += ", " + k.name;
   throw UsageError("ProductOptions::kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
-}
-
-/// Takes over what the product itself knows.
-void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Execution& execution, Report& report) {
-  report.a = inputs.a.header();
-  report.b = inputs.b.header();
-  constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
-  report.c = {.n = report.a.n,
-              .m = report.a.m,
-              .num_blocks = static_cast<std::uint32_t>(std::min(stats.num_blocks, kMostOfHeader))};
-  report.c_blocks = stats.num_blocks;
-  report.plan = execution;
-  report.pairs = stats.pairs;
-  report.saturated_elements = stats.num_saturated;
-  report.num_panels = stats.num_panels;
-  report.peak_device_bytes = stats.peak_device_bytes;
-  report.device = stats.device;
-  if (!stats.shares.empty()) report.plan.devices = stats.shares;
-}
-
-/// The decision on exact statistics. What it wants beyond the memory that the product has reserved is taken at once;
-/// where other products hold it, the product makes do with its own. Only row-rank asks for so much more than is
-/// expected of headers.
-plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run) {
-  plan::Execution e = plan::decide(statistics, limits);
-  if (e.is_refused() || !plan::row_of(e.id).may_outgrow || run.memory == nullptr) return e;
-  const std::uint64_t reserved = run.memory->reserved().device;
-  if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
-  plan::Limits less = limits;
-  less.device->bytes = reserved;
-  return plan::decide(statistics, less);
 }
 
 }  // namespace
@@ -103,55 +67,38 @@ plan::Execution plan_product(const plan::Statistics& expected, const plan::Limit
   return execution;
 }
 
-plan::Execution reserve_product(const ProductOperands& operands, const plan::Limits& limits, const Run& run,
-                                std::uint64_t least_bytes) {
-  plan::Execution execution;
-  {
-    const auto timing = run.clock.scope(Stage::budget);
-    execution = plan_product(operands.expected(), limits);
-  }
-  reserve_memory(execution, run, least_bytes);
-  return execution;
+plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run) {
+  plan::Execution e = plan::decide(statistics, limits);
+  if (e.is_refused() || !plan::row_of(e.id).may_outgrow || run.memory == nullptr) return e;
+  const std::uint64_t reserved = run.memory->reserved().device;
+  if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
+  plan::Limits less = limits;
+  less.device->bytes = reserved;
+  return plan::decide(statistics, less);
 }
 
-std::unique_ptr<cuda::PlannedProduct> plan_device_product(const ProductOperands& operands, const plan::Limits& limits,
-                                                          const Run& run) {
-  const plan::Execution expected = reserve_product(operands, limits, run);
-  if (expected.is_out_of_core()) {
-    throw OutOfMemory("a plan", "the product does not fit the memory of the device at once",
-                      "raise EngineOptions::memory_limit_bytes, or free device memory");
+void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run, std::uint64_t extra_bytes,
+                    std::uint64_t end_bytes, bool keeps_result) {
+  if (run.memory == nullptr || run.memory->reserved().host != 0) return;
+  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+  const bool out_of_core = execution.is_out_of_core();
+  const std::uint64_t host = !out_of_core   ? std::max(execution.host_need_bytes, end_bytes) + extra_bytes
+                             : keeps_result ? execution.host_limit_bytes + extra_bytes
+                                            : kAll;
+  run.memory->reserve({.host = host, .device = out_of_core ? kAll : execution.device_need_bytes}, run.cancel);
+  if (out_of_core) return;  // on the first device alone
+  // In the order of the devices, as every product does: none waits for one that waits for it.
+  for (const cuda::DeviceUse& use : run.more_devices) {
+    use.memory->reserve({.host = 0, .device = execution.device_need_bytes}, run.cancel);
   }
-  const plan::Decide decide = [limits, &run](const plan::Statistics& statistics) {
-    return decide_within_share(statistics, limits, run);
-  };
-  return cuda::plan_product(operands.inputs().a, operands.inputs().b, expected, decide, run);
 }
 
-ProductStats multiply_product(const ProductOperands& operands, Output& sink, const plan::Limits& limits,
-                              plan::Execution expected, const Run& run, Report& report) {
-  const Inputs& inputs = operands.inputs();
-  const bool out_of_core = expected.is_out_of_core();
-  if (out_of_core && run.arrays != nullptr) inputs.a.read(0, 1, nullptr);  // refuses
-  const MultiplyAtOnce at_once = [&](const Inputs& one, Sink& to, plan::Execution& execution) {
-    const plan::Limits within = out_of_core ? execution.range_limits : limits;
-    const plan::Decide exact = [&](const plan::Statistics& statistics) {
-      return decide_within_share(statistics, within, run);
-    };
-    Run decided = run;
-    decided.num_threads = execution.num_threads;
-    if (out_of_core) decided.more_devices = {};
-    if (execution.backend == Backend::cpu) return cpu::multiply(one.a, one.b, to, execution, exact, decided);
-    return cuda::multiply(one.a, one.b, to, execution, exact, decided);
-  };
-  sink.expect(inputs.a.header().m, 0);
-  const ProductStats stats =
-      out_of_core ? multiply_out_of_core(inputs, sink, at_once, run, expected) : at_once(inputs, sink, expected);
-  inputs.a.check_unchanged();
-  inputs.b.check_unchanged();
-  fill_report(inputs, stats, expected, report);
-  const auto timing = run.clock.scope(Stage::write);
-  sink.finish(report.c);
-  return stats;
+void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits) {
+  if (!sink.keeps_records()) return;
+  constexpr double kTolerance = 1.0625;  // what is expected is for evenly spread blocks
+  const double bytes = kTolerance * expected.num_c_blocks * static_cast<double>(output_record_bytes(expected.m()));
+  const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;
+  limits.host_bytes -= bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;
 }
 
 }  // namespace spmm

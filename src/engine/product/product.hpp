@@ -1,12 +1,10 @@
-// One product from two sources into a sink: backend, plan, out of core where it does not fit at once.
+// Limits and decisions of one product, and its memory.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 
 #include "base/run/run.hpp"
-#include "cuda/arrays/device_arrays.hpp"
-#include "engine/product/operands.hpp"
-#include "engine/memory/output.hpp"
+#include "cuda/backend.hpp"
 #include "plan/execution.hpp"
 #include "spmm/multiply.hpp"
 #include "spmm/stream.hpp"
@@ -29,20 +27,20 @@ plan::Limits product_limits(const plan::Machine& machine, const Options& options
 /// What is expected to run within limits that name the backend. Errors: what a refusal stands for.
 plan::Execution plan_product(const plan::Statistics& expected, const plan::Limits& limits);
 
-/// plan_product(), and waits for its memory and run.extra_bytes, or for `least_bytes` and those: memory is reserved
-/// once, before anything is allocated. Errors: as plan_product(); Interrupted.
-plan::Execution reserve_product(const ProductOperands& operands, const plan::Limits& limits, const Run& run,
-                                std::uint64_t least_bytes = 0);
+/// The decision on exact statistics. What it wants beyond the memory that the product has reserved is taken at once;
+/// where other products hold it, the product makes do with its own. Only row-rank asks for so much more than is
+/// expected of headers.
+plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run);
 
-/// Multiplies as planned within the same limits, up to and including sink.finish(); fills the parts of the report that
-/// the product itself knows (all but times, host memory and verification). Values: expected: its memory is reserved.
-/// Errors: every class of error.hpp.
-ProductStats multiply_product(const ProductOperands& operands, Output& sink, const plan::Limits& limits,
-                              plan::Execution expected, const Run& run, Report& report);
+/// Waits until the other products of the engine leave what this decision needs, or end_bytes if that is more, and
+/// extra_bytes. The first call of a product counts, before anything is allocated; a later one does nothing. A product
+/// out of core sizes its ranges by the limit: it takes everything (but what the decision has left to a result that
+/// stays in memory). Errors: Interrupted.
+void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run, std::uint64_t extra_bytes = 0,
+                    std::uint64_t end_bytes = 0, bool keeps_result = false);
 
-/// A plan for a product of arrays in device memory: run.arrays. What `run` refers to must outlive it.
-/// Errors: OutOfMemory (it does not fit at once), as multiply_product().
-std::unique_ptr<cuda::PlannedProduct> plan_device_product(const ProductOperands& operands, const plan::Limits& limits,
-                                                          const Run& run);
+/// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
+/// of the limit. More than that it takes only as far as the product leaves memory free.
+void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits);
 
 }  // namespace spmm

@@ -1,17 +1,17 @@
-// A product and its proof: memory for both, and what the report says of it.
+// The proof of a product: memory for it, and what plan and report say of it.
 #include "engine/product/proven.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/text.hpp"
-#include "engine/product/product.hpp"
 #include "spmm/error.hpp"
-#include "verify/proof.hpp"
-#include "verify/result_proof.hpp"
 
 namespace spmm {
 namespace {
+
+bool proves(const ProductOptions& product) {
+  return product.verify_full || product.verify_blocks != 0;
+}
 
 constexpr std::uint64_t kProofShare = 4;  // of the limit, for operands when the product is done
 
@@ -35,7 +35,7 @@ double proof_seconds(const plan::Statistics& expected, double c_blocks, unsigned
 }  // namespace
 
 std::uint64_t leave_to_proof(const ProductOptions& product, const plan::Statistics& expected, plan::Limits& limits) {
-  if (!product.verify_full && product.verify_blocks == 0) return 0;
+  if (!proves(product)) return 0;
   const std::uint64_t limit = limits.host_bytes;
   const std::uint64_t num_blocks = chosen_blocks(product, expected, limit);
   const std::uint64_t resident = Proof::resident_bytes(expected.a, num_blocks);
@@ -51,27 +51,22 @@ std::uint64_t leave_to_proof(const ProductOptions& product, const plan::Statisti
   return resident;
 }
 
-void prove_product(const ProductOperands& operands, Output& sink, plan::Limits limits, const ProductOptions& product,
-                   Run run, Report& report) {
-  const plan::Statistics& expected = operands.expected();
-  const ProofSettings settings{.num_blocks = chosen_blocks(product, expected, limits.host_bytes),
-                               .seed = product.verify_seed,
-                               .key = product.proof_key,
-                               .memory_bytes = limits.host_bytes / kProofShare,
-                               .on_notice = product.on_notice};
-  run.extra_bytes = leave_to_proof(product, expected, limits);
-  const plan::Execution execution = reserve_product(
-      operands, limits, run, Proof::finish_bytes(expected.a, expected.b, settings.num_blocks) + settings.memory_bytes);
-  std::optional<Proof> proof;
-  {
-    const auto timing = run.clock.scope(Stage::verify);
-    proof.emplace(operands.inputs().a, operands.inputs().b, settings, run);
-  }
-  ResultProof proving(*proof, sink, expected.a, run);
-  sink.show_to([&](std::uint64_t first, std::span<const std::byte> records) { proving.look(first, records); });
-  multiply_product(operands, sink, limits, execution, run, report);
-  const auto timing = run.clock.scope(Stage::verify);
-  const ProofResult result = proving.check(report.c_blocks);
+ProofSettings proof_settings(const ProductOptions& product, const plan::Statistics& expected,
+                             const plan::Limits& limits) {
+  if (!proves(product)) return {};
+  return {.num_blocks = chosen_blocks(product, expected, limits.host_bytes),
+          .seed = product.verify_seed,
+          .key = product.proof_key,
+          .memory_bytes = std::max<std::uint64_t>(1, limits.host_bytes / kProofShare),
+          .on_notice = product.on_notice};
+}
+
+std::uint64_t proof_end_bytes(const ProofSettings& settings, const plan::Statistics& expected) {
+  return Proof::finish_bytes(expected.a, expected.b, settings.num_blocks) + settings.memory_bytes;
+}
+
+void report_proof(const ProofResult& result, const ProofSettings& settings, const ProductOptions& product,
+                  std::uint64_t resident_bytes, Report& report) {
   if (!product.verify_full) {
     report.verified_blocks = result.num_blocks;
     return;
@@ -81,7 +76,7 @@ void prove_product(const ProductOperands& operands, Output& sink, plan::Limits l
                   .num_rows = result.num_rows,
                   .num_saturated = result.num_saturated,
                   .num_exact_rows = result.num_exact,
-                  .resident_bytes = run.extra_bytes};
+                  .resident_bytes = resident_bytes};
 }
 
 void add_proof(const plan::Statistics& expected, std::uint64_t bytes, Plan& plan) {

@@ -1,0 +1,57 @@
+// What outlives a product, and how an engine runs one.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "base/memory/budget.hpp"
+#include "base/run/workers.hpp"
+#include "engine/devices.hpp"
+#include "engine/product/operands.hpp"
+#include "engine/product/record.hpp"
+#include "spmm/engine.hpp"
+
+namespace spmm {
+
+class DeviceProduct;
+
+class Engine::Impl {
+ public:
+  explicit Impl(const EngineOptions& options)
+      : options_(options), devices_(options), budget_(options.memory_limit_bytes == 0) {}
+
+  /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
+  /// Values: out = how messages call the result.
+  void multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
+                ProductRecord& record);
+
+  /// On the device that holds operands and result.
+  void multiply(DeviceProduct& product, ProductRecord& record, Report* report);
+
+  /// A product with these options on this target.
+  [[nodiscard]] cuda::DeviceRun run_of(const ProductOptions& product, StageClock& clock, MemoryShare* memory = nullptr);
+
+  [[nodiscard]] const EngineOptions& options() const { return options_; }
+  [[nodiscard]] EngineDevices& devices() { return devices_; }
+  [[nodiscard]] MemoryBudget& budget() { return budget_; }
+  [[nodiscard]] Workers& workers() { return workers_; }
+  [[nodiscard]] bool is_of_this_process() const { return process_ == ::getpid(); }
+  /// Products from files.
+  [[nodiscard]] std::atomic<unsigned>& num_running() { return num_running_; }
+
+ private:
+  std::string try_multiply(const ProductOperands& operands, Sink& sink, const ProductOptions& product,
+                           const std::string& why_not_cuda, ProductRecord& record);
+
+  EngineOptions options_;
+  pid_t process_ = ::getpid();
+  Workers workers_;
+  EngineDevices devices_;
+  std::atomic<unsigned> num_running_{0};
+  MemoryBudget budget_;  // of the host and the first device; goes before that: it holds operands that are kept there
+};
+
+}  // namespace spmm
