@@ -139,9 +139,8 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
   const auto timing = run.clock.scope(Stage::multiply);
   OutputQueue queue(sink, execution.num_buffers, execution.panel_bytes, record, run);
   Progress progress(run, Stage::multiply, a.blocks.size());
-  OutputQueue::Job job;
-  queue.start(job, [] { return true; });
-  RecordWriter out(queue, job, record);
+  RecordWriter out(queue);
+  out.start([] { return true; });
   std::uint64_t pairs = 0;
   for (std::uint64_t x = 0; x < a.blocks.size();) {
     const std::span<const StoredBlock> row = a.row(a.blocks[x].at.i);
@@ -149,7 +148,7 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
     x += row.size();
     progress.add(row.size());
   }
-  queue.finish(job);
+  out.finish();
   return {.num_blocks = queue.num_records(),
           .pairs = pairs,
           .num_panels = queue.num_appended(),

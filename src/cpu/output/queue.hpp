@@ -17,65 +17,46 @@
 
 namespace spmm::cpu {
 
-/// Thrown into the other workers after one has failed; carries no message.
-struct Stopped {};
+class RecordWriter;
 
-/// Units of work are numbered as they are handed out; their output reaches the sink in that order. A unit may fill any
-/// number of buffers. The last free buffer is kept for the oldest unfinished unit, so that one always gets on.
+/// Ranges are numbered as they are handed out; their records reach the sink in that order. A range may fill any number
+/// of buffers. The last free buffer is kept for the oldest unfinished range, so that one always gets on.
 /// Memory: num_buffers buffers for the whole run; they outlive the queue until the sink has released them.
-/// Threads: all members from any worker.
+/// Threads: one writer a worker; num_...() when all have ended.
 class OutputQueue {
  public:
-  /// Output of a unit while a sink gives buffers back at once: the same part of the same buffer is written again and
+  /// Output of a range while a sink gives buffers back at once: the same part of the same buffer is written again and
   /// again and stays in the second-level cache, and no fresh pages are allocated. Where buffers stay away (a file is
-  /// written, or an older unit is not yet through) units are as large as buffers. Multiply with 4 MB, 1 MB, 512 and 256
-  /// KB, two quiet cores, to /dev/null: P2 13.9, 13.3, 14.0, 15.0 ms, P3 57, 46, 48, 55, P5 160, 143, 156.
+  /// written, or an older range is not yet through) ranges are as large as buffers. Multiply with 4 MB, 1 MB, 512 and
+  /// 256 KB, two quiet cores, to /dev/null: P2 13.9, 13.3, 14.0, 15.0 ms, P3 57, 46, 48, 55, P5 160, 143, 156.
   static constexpr std::uint64_t kCachedBytes = 1u << 20;
-
-  /// A unit on its way: its number and the buffer it fills.
-  struct Job {
-    std::uint64_t number = 0;
-    std::byte* data = nullptr;
-    std::uint64_t used_bytes = 0;
-    std::uint64_t sent_bytes = 0;     ///< in buffers before this one
-    std::uint64_t num_saturated = 0;  ///< elements in this buffer that are kMaxVal
-
-    [[nodiscard]] std::uint64_t total_bytes() const { return sent_bytes + used_bytes; }
-  };
 
   OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
               const Run& run);
 
-  /// Waits for a buffer, then calls claim() under the lock, which picks the next unit or returns
-  /// false at the end. Returns whether there is a job. Errors: Stopped, Interrupted.
-  bool start(Job& job, const std::function<bool()>& claim);
+  /// Calls work() on every thread of the run until all return. A failure of one stops the others and is thrown.
+  void run(const std::function<void(RecordWriter& out)>& work);
 
-  /// Output that the next unit should not pass. Values: for claim() alone, which is called under the lock.
+  /// Output that the next range should not pass. Values: for the claim of RecordWriter::start() alone.
   [[nodiscard]] std::uint64_t useful_bytes() const;
 
-  /// Hands a full buffer of an unfinished unit to the sink, as soon as all older units are through, and gives the job
-  /// an empty one. Errors: Stopped, Interrupted, what the sink throws.
-  void flush(Job& job);
-
-  /// Ends a unit. Errors: Stopped, what the sink throws.
-  void finish(const Job& job);
-
-  /// After the last unit: waits until the sink has released every buffer. Errors: Stopped, Interrupted.
-  void wait_until_released();
-
-  /// Runs `work` on every thread of the run until all return. A failure of one stops the others and is thrown.
-  void run(const std::function<void()>& work);
-
-  [[nodiscard]] std::uint64_t buffer_bytes() const { return buffer_bytes_; }
   [[nodiscard]] std::uint64_t num_records() const { return num_records_; }
   [[nodiscard]] std::uint64_t num_appended() const { return num_appended_; }
-  /// Elements that are kMaxVal, of records that RecordWriter examined.
+  /// Elements that are kMaxVal, of records that may have some.
   [[nodiscard]] std::uint64_t num_saturated() const { return num_saturated_; }
 
  private:
+  friend RecordWriter;
+
+  /// What a range has written into its present buffer.
+  struct Piece {
+    std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint64_t num_saturated = 0;
+  };
   struct Buffers {
     std::mutex mutex;
-    std::condition_variable buffer;  // for start(): each call wants one buffer, and all want the same
+    std::condition_variable buffer;  // for who starts a range: each wants one buffer, and all want the same
     std::condition_variable turn;    // for the rest, which few wait for
     AlignedArray<std::byte> memory;
     std::vector<std::byte*> free;  // the last one is the warmest
@@ -84,51 +65,60 @@ class OutputQueue {
 
   template <class Ready>
   void wait(Lock& lock, std::condition_variable& changed, const Ready& ready);
-  void fail() noexcept;
   std::byte* take_buffer();
-  void append(Lock& lock, const Job& job);
+  void append(Lock& lock, const Piece& piece);
   void deliver_finished(Lock& lock);
 
   Sink& sink_;
   const Run& run_;
-  std::uint64_t num_buffers_;
-  std::uint64_t buffer_bytes_;
-  std::uint64_t record_bytes_;
-  std::shared_ptr<Buffers> buffers_;
+  const std::uint64_t num_buffers_;
+  const std::uint64_t buffer_bytes_;
+  const std::uint64_t record_bytes_;
+  const std::shared_ptr<Buffers> buffers_;
   // Guarded by buffers_->mutex:
   std::uint64_t next_number_ = 0;
-  std::uint64_t num_delivered_ = 0;  // units whose output is with the sink
+  std::uint64_t num_delivered_ = 0;  // ranges whose records are with the sink
   bool appending_ = false;
   bool failed_ = false;
-  std::map<std::uint64_t, Job> finished_;
+  std::map<std::uint64_t, Piece> finished_;  // the last pieces of ranges by their numbers
   std::uint64_t num_records_ = 0;
   std::uint64_t num_appended_ = 0;
   std::uint64_t num_saturated_ = 0;
 };
 
-/// The output of one job, record by record.
+/// One worker's way to the sink, range after range. Errors: Interrupted, what the sink throws, and what ends a worker
+/// after another one has failed.
 class RecordWriter {
  public:
-  RecordWriter(OutputQueue& queue, OutputQueue::Job& job, std::uint64_t record_bytes)
-      : queue_(queue), job_(job), record_bytes_(record_bytes) {}
+  explicit RecordWriter(OutputQueue& queue) : queue_(queue) {}
 
-  /// Records that fit now, at least one: hands the buffer on if it is full.
+  /// Waits for a buffer, then calls claim() under the lock of the queue, which picks the next range or returns false at
+  /// the end. Returns whether there is a range.
+  bool start(const std::function<bool()>& claim);
+  void finish();
+
+  /// Records that fit now, at least one: hands the buffer on, when all older ranges are through, if it is full.
   std::uint64_t room();
-  [[nodiscard]] std::byte* position() const { return job_.data + job_.used_bytes; }
+  [[nodiscard]] std::byte* position() const { return piece_.data + piece_.bytes; }
   void advance_to(const std::byte* end) {
-    const auto bytes = static_cast<std::uint64_t>(end - job_.data);
-    if (may_saturate_) job_.num_saturated += count_saturated({position(), bytes - job_.used_bytes});
-    job_.used_bytes = bytes;
+    const auto bytes = static_cast<std::uint64_t>(end - piece_.data);
+    if (may_saturate_) piece_.num_saturated += count_saturated({position(), bytes - piece_.bytes});
+    piece_.bytes = bytes;
   }
   /// Copies records, one by one: there may be room for less than all.
   void append(const std::byte* from, const std::byte* end);
   /// Whether elements of the records from here on may be kMaxVal; until it is said they may.
   void set_may_saturate(bool may_saturate) { may_saturate_ = may_saturate; }
 
+  /// Number and output of the present range.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  [[nodiscard]] std::uint64_t total_bytes() const { return sent_bytes_ + piece_.bytes; }
+
  private:
   OutputQueue& queue_;
-  OutputQueue::Job& job_;
-  std::uint64_t record_bytes_;
+  std::uint64_t number_ = 0;
+  OutputQueue::Piece piece_;
+  std::uint64_t sent_bytes_ = 0;  // in buffers before this one
   bool may_saturate_ = true;
 };
 

@@ -76,19 +76,17 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Sink
   const auto around = run.clock.frame(Stage::multiply);
   OutputQueue queue(sink, buffers.count, buffers.bytes, record, run);
   Progress progress(run, Stage::multiply, product.a.num_rows());
-  queue.run([&] {
+  queue.run([&](RecordWriter& out) {
     Merger merger(rows, run);
-    OutputQueue::Job job;
     Range range;
     const auto claim = [&] {
       const std::uint64_t useful_records = queue.useful_bytes() / record;
       return cutter.next(range, limits_of(product, execution.num_threads, buffers.bytes / record, useful_records));
     };
-    while (queue.start(job, claim)) {
+    while (out.start(claim)) {
       const bool ends_rows = range.column_end == product.blocks_per_side;
       {
-        auto piece = run.clock.worker_scope(Stage::multiply, {.panel = job.number});
-        RecordWriter out(queue, job, record);
+        auto piece = run.clock.worker_scope(Stage::multiply, {.panel = out.number()});
         for (std::uint32_t row = range.row_begin; row < range.row_end; ++row) {
           run.check_cancelled();
           if (row_pairs[row] == 0) continue;
@@ -98,9 +96,9 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Sink
           merger.merge(row, row_pairs[row], range.column_begin, range.column_end, out);
           if (ends_rows) piece.work().pairs += row_pairs[row];  // a row in pieces counts with its last one
         }
-        piece.work().bytes = job.total_bytes();
+        piece.work().bytes = out.total_bytes();
       }
-      queue.finish(job);
+      out.finish();
       if (ends_rows) progress.add(range.row_end - range.row_begin);
     }
   });

@@ -17,19 +17,18 @@ TEST_CASE("cpu: ranges fill whole buffers only where buffers are short") {
   const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
   MemorySink sink({.n = 1, .m = 1});
   cpu::OutputQueue queue(sink, 6, kBufferBytes, kRecordBytes, run);
-  std::vector<cpu::OutputQueue::Job> jobs(4);
+  std::vector<cpu::RecordWriter> writers(4, cpu::RecordWriter(queue));
   std::vector<std::uint64_t> useful;
-  for (cpu::OutputQueue::Job& job : jobs) {
-    CHECK(queue.start(job, [&] {
+  for (cpu::RecordWriter& out : writers) {
+    CHECK(out.start([&] {
       useful.push_back(queue.useful_bytes());
       return true;
     }));
   }
   CHECK((useful == std::vector<std::uint64_t>{1u << 20, 1u << 20, 1u << 20, 1u << 20}));
-  cpu::OutputQueue::Job fifth;
-  CHECK(queue.start(fifth, [&] { return queue.useful_bytes() == kBufferBytes; }));  // two of six are free
+  CHECK(cpu::RecordWriter(queue).start([&] { return queue.useful_bytes() == kBufferBytes; }));  // two of six are free
   cpu::OutputQueue small(sink, 6, 1u << 16, kRecordBytes, run);
-  CHECK(small.start(fifth, [&] { return small.useful_bytes() == 1u << 16; }));
+  CHECK(cpu::RecordWriter(small).start([&] { return small.useful_bytes() == 1u << 16; }));
 }
 
 }  // namespace spmm::test
