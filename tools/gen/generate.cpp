@@ -35,9 +35,8 @@ class Blocks {
         zero_below_(static_cast<std::uint64_t>(options.zero_blocks * 0x1p53)) {
     std::uint64_t first = 0;
     for (std::size_t p = 0; p < pattern.size(); ++p) {
-      const Region& region = *pattern[p].region;
-      const std::uint64_t size = std::max<std::uint64_t>(region.capacity(), 1);
-      placed_.push_back({.region = &region,
+      const std::uint64_t size = std::max<std::uint64_t>(pattern[p].region.capacity, 1);
+      placed_.push_back({.region = &pattern[p].region,
                          .first_slot = first,
                          .count = pattern[p].count,
                          .rank_of = Permutation(size, random_at(options.seed, kPart + p))});
@@ -91,49 +90,17 @@ class Blocks {
   std::vector<Placed> placed_;
 };
 
-/// Makes the records [first, first + count) of the file and writes them. `index_of(r)` = block of record r.
-template <class IndexOf>
-void write_records(io::OutputFile& file, const Blocks& blocks, std::uint64_t record, std::uint64_t first,
-                   std::uint64_t count, const IndexOf& index_of) {
-  const std::uint64_t per_write = std::clamp<std::uint64_t>(count, 1, std::max<std::uint64_t>(1, kWriteBytes / record));
-  std::vector<std::byte> buffer(per_write * record);
-  for (std::uint64_t begin = first; begin < first + count; begin += per_write) {
-    cli::check_cancelled("spmm-gen");
-    const std::uint64_t here = std::min(per_write, first + count - begin);
-    for (std::uint64_t r = 0; r < here; ++r) blocks.put_record(buffer.data() + r * record, index_of(begin + r));
-    file.write_at(kHeaderBytes + begin * record, std::span(buffer).first(here * record));
-  }
-}
-
-/// Record r holds the block of slot order(r).
-void write_shuffled(io::OutputFile& file, const Blocks& blocks, const GenerateOptions& options) {
-  const std::uint64_t k = options.header.num_blocks;
-  const std::uint64_t record = input_record_bytes(options.header.m);
-  const Permutation order(k, random_at(options.seed, kOrder));
-  const auto block_of = [&](std::uint64_t r) { return blocks.index_of_slot(order(r)); };
-  parallel_for(options.num_threads, k, std::max<std::uint64_t>(1, kWriteBytes / record),
-               [&](std::uint64_t begin, std::uint64_t end) {
-                 write_records(file, blocks, record, begin, end - begin, block_of);
-               });
-}
-
-/// Writes the records in the order of their positions.
-void write_sorted(io::OutputFile& file, const Blocks& blocks, const GenerateOptions& options) {
-  const std::uint64_t k = options.header.num_blocks;
-  const auto positions = std::make_unique_for_overwrite<std::uint64_t[]>(k);
-  parallel_for(options.num_threads, k, kSlotGrain, [&](std::uint64_t begin, std::uint64_t end) {
+/// Positions of all blocks, ascending.
+std::vector<std::uint64_t> sorted_positions(const Blocks& blocks, const GenerateOptions& options) {
+  std::vector<std::uint64_t> positions(options.header.num_blocks);
+  parallel_for(options.num_threads, positions.size(), kSlotGrain, [&](std::uint64_t begin, std::uint64_t end) {
     cli::check_cancelled("spmm-gen");
     for (std::uint64_t slot = begin; slot < end; ++slot) {
       positions[slot] = blocks.position(blocks.index_of_slot(slot));
     }
   });
-  std::sort(positions.get(), positions.get() + k);
-  const std::uint64_t record = input_record_bytes(options.header.m);
-  const auto block_of = [&](std::uint64_t r) { return blocks.index(positions[r]); };
-  parallel_for(options.num_threads, k, std::max<std::uint64_t>(1, kWriteBytes / record),
-               [&](std::uint64_t begin, std::uint64_t end) {
-                 write_records(file, blocks, record, begin, end - begin, block_of);
-               });
+  std::sort(positions.begin(), positions.end());
+  return positions;
 }
 
 }  // namespace
@@ -143,13 +110,26 @@ void generate_file(const std::filesystem::path& path, const std::vector<Part>& p
   io::OutputFile file(path, {});
   file.expect_bytes(io::file_bytes_of(ElementType::u16, options.header));
   const Blocks blocks(pattern, options);
-  if (options.header.num_blocks > 0) {
-    if (options.sorted) {
-      write_sorted(file, blocks, options);
-    } else {
-      write_shuffled(file, blocks, options);
-    }
-  }
+  const std::uint64_t k = options.header.num_blocks;
+  const std::vector<std::uint64_t> positions =
+      options.sorted ? sorted_positions(blocks, options) : std::vector<std::uint64_t>{};
+  const Permutation order(std::max<std::uint64_t>(k, 1), random_at(options.seed, kOrder));
+  const std::uint64_t record = input_record_bytes(options.header.m);
+  parallel_for(options.num_threads, k, std::max<std::uint64_t>(1, kWriteBytes / record),
+               [&](std::uint64_t begin, std::uint64_t end) {
+                 const std::uint64_t per_write = std::clamp<std::uint64_t>(kWriteBytes / record, 1, end - begin);
+                 std::vector<std::byte> buffer(per_write * record);
+                 for (std::uint64_t first = begin; first < end; first += per_write) {
+                   cli::check_cancelled("spmm-gen");
+                   const std::uint64_t here = std::min(per_write, end - first);
+                   for (std::uint64_t r = 0; r < here; ++r) {
+                     blocks.put_record(buffer.data() + r * record, options.sorted
+                                                                       ? blocks.index(positions[first + r])
+                                                                       : blocks.index_of_slot(order(first + r)));
+                   }
+                   file.write_at(kHeaderBytes + first * record, std::span(buffer).first(here * record));
+                 }
+               });
   file.finish(options.header);
   file.publish();
 }

@@ -1,166 +1,256 @@
-// Where the blocks of a generated matrix may lie: simple patterns.
+// Where the blocks of a generated matrix may lie: simple patterns, and those of matrices as applications have them.
 #include "tools/gen/pattern.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
-#include "tools/gen/structured_pattern.hpp"
+#include "tools/common/random.hpp"
 
 namespace spmm::tools {
 namespace {
 
 constexpr std::uint32_t kDefaultGroup = 64;
 
+BlockIndex cell_at(std::uint64_t i, std::uint64_t j) {
+  return {.i = static_cast<std::uint32_t>(i), .j = static_cast<std::uint32_t>(j)};
+}
+
 /// Smallest value in [low, high] for which `holds`, which stays true once it is; high where it never is.
 template <class Holds>
 std::uint64_t first_where(std::uint64_t low, std::uint64_t high, const Holds& holds) {
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    if (holds(middle)) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
+    holds(middle) ? high = middle : low = middle + 1;
   }
   return low;
 }
 
 /// Block rows, or block columns, of a rectangle: `count` successive numbers from `first`, with `skipped` left out.
 struct Axis {
-  static constexpr std::uint64_t kNone = UINT64_MAX;
   std::uint64_t count = 0;
   std::uint64_t first = 0;
-  std::uint64_t skipped = kNone;
+  std::uint64_t skipped = UINT64_MAX;
 
-  [[nodiscard]] std::uint32_t at(std::uint64_t number) const {
-    const std::uint64_t value = first + number;
-    return static_cast<std::uint32_t>(value + (value >= skipped ? 1 : 0));
+  [[nodiscard]] std::uint64_t at(std::uint64_t number) const {
+    return first + number + (first + number >= skipped ? 1 : 0);
   }
 };
 
-class Rectangle final : public Region {
+Region rectangle(Axis rows, Axis columns) {
+  return {.capacity = rows.count * columns.count, .cell = [=](std::uint64_t rank) {
+            return cell_at(rows.at(rank / columns.count), columns.at(rank % columns.count));
+          }};
+}
+
+/// The cells of one row: intervals [begin, end) of columns in order, without overlap, none of them empty.
+class Intervals {
  public:
-  Rectangle(Axis rows, Axis columns) : rows_(rows), columns_(columns) {}
-
-  [[nodiscard]] std::uint64_t capacity() const override { return rows_.count * columns_.count; }
-
-  [[nodiscard]] BlockIndex cell(std::uint64_t rank) const override {
-    return {.i = rows_.at(rank / columns_.count), .j = columns_.at(rank % columns_.count)};
+  void add(std::uint64_t begin, std::uint64_t end) {
+    if (begin < end) intervals_.at(size_++) = {begin, end};
   }
-
- private:
-  Axis rows_;
-  Axis columns_;
-};
-
-/// |i - j| <= half_width.
-class Band final : public Region {
- public:
-  Band(std::uint64_t nb, std::uint64_t half_width) : nb_(nb), half_width_(half_width) {
-    if (nb < 2 * half_width) return;
-    middle_begin_ = first_of_row(half_width);
-    middle_end_ = first_of_row(nb - half_width);
+  [[nodiscard]] std::uint64_t num_cells() const {
+    std::uint64_t sum = 0;
+    for (std::size_t v = 0; v < size_; ++v) sum += intervals_[v].second - intervals_[v].first;
+    return sum;
   }
-
-  [[nodiscard]] std::uint64_t capacity() const override { return first_of_row(nb_); }
-
-  [[nodiscard]] BlockIndex cell(std::uint64_t rank) const override {
-    const std::uint64_t row = row_of(rank);
-    return {.i = static_cast<std::uint32_t>(row),
-            .j = static_cast<std::uint32_t>(begin_of(row) + (rank - first_of_row(row)))};
-  }
-
- private:
-  [[nodiscard]] std::uint64_t begin_of(std::uint64_t row) const { return row > half_width_ ? row - half_width_ : 0; }
-
-  /// Cells in the rows above `row`.
-  [[nodiscard]] std::uint64_t first_of_row(std::uint64_t row) const {
-    const std::uint64_t growing = std::min(row, nb_ - std::min(nb_, half_width_));  // rows that end before nb
-    const std::uint64_t ends = growing * (growing + 1) / 2 + growing * half_width_ + (row - growing) * nb_;
-    const std::uint64_t indented = row > half_width_ + 1 ? row - half_width_ - 1 : 0;
-    return ends - indented * (indented + 1) / 2;
-  }
-
-  [[nodiscard]] std::uint64_t row_of(std::uint64_t rank) const {
-    if (rank >= middle_begin_ && rank < middle_end_) {
-      return half_width_ + (rank - middle_begin_) / (2 * half_width_ + 1);
+  [[nodiscard]] std::uint64_t column(std::uint64_t number) const {
+    std::size_t v = 0;
+    for (; number >= intervals_[v].second - intervals_[v].first; ++v) {
+      number -= intervals_[v].second - intervals_[v].first;
     }
-    return first_where(0, nb_ - 1, [&](std::uint64_t row) { return first_of_row(row + 1) > rank; });
-  }
-
-  std::uint64_t nb_;
-  std::uint64_t half_width_;
-  std::uint64_t middle_begin_ = 0;  ///< cells of the rows that have the full width
-  std::uint64_t middle_end_ = 0;
-};
-
-/// Steps of 1, 2, 4, ... rows; the cells of a row are the first ones, half as many as in the step before.
-class Staircase final : public Region {
- public:
-  Staircase(std::uint64_t nb, std::uint64_t width) {
-    std::uint64_t row = 0;
-    for (int level = 0; row < nb; ++level) {
-      const std::uint64_t num_rows = std::min(std::uint64_t{1} << level, nb - row);
-      steps_.push_back(
-          {.first_row = row, .first_rank = capacity_, .width = std::min(nb, width >> level), .num_rows = num_rows});
-      row += num_rows;
-      capacity_ += num_rows * steps_.back().width;
-    }
-  }
-
-  [[nodiscard]] std::uint64_t capacity() const override { return capacity_; }
-
-  [[nodiscard]] BlockIndex cell(std::uint64_t rank) const override {
-    std::size_t s = 0;
-    while (rank - steps_[s].first_rank >= steps_[s].width * steps_[s].num_rows) ++s;
-    const Step& step = steps_[s];
-    const std::uint64_t in_step = rank - step.first_rank;
-    return {.i = static_cast<std::uint32_t>(step.first_row + in_step / step.width),
-            .j = static_cast<std::uint32_t>(in_step % step.width)};
+    return intervals_[v].first + number;
   }
 
  private:
-  struct Step {
-    std::uint64_t first_row, first_rank, width, num_rows;
-  };
-  std::vector<Step> steps_;
-  std::uint64_t capacity_ = 0;
+  std::array<std::pair<std::uint64_t, std::uint64_t>, 9> intervals_;
+  std::size_t size_ = 0;
 };
+
+/// A region whose rows are those of row(number), with a table of the cells before each row.
+template <class Row>
+Region region_of_rows(std::uint64_t nb, Row row) {
+  const auto table = std::make_shared<std::vector<std::uint64_t>>(nb + 1);
+  for (std::uint64_t i = 0; i < nb; ++i) (*table)[i + 1] = (*table)[i] + row(i).num_cells();
+  const double rows_per_cell = static_cast<double>(nb) / static_cast<double>(table->back());
+  return {.capacity = table->back(), .cell = [=](std::uint64_t rank) {
+            const std::vector<std::uint64_t>& first = *table;
+            // From the row where it would be if all rows were equal, in steps of 1, 2, 4, ...: few for most patterns.
+            std::uint64_t low = std::min(nb - 1, static_cast<std::uint64_t>(static_cast<double>(rank) * rows_per_cell));
+            std::uint64_t high = low + 1;
+            for (std::uint64_t step = 1; first[low] > rank; step *= 2) low -= std::min(low, step);
+            for (std::uint64_t step = 1; first[high] <= rank; step *= 2) high = std::min(nb, high + step);
+            const std::uint64_t i = first_where(low, high - 1, [&](std::uint64_t x) { return first[x + 1] > rank; });
+            return cell_at(i, row(i).column(rank - first[i]));
+          }};
+}
 
 /// Cells that a pattern with room to spare offers for k blocks.
 std::uint64_t roomy(std::uint64_t nb, std::uint64_t k) {
   return std::min(2 * k, nb * nb);
 }
 
-std::unique_ptr<Region> make_band(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> bandwidth) {
+/// |i - j| <= bandwidth; without one the narrowest band that is at most half full.
+Region band(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> bandwidth) {
   if (bandwidth && *bandwidth >= nb) {
     throw UsageError("--bandwidth", text(*bandwidth, " is wider than the matrix, which has ", nb, " block columns"),
                      text("give at most ", nb - 1));
   }
-  if (bandwidth) return std::make_unique<Band>(nb, *bandwidth);
-  const auto fits = [&](std::uint64_t half_width) { return Band(nb, half_width).capacity() >= roomy(nb, k); };
-  return std::make_unique<Band>(nb, first_where(0, nb - 1, fits));
+  const auto fits = [&](std::uint64_t width) { return nb + width * (2 * nb - width - 1) >= roomy(nb, k); };
+  const std::uint64_t width = bandwidth ? *bandwidth : first_where(0, nb - 1, fits);
+  return region_of_rows(nb, [=](std::uint64_t i) {
+    Intervals row;
+    row.add(i - std::min(i, width), std::min(nb, i + width + 1));
+    return row;
+  });
 }
 
-std::unique_ptr<Region> make_staircase(std::uint64_t nb, std::uint64_t k) {
-  const auto fits = [&](std::uint64_t width) { return Staircase(nb, width).capacity() >= roomy(nb, k); };
-  return std::make_unique<Staircase>(nb, first_where(1, nb * nb, fits));
+/// Steps of 1, 2, 4, ... rows; the cells of a row are the first ones, half as many as in the step before.
+Region staircase(std::uint64_t nb, std::uint64_t k) {
+  const auto capacity = [&](std::uint64_t width) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t row = 0, step = 1; row < nb; row += step, step *= 2, width /= 2) {
+      sum += std::min(step, nb - row) * std::min(nb, width);
+    }
+    return sum;
+  };
+  const std::uint64_t width =
+      first_where(1, nb * nb, [&](std::uint64_t tried) { return capacity(tried) >= roomy(nb, k); });
+  return region_of_rows(nb, [=](std::uint64_t i) {
+    Intervals row;
+    row.add(0, std::min(nb, width >> (std::bit_width(i + 1) - 1)));
+    return row;
+  });
 }
 
-/// One long block row and the rest; `transposed` = a long block column.
-std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool transposed) {
+/// A node of a cubic grid, numbered line by line, and its neighbours: 6 along the axes (7 points), or all 26 of the box
+/// around it (27 points). The last plane is not always full.
+struct Stencil {
+  std::uint64_t nb;
+  std::uint64_t points;
+  std::uint64_t side = first_where(1, 2048, [nodes = nb](std::uint64_t s) { return s * s * s >= nodes; });
+
+  Intervals operator()(std::uint64_t node) const {
+    const std::uint64_t x = node % side;
+    const std::uint64_t y = node / side % side;
+    const std::uint64_t z = node / (side * side);
+    const std::uint64_t plane = side * side;
+    Intervals out;
+    if (points == 7) {
+      if (z > 0) out.add(node - plane, node - plane + 1);
+      if (y > 0) out.add(node - side, node - side + 1);
+      out.add(node - (x > 0 ? 1 : 0), std::min(nb, node + (x + 1 < side ? 2 : 1)));
+      if (y + 1 < side && node + side < nb) out.add(node + side, node + side + 1);
+      if (node + plane < nb) out.add(node + plane, node + plane + 1);
+      return out;
+    }
+    for (std::uint64_t nz = z - (z > 0 ? 1 : 0); nz <= z + 1; ++nz) {
+      for (std::uint64_t ny = y - (y > 0 ? 1 : 0); ny <= std::min(y + 1, side - 1); ++ny) {
+        const std::uint64_t line = (nz * side + ny) * side;
+        out.add(line + x - (x > 0 ? 1 : 0), std::min(nb, line + std::min(x + 2, side)));
+      }
+    }
+    return out;
+  }
+};
+
+/// Full square groups along the diagonal, the last one smaller where nb is no multiple.
+Region block_diagonal(std::uint64_t nb, const PatternOptions& options) {
+  const std::uint64_t group = options.group ? *options.group : std::min<std::uint64_t>(kDefaultGroup, nb);
+  if (group == 0 || group > nb) {
+    throw UsageError("--group", text(group, " block rows: the matrix has ", nb), text("give 1 to ", nb));
+  }
+  return region_of_rows(nb, [=](std::uint64_t i) {
+    Intervals row;
+    row.add(i - i % group, std::min(nb, i - i % group + group));
+    return row;
+  });
+}
+
+/// Block row 0, block column 0 and the diagonal.
+Region arrow(std::uint64_t nb) {
+  return region_of_rows(nb, [=](std::uint64_t i) {
+    Intervals row;
+    row.add(0, i == 0 ? nb : 1);
+    if (i > 0) row.add(i, i + 1);
+    return row;
+  });
+}
+
+/// [[K, B^T], [B, 0]]: K is a 7-point stencil over the first 3/4 of the block rows; row p of B has blocks in columns
+/// 3p - 2 to 3p + 5, as far as K has them.
+Region saddle_point(std::uint64_t nb) {
+  const std::uint64_t inner = nb - nb / 4;  // rows of K
+  return region_of_rows(nb, [=, stencil = Stencil{.nb = inner, .points = 7}](std::uint64_t i) {
+    if (i >= inner) {
+      const std::uint64_t first = 3 * (i - inner);
+      Intervals row;
+      row.add(std::max<std::uint64_t>(first, 2) - 2, std::min(first + 6, inner));
+      return row;
+    }
+    Intervals row = stencil(i);
+    // Those p with 3p - 2 <= i <= 3p + 5.
+    row.add(inner + (std::max<std::uint64_t>(i, 5) - 5 + 2) / 3, std::min(nb, inner + (i + 2) / 3 + 1));
+    return row;
+  });
+}
+
+/// Draw number `draw` of R-MAT: at each level a quadrant, by 16 bits of a random number.
+BlockIndex draw_rmat(std::uint64_t key, std::uint64_t draw, int levels) {
+  constexpr std::uint64_t kTopLeft = 37'356;   // 0.57 of 2^16
+  constexpr std::uint64_t kTopRight = 12'452;  // 0.19, and as much for the quadrant below the first
+  const std::uint64_t sequence = random_at(key, draw);
+  std::uint64_t bits = 0;
+  BlockIndex at{};
+  for (int level = 0; level < levels; ++level, bits >>= 16) {
+    if (level % 4 == 0) bits = random_at(sequence, static_cast<std::uint64_t>(level));
+    const std::uint64_t value = bits & 0xFFFF;
+    const bool below = value >= kTopLeft + kTopRight;
+    const bool right = below ? value >= kTopLeft + 2 * kTopRight : value >= kTopLeft;
+    at.i = at.i << 1 | (below ? 1 : 0);
+    at.j = at.j << 1 | (right ? 1 : 0);
+  }
+  return at;
+}
+
+/// At least k places drawn as a recursive matrix with the parameters of Graph500, each drawn place once, numbers not
+/// permuted. Source: Chakrabarti, Zhan, Faloutsos, R-MAT (2004).
+Region rmat(std::uint64_t nb, std::uint64_t k, std::uint64_t seed) {
+  constexpr std::uint64_t kMaxDraws = 64;  // for each block
+  const int levels = static_cast<int>(std::bit_width(nb - 1));
+  const auto places = std::make_shared<std::vector<std::uint64_t>>();  // i * nb + j
+  for (std::uint64_t draw = 0; places->size() < k;) {
+    if (draw >= kMaxDraws * k) {
+      throw UsageError("--k",
+                       text("64 draws for each of ", k, " blocks do not find as many places of the rmat pattern"),
+                       "give fewer blocks or a larger --n");
+    }
+    const std::uint64_t missing = k - places->size();
+    for (const std::uint64_t end = draw + missing + missing / 4; draw <= end; ++draw) {
+      const BlockIndex at = draw_rmat(seed, draw, levels);
+      if (at.i < nb && at.j < nb) places->push_back(at.i * nb + at.j);
+    }
+    std::sort(places->begin(), places->end());
+    places->erase(std::unique(places->begin(), places->end()), places->end());
+  }
+  return {.capacity = places->size(),
+          .cell = [places, nb](std::uint64_t rank) { return cell_at((*places)[rank] / nb, (*places)[rank] % nb); }};
+}
+
+/// One long block row and the rest; is_column: a long block column.
+std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool is_column) {
   const Axis all{.count = nb};
   const Axis line{.count = 1, .first = nb / 2};
   const Axis others{.count = nb - 1, .skipped = nb / 2};
-  const auto rectangle = [&](const Axis& across) {
-    return transposed ? std::make_unique<Rectangle>(all, across) : std::make_unique<Rectangle>(across, all);
-  };
   const std::uint64_t in_line = std::min(nb, k - k / 2);
-  std::vector<Part> parts;
-  parts.push_back({.region = rectangle(line), .count = in_line});
-  if (k > in_line) parts.push_back({.region = rectangle(others), .count = k - in_line});
+  std::vector<Part> parts = {{.region = is_column ? rectangle(all, line) : rectangle(line, all), .count = in_line}};
+  if (k == in_line) return parts;
+  parts.push_back({.region = is_column ? rectangle(all, others) : rectangle(others, all), .count = k - in_line});
   return parts;
 }
 
@@ -169,56 +259,29 @@ std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool transposed
 std::vector<Part> hub_parts(std::uint64_t nb, std::uint64_t k) {
   const std::uint64_t row = nb / 2;
   const std::uint64_t column = (nb / 2 + 1) % nb;
-  const Axis all{.count = nb};
   const Axis other_rows{.count = nb - 1, .skipped = row};
   const Axis other_columns{.count = nb - 1, .skipped = column};
   const std::uint64_t in_row = std::min(nb, (k + 2) / 3);
   const std::uint64_t in_column = std::min(nb - 1, (k - in_row + 1) / 2);
   const std::uint64_t rest = k - in_row - in_column;
-  std::vector<Part> parts;
-  parts.push_back({.region = std::make_unique<Rectangle>(Axis{.count = 1, .first = row}, all), .count = in_row});
+  std::vector<Part> parts = {{.region = rectangle({.count = 1, .first = row}, {.count = nb}), .count = in_row}};
   if (in_column > 0) {
-    const Axis line{.count = 1, .first = column};
-    parts.push_back({.region = std::make_unique<Rectangle>(other_rows, line), .count = in_column});
+    parts.push_back({.region = rectangle(other_rows, {.count = 1, .first = column}), .count = in_column});
   }
-  if (rest > 0) {
-    parts.push_back({.region = std::make_unique<Rectangle>(other_rows, other_columns), .count = rest});
-  }
+  if (rest > 0) parts.push_back({.region = rectangle(other_rows, other_columns), .count = rest});
   return parts;
-}
-
-std::vector<Part> one_part(std::unique_ptr<Region> region, std::uint64_t k) {
-  std::vector<Part> parts;
-  parts.push_back({.region = std::move(region), .count = k});
-  return parts;
-}
-
-std::unique_ptr<Region> make_graph(std::uint64_t nb, std::uint64_t k, std::uint64_t seed) {
-  auto region = make_rmat(nb, k, seed);
-  if (region != nullptr) return region;
-  throw UsageError("--k", text("64 draws for each of ", k, " blocks do not find as many places of the rmat pattern"),
-                   "give fewer blocks or a larger --n");
-}
-
-std::uint32_t group_of(std::uint32_t nb, const PatternOptions& options) {
-  const std::uint32_t group = options.group.value_or(std::min(kDefaultGroup, nb));
-  if (group == 0 || group > nb) {
-    throw UsageError("--group", text(group, " block rows: the matrix has ", nb), text("give 1 to ", nb));
-  }
-  return group;
 }
 
 std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options) {
-  const Axis all{.count = nb};
   switch (kind) {
     case PatternKind::uniform:
       break;
     case PatternKind::diagonal:
-      return one_part(std::make_unique<Band>(nb, 0), k);
+      return {{.region = band(nb, k, 0), .count = k}};
     case PatternKind::banded:
-      return one_part(make_band(nb, k, options.bandwidth), k);
+      return {{.region = band(nb, k, options.bandwidth), .count = k}};
     case PatternKind::power_law:
-      return one_part(make_staircase(nb, k), k);
+      return {{.region = staircase(nb, k), .count = k}};
     case PatternKind::heavy_row:
       return heavy_parts(nb, k, false);
     case PatternKind::heavy_column:
@@ -226,19 +289,19 @@ std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, 
     case PatternKind::hub:
       return hub_parts(nb, k);
     case PatternKind::stencil_7:
-      return one_part(make_stencil(nb, 7), k);
+      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 7}), .count = k}};
     case PatternKind::stencil_27:
-      return one_part(make_stencil(nb, 27), k);
+      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 27}), .count = k}};
     case PatternKind::rmat:
-      return one_part(make_graph(nb, k, options.seed), k);
+      return {{.region = rmat(nb, k, options.seed), .count = k}};
     case PatternKind::block_diagonal:
-      return one_part(make_block_diagonal(nb, group_of(nb, options)), k);
+      return {{.region = block_diagonal(nb, options), .count = k}};
     case PatternKind::arrow:
-      return one_part(make_arrow(nb), k);
+      return {{.region = arrow(nb), .count = k}};
     case PatternKind::saddle_point:
-      return one_part(make_saddle_point(nb), k);
+      return {{.region = saddle_point(nb), .count = k}};
   }
-  return one_part(std::make_unique<Rectangle>(all, all), k);
+  return {{.region = rectangle({.count = nb}, {.count = nb}), .count = k}};
 }
 
 }  // namespace
@@ -262,7 +325,7 @@ std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t
   }
   std::vector<Part> parts = parts_of(kind, nb, k, options);
   for (const Part& part : parts) {
-    const std::uint64_t room = part.region->capacity();
+    const std::uint64_t room = part.region.capacity;
     if (part.count <= room) continue;
     throw UsageError("--k", text(part.count, " blocks do not fit the pattern, which has ", room, " places"),
                      text("give at most ", room, " blocks, a wider --bandwidth or another --pattern"));
@@ -271,27 +334,12 @@ std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t
 }
 
 std::optional<std::uint64_t> num_places(PatternKind kind, std::uint32_t nb, const PatternOptions& options) {
-  switch (kind) {
-    case PatternKind::uniform:
-    case PatternKind::heavy_row:
-    case PatternKind::heavy_column:
-    case PatternKind::hub:
-      return std::uint64_t{nb} * nb;
-    case PatternKind::power_law:
-    case PatternKind::rmat:
-      return std::nullopt;
-    case PatternKind::banded:
-      if (!options.bandwidth) return std::nullopt;
-      break;
-    case PatternKind::diagonal:
-    case PatternKind::stencil_7:
-    case PatternKind::stencil_27:
-    case PatternKind::block_diagonal:
-    case PatternKind::arrow:
-    case PatternKind::saddle_point:
-      break;
-  }
-  return make_pattern(kind, nb, 0, options).front().region->capacity();
+  if (kind == PatternKind::power_law || kind == PatternKind::rmat) return std::nullopt;
+  if (kind == PatternKind::banded && !options.bandwidth) return std::nullopt;
+  const bool is_anywhere = kind == PatternKind::uniform || kind == PatternKind::heavy_row ||
+                           kind == PatternKind::heavy_column || kind == PatternKind::hub;
+  if (is_anywhere) return std::uint64_t{nb} * nb;
+  return make_pattern(kind, nb, 0, options).front().region.capacity;
 }
 
 }  // namespace spmm::tools

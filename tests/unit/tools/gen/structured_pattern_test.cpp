@@ -1,5 +1,5 @@
 // The patterns of applications: their places are those of their definitions, written out once more here.
-#include "tools/gen/structured_pattern.hpp"
+#include "tools/gen/pattern.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -22,13 +22,13 @@ using Cells = std::set<BlockIndex>;
 
 Cells cells_of(const tools::Region& region) {
   Cells cells;
-  for (std::uint64_t rank = 0; rank < region.capacity(); ++rank) cells.insert(region.cell(rank));
-  CHECK(cells.size() == region.capacity());
+  for (std::uint64_t rank = 0; rank < region.capacity; ++rank) cells.insert(region.cell(rank));
+  CHECK(cells.size() == region.capacity);
   return cells;
 }
 
 Cells cells_of(PatternKind kind, std::uint32_t nb, const tools::PatternOptions& options = {}) {
-  return cells_of(*make_pattern(kind, nb, 0, options).at(0).region);
+  return cells_of(make_pattern(kind, nb, 0, options).at(0).region);
 }
 
 Cells cells_where(std::uint32_t nb, const std::function<bool(std::int64_t, std::int64_t)>& holds) {
@@ -105,10 +105,10 @@ TEST_CASE("rmat: distinct places by the quadrants of Graph500, fixed by the seed
   const auto pattern = make_pattern(PatternKind::rmat, kNb, kBlocks, {.seed = 5});
   REQUIRE(pattern.size() == 1);
   CHECK(pattern[0].count == kBlocks);
-  CHECK(pattern[0].region->capacity() >= kBlocks);
-  const Cells cells = cells_of(*pattern[0].region);
-  CHECK(cells == cells_of(*make_pattern(PatternKind::rmat, kNb, kBlocks, {.seed = 5})[0].region));
-  CHECK(cells != cells_of(*make_pattern(PatternKind::rmat, kNb, kBlocks, {.seed = 6})[0].region));
+  CHECK(pattern[0].region.capacity >= kBlocks);
+  const Cells cells = cells_of(pattern[0].region);
+  CHECK(cells == cells_of(make_pattern(PatternKind::rmat, kNb, kBlocks, {.seed = 5})[0].region));
+  CHECK(cells != cells_of(make_pattern(PatternKind::rmat, kNb, kBlocks, {.seed = 6})[0].region));
   CHECK(cells.rbegin()->i < kNb);
   for (const BlockIndex at : cells) CHECK(at.j < kNb);
 
@@ -117,7 +117,7 @@ TEST_CASE("rmat: distinct places by the quadrants of Graph500, fixed by the seed
   const auto sparse = make_pattern(PatternKind::rmat, kLarge, kBlocks, {.seed = 3});
   for (const std::uint32_t bit : {kLarge / 2, 1u}) {
     double count[2][2] = {};
-    for (const BlockIndex at : cells_of(*sparse[0].region)) {
+    for (const BlockIndex at : cells_of(sparse[0].region)) {
       count[(at.i & bit) != 0 ? 1 : 0][(at.j & bit) != 0 ? 1 : 0] += 1.0 / static_cast<double>(kBlocks);
     }
     // 20,000 draws: one standard deviation is at most 0.0035; a quarter more are drawn than wanted.
@@ -127,7 +127,7 @@ TEST_CASE("rmat: distinct places by the quadrants of Graph500, fixed by the seed
     CHECK(std::abs(count[1][0] / all - 0.19) < 0.02);
     CHECK(std::abs(count[1][1] / all - 0.05) < 0.02);
   }
-  CHECK(cells_of(*make_pattern(PatternKind::rmat, 1, 1, {})[0].region).size() == 1);
+  CHECK(cells_of(make_pattern(PatternKind::rmat, 1, 1, {})[0].region).size() == 1);
   CHECK_THROWS_WITH(make_pattern(PatternKind::rmat, 256, 65'536, {}),
                     "--k: 64 draws for each of 65536 blocks do not find as many places of the rmat pattern; give fewer "
                     "blocks or a larger --n");
