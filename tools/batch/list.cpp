@@ -24,27 +24,10 @@ std::string in_quotes(std::string_view value) {
   return "\"" + std::string(value) + "\"";
 }
 
-std::vector<std::string_view> columns_of(std::string_view line) {
-  std::vector<std::string_view> columns;
-  columns.reserve(kNumPaths + 1);
-  for (std::size_t at = 0;;) {
-    const std::size_t tab = line.find('\t', at);
-    columns.push_back(line.substr(at, tab - at));
-    if (tab == std::string_view::npos) return columns;
-    at = tab + 1;
-  }
-}
-
 bool parse_switch(const std::string& value, const std::string& where) {
   if (value == "1" || value == "true" || value == "yes" || value == "on") return true;
   if (value == "0" || value == "false" || value == "no" || value == "off") return false;
   throw UsageError(where, in_quotes(value) + " is neither on nor off", "write 1 or 0");
-}
-
-std::string parse_kernel(const std::string& value, const std::string& where) {
-  std::vector<std::string> names = {"auto"};
-  for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
-  return names[cli::parse_choice(value, where, names)];
 }
 
 std::string path_of(std::string_view column, const std::string& what, const std::string& where,
@@ -81,7 +64,9 @@ bool set_option(Job& job, std::string_view key, const std::string& value, const 
     constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
     product.backend = kBackends[cli::parse_choice(value, where, {"auto", "cuda", "cpu"})];
   } else if (key == "kernel") {
-    product.kernel = parse_kernel(value, where);
+    std::vector<std::string> names = {"auto"};
+    for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
+    product.kernel = names[cli::parse_choice(value, where, names)];
   } else if (key == "verify") {
     const std::uint64_t blocks = cli::parse_verify(value, where);
     product.verify_full = blocks == cli::kVerifyFull;
@@ -137,7 +122,11 @@ std::optional<Job> parse_job_line(std::string_view line, std::uint64_t number, c
   if (line.find('\0') != std::string_view::npos) {
     throw FormatError(where, "holds a zero byte", "a list is text: A, B and OUT, one job a line");
   }
-  const auto columns = columns_of(line);
+  std::vector<std::string_view> columns;
+  for (std::size_t at = 0, tab = 0; tab != std::string_view::npos; at = tab + 1) {
+    tab = line.find('\t', at);
+    columns.push_back(line.substr(at, tab - at));
+  }
   if (columns.size() < kNumPaths) {
     throw FormatError(
         where, text("has ", columns.size(), columns.size() == 1 ? " column" : " columns", ", expected A, B and OUT"),

@@ -83,11 +83,6 @@ cli::OptionTable make_options() {
   return options;
 }
 
-double seconds_option(const cli::ParsedOptions& parsed, const std::string& option, double otherwise) {
-  const auto given = cli::option_text(parsed, option);
-  return given ? parse_seconds(given->value, given->where) : otherwise;
-}
-
 Job job_defaults(const cli::ParsedOptions& parsed) {
   Job defaults;
   defaults.product.backend = cli::backend_option(parsed);
@@ -100,33 +95,6 @@ Job job_defaults(const cli::ParsedOptions& parsed) {
   Job checked = defaults;  // a line may name another backend
   settle_backend(checked, "--kernel");
   return defaults;
-}
-
-void set_places(BatchOptions& options, const cli::ParsedOptions& parsed) {
-  options.list = cli::required_positional(parsed, "jobs", "list of jobs", cli::Dash::allowed);
-  if (const auto shard = cli::option_text(parsed, "shard")) {
-    options.shard = parse_shard(shard->value, shard->where);
-  }
-  const auto file = [&](const std::string& option) {
-    const auto given = cli::option_text(parsed, option);
-    if (given && given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a file");
-    return given ? given->value : "";
-  };
-  options.report = file_of_shard(file("report"), options.shard);
-  options.log = file("log");
-  if (options.log.empty() && options.list != "-") options.log = options.list + ".log";
-  options.resume = cli::option_flag(parsed, "resume");
-  if (options.resume && options.log.empty()) {
-    throw UsageError("--resume", "standard input has no log", "name one with --log");
-  }
-}
-
-void set_machine(BatchOptions& options, const cli::ParsedOptions& parsed) {
-  options.num_threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
-  options.max_in_flight = static_cast<unsigned>(cli::option_count(parsed, "in-flight", 1, kMaxInFlight).value_or(0));
-  const auto memory = cli::option_bytes(parsed, "memory-limit");
-  if (memory == std::uint64_t{0}) throw UsageError("--memory-limit", "is 0 bytes", "give a limit such as 8G");
-  options.memory_limit_bytes = memory.value_or(0);
 }
 
 }  // namespace
@@ -158,9 +126,29 @@ BatchOptions parse_batch_options(int argc, const char* const* argv) {
   options.answer = cli::requested_text(parsed, description, kNotes);
   if (options.answer) return options;
   options.defaults = job_defaults(parsed);
-  set_places(options, parsed);
-  set_machine(options, parsed);
-  options.grace_s = seconds_option(parsed, "grace", options.grace_s);
+
+  options.list = cli::required_positional(parsed, "jobs", "list of jobs", cli::Dash::allowed);
+  if (const auto shard = cli::option_text(parsed, "shard")) options.shard = parse_shard(shard->value, shard->where);
+  const auto file = [&](const std::string& option) {
+    const auto given = cli::option_text(parsed, option);
+    if (given && given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a file");
+    return given ? given->value : "";
+  };
+  options.report = file_of_shard(file("report"), options.shard);
+  options.log = file("log");
+  if (options.log.empty() && options.list != "-") options.log = options.list + ".log";
+  options.resume = cli::option_flag(parsed, "resume");
+  if (options.resume && options.log.empty()) {
+    throw UsageError("--resume", "standard input has no log", "name one with --log");
+  }
+
+  options.num_threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
+  options.max_in_flight = static_cast<unsigned>(cli::option_count(parsed, "in-flight", 1, kMaxInFlight).value_or(0));
+  const auto memory = cli::option_bytes(parsed, "memory-limit");
+  if (memory == std::uint64_t{0}) throw UsageError("--memory-limit", "is 0 bytes", "give a limit such as 8G");
+  options.memory_limit_bytes = memory.value_or(0);
+
+  if (const auto grace = cli::option_text(parsed, "grace")) options.grace_s = parse_seconds(grace->value, grace->where);
   options.dry_run = cli::option_flag(parsed, "dry-run");
   options.quiet = cli::option_flag(parsed, "quiet");
   constexpr std::array kModes = {cli::ProgressMode::automatic, cli::ProgressMode::always, cli::ProgressMode::never};
