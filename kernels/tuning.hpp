@@ -62,10 +62,8 @@ inline constexpr std::uint32_t kShortRowSide = 8;
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.
 inline constexpr std::uint32_t kSplitKPairs = 4096;
 
-/// Block sides that small-blocks takes: each lane computes a whole block product in registers; and those for which it
-/// is picked unasked (m = 4 has not been measured on large products).
+/// Block sides that small-blocks takes: each lane computes a whole block product in registers.
 inline constexpr std::uint32_t kMaxSmallSide = 4;
-inline constexpr std::uint32_t kMaxPickedSmallSide = 3;
 
 /// CTAs of small-blocks.
 struct SmallCta {
@@ -172,12 +170,6 @@ inline constexpr std::uint64_t kSmallEvenRows = 4;
 inline constexpr std::uint32_t kMaxRankedSide = 16;
 inline constexpr std::uint32_t kMaxRankedColumns = 1u << 20;
 
-/// Rows of C that are examined before a kernel is picked, if that may make row-rank the fastest and something else
-/// takes longer than kRowSampleWorthMs in addition to the build; a CTA each, so rows must not be long on average.
-inline constexpr std::uint32_t kSampledRows = 256;
-inline constexpr double kRowSampleWorthMs = 1;
-inline constexpr double kMaxSampledRowPairs = 1u << 15;
-
 /// Pairs of a row whose columns one CTA of row-rank finds, about; longer rows are cut by columns.
 inline constexpr std::uint64_t kRowPiecePairs = 1u << 14;
 
@@ -251,15 +243,6 @@ constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
   while (max_element >> bits != 0) ++bits;
   return (bits + 1) / 2;
 }
-
-/// What the planner knows of the kernels in addition to their rates (src/plan/models/device_rates.hpp).
-inline constexpr double kUnevenRankShare = 0.55;  // of the C blocks that rows allow for, if rows differ
-inline constexpr double kUnevenRankRate = 0.75;   // of the pair rate of row-rank, there
-inline constexpr double kTileCountWorthMs = 1;    // what a kernel must take for tiles to be counted
-inline constexpr double kEarlyExitMargin = 1.1;   // early exit waits for the last element of a tile, not the average
-inline constexpr double kGustavsonCheckedShare = 0.4;  // of the pair rates of row-spread and row-rank, if sums are
-                                                       // checked for overflow
-inline constexpr double kBinnedCheckedShare = 0.64;    // of that of row-spread, side 8, there: pairs are binned
 
 /// Shared memory that a CTA of the Gustavson kernel takes for sums: two per multiprocessor of 228 KB.
 inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;

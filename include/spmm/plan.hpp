@@ -19,15 +19,6 @@ constexpr std::string_view backend_name(Backend b) {
   return b == Backend::cuda ? "cuda" : b == Backend::cpu ? "cpu" : "auto";
 }
 
-/// A kernel that could run.
-struct Candidate {
-  std::string kernel{};     ///< its name
-  double predicted_ms = 0;  ///< CUDA: from parsing to packed records; CPU: the multiply stage. 0 = no model
-  bool fits = true;         ///< the memory limit
-
-  friend bool operator==(const Candidate&, const Candidate&) = default;
-};
-
 /// What a choice between the backends was made from: predicted seconds of the whole run. 0 = it does not fit.
 struct BackendTimes {
   double cuda_s = 0;  ///< start of the device included
@@ -76,23 +67,14 @@ struct Plan {
   std::uint32_t num_b_slabs = 1;         ///< slabs of block columns of B; 1 = each range reads what it needs
   std::uint64_t scratch_bytes = 0;       ///< out of core: of a file without a name, both operands sorted; 0 = none
   std::vector<DeviceShare> devices{};    ///< CUDA: those that share the product
-  std::vector<Candidate> candidates{};   ///< every kernel that was considered, fastest first
-  std::string layout{};                  ///< how the operands lie in memory
-  std::uint32_t dense_columns = 0;       ///< dense kernels: block columns of B that are expanded at a time
   std::uint64_t proof_bytes = 0;         ///< --verify full: what it holds in addition to the product; 0 = no proof
   double proof_s = 0;                    ///< and its processor time without saturated elements, spread over the threads
-  double predicted_ms = 0;               ///< of the kernel, as in candidates
   double predicted_s = 0;                ///< the whole run: start of the device, reading, product, writing
-  double predicted_cuda_s = 0;           ///< the same for each backend; 0 = not considered
-  double predicted_cpu_s = 0;            ///< the same
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// Why this backend and kernel, one clause.
+/// Why this backend, one clause.
 std::string reason_text(const Plan& plan);
-
-/// "rows 12.3 ms, dense-tensor 150 ms": the candidates that fit, fastest first; empty if there was no choice.
-std::string expected_kernels_text(const Plan& plan);
 
 }  // namespace spmm

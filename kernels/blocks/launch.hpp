@@ -145,25 +145,6 @@ std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_run
 /// block of A. How many rows there are need not be known to the host.
 void launch_match_rows(const RowMatch& match, cudaStream_t stream);
 
-// ---- sample_rows.cu: whether row-rank would be fast
-
-/// What launch_sample_rows reads.
-struct RowSampleView {
-  CompressedView a;
-  CompressedView b;
-  const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
-};
-
-/// Sums over kSampledRows rows of C, some of which may be drawn twice.
-struct RowSampleCounts {
-  unsigned long long pairs = 0;
-  unsigned long long c_blocks = 0;
-  unsigned long long columns = 0;  // from the first to the last C block of each row, both included
-};
-
-/// Looks at some rows of C. Shapes: counts [1], device.
-void launch_sample_rows(const RowSampleView& view, RowSampleCounts* counts, cudaStream_t stream);
-
 // ---- list_c_blocks.cu: ESC's expansion, sort and compression
 
 /// Everything needed to expand A's blocks into pairs.

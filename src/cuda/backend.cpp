@@ -70,14 +70,23 @@ std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
 }
 
 DeviceInfo describe(const DeviceContext& context) {
+  constexpr double kMeasuredArithmetic = 132 * 1.98e6;  // an H200: multiprocessors, kHz
+  constexpr double kMeasuredMemory = 3.201e6 * 6144;    // kHz, bits
   const DeviceGuard guard(context.device());
   const cudaDeviceProp& properties = context.properties();
+  // 1 if the driver does not tell.
+  const auto speed = [&](double count, cudaDeviceAttr clock, double measured) {
+    int khz = 0;
+    const bool is_known = cudaDeviceGetAttribute(&khz, clock, context.device()) == cudaSuccess && khz > 0 && count > 0;
+    return is_known ? count * khz / measured : 1;
+  };
   return {.number = context.device(),
           .name = properties.name,
           .memory_bytes = context.memory_bytes(),
           .all_bytes = properties.totalGlobalMem,
           .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor),
-          .capability = 10 * properties.major + properties.minor};
+          .arithmetic = speed(properties.multiProcessorCount, cudaDevAttrClockRate, kMeasuredArithmetic),
+          .memory = speed(properties.memoryBusWidth, cudaDevAttrMemoryClockRate, kMeasuredMemory)};
 }
 
 void trim(DeviceContext& context) {

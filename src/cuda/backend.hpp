@@ -33,7 +33,8 @@ struct DeviceInfo {
   std::uint64_t memory_bytes = 0;  ///< that products on this context may take together, used ones included
   std::uint64_t all_bytes = 0;     ///< of the device, free or not
   bool has_dense_tensor = false;   ///< can run the dense tensor-core kernel
-  int capability = 0;              ///< compute capability, 10 * major + minor
+  double arithmetic = 1;           ///< multiprocessors times clock, over those of an H200
+  double memory = 1;               ///< bandwidth, likewise
 };
 
 /// "13.0 for sm_90", or "" in a build without CUDA.

@@ -17,8 +17,8 @@
 #include "cuda/output/download.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
-#include "plan/models/device_models.hpp"
 #include "plan/registry.hpp"
+#include "plan/rule.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -218,7 +218,7 @@ GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixH
   const std::uint32_t side = side_of(by_rows ? layout : plan::Layout::rows, a.m);
   const std::uint64_t block_bytes = std::uint64_t{2} * side * side;
   const bool is_little = block_bytes * (std::uint64_t{a.num_blocks} + b.num_blocks) <= kLittle;
-  const bool is_dense = plan::row_of(execution_.id).is_dense() && execution_.candidates.size() == 1;
+  const bool is_dense = plan::row_of(execution_.id).is_dense() && execution_.is_named;
   if (!queued_->counts_pairs() || a.blocks_per_side() > kernels::kBitmapColumns) return {};
   if (is_dense || layout == plan::Layout::b_by_columns || !(by_rows || is_little)) return {};
   GatheredAhead ahead{.side = side, .a_values = {}, .b_values = {}};
@@ -236,14 +236,11 @@ GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixH
 /// The exact decision, and the operands as it wants them.
 DeviceOperands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics) {
   decide(statistics);
-  if (execution_.wants_row_sample) look_at_rows(sorted, statistics);
   TileMaps tiles;
   if (execution_.wants_tile_counts) tiles = count_tiles_of(sorted, statistics);
   if (execution_.wants_row_counts) {
     events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
-    const plan::RowSample row_sample = statistics.row_sample;
     statistics = statistics_of(sorted, statistics.a, statistics.b);
-    statistics.row_sample = row_sample;
     set_tiles(statistics, tiles);
     decide(statistics);
   }
@@ -270,12 +267,6 @@ DeviceOperands Pipeline::decide_and_arrange(SortedOperands sorted, plan::Statist
     decide(statistics);
   }
   return operands;
-}
-
-/// Looks at some rows of the result, which an exact decision wants to know more of, and decides again.
-void Pipeline::look_at_rows(const SortedOperands& sorted, plan::Statistics& statistics) {
-  events_.timed(Stage::count, stream_, [&] { statistics.row_sample = sample_rows(sorted, memory_, stream_); });
-  if (!decide_anew(statistics)) statistics.row_sample = {};
 }
 
 /// Decides with more statistics than before. Another kernel is chosen only if the memory for it is free: the product

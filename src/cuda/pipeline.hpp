@@ -83,7 +83,6 @@ class Pipeline {
   GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
   DeviceOperands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
-  void look_at_rows(const SortedOperands& sorted, plan::Statistics& statistics);
   bool decide_anew(const plan::Statistics& more);
   TileMaps count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);

@@ -14,7 +14,7 @@
 #include "engine/product/product.hpp"
 #include "engine/sampled_product.hpp"
 #include "plan/decide.hpp"
-#include "plan/models/run_models.hpp"
+#include "plan/times.hpp"
 
 namespace spmm {
 namespace {
@@ -31,13 +31,13 @@ plan::Machine this_machine(const Options& options) {
 }
 
 plan::Statistics with_c_blocks(plan::Statistics s, double c_blocks) {
-  s.num_c_blocks = s.likely_c_blocks = c_blocks;
+  s.num_c_blocks = c_blocks;
   return s;
 }
 
 /// Whether the CPU would end first if the operands had hardly any pairs.
 bool cpu_may_win(plan::Statistics s, const plan::Limits& limits) {
-  s.num_pairs = s.tile_pairs = 1;
+  s.num_pairs = 1;
   return plan::decide(with_c_blocks(s, 1), limits).backend == Backend::cpu;
 }
 
@@ -56,36 +56,20 @@ std::uint64_t most_sampled(const plan::Limits& limits) {
                                    SampledProduct::kMostRecords);
 }
 
-/// Whether both backends are predicted to take about as long.
-bool is_close(const plan::Execution& e) {
-  constexpr double kClose = 1.3;
-  return std::max(e.predicted_cuda_s, e.predicted_cpu_s) < kClose * std::min(e.predicted_cuda_s, e.predicted_cpu_s);
-}
-
-/// Decides on sampled pairs; on sampled C blocks, too, if it depends on their number; on those of as many records as it
-/// is worth to read if the sample leaves it open, and on more if the product is predicted to be longer then.
+/// Decides on sampled pairs; if it depends on the number of C blocks, also on those of as many records as it is worth
+/// to read.
 plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
   constexpr double kWorthReading = 0.05;  // of the product, for reading records of both operands once more
   const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
   const SampledProduct sample(operands, num_threads, workers, most_sampled(limits));
   const plan::Statistics& s = sample.statistics();
   const double nb = s.nb();
-  const plan::Execution fewest = plan::decide(with_c_blocks(s, std::max(1.0, s.num_pairs / nb)), limits);
-  const plan::Execution most = plan::decide(with_c_blocks(s, std::min(s.num_pairs, nb * nb)), limits);
-  if (fewest.backend == most.backend) return plan::decide(s, limits);
-  const SampledProduct::CBlocks sampled = sample.sample_c_blocks();
-  plan::Execution e = plan::decide(sampled.fewest, limits);
-  if (plan::decide(sampled.most, limits).backend == e.backend) return e;
-  double stride = static_cast<double>(sample.least_stride());
-  for (const double least_share : {0.0, 0.5}) {  // of the stride before
-    const double worth = std::ceil(counting_seconds(s, limits) / (kWorthReading * e.predicted_s));
-    const double next = std::max({1.0, worth, std::ceil(least_share * stride)});
-    if (next >= stride) return e;
-    stride = next;
-    e = plan::decide(sample.count_c_blocks(static_cast<std::uint64_t>(stride)).likely, limits);
-    if (!is_close(e)) return e;
-  }
-  return e;
+  plan::Execution e = plan::decide(with_c_blocks(s, std::max(1.0, s.num_pairs / nb)), limits);
+  if (plan::decide(with_c_blocks(s, std::min(s.num_pairs, nb * nb)), limits).backend == e.backend)
+    return plan::decide(s, limits);
+  const double worth = std::ceil(counting_seconds(s, limits) / (kWorthReading * e.predicted_s));
+  const double stride = std::clamp(worth, 1.0, static_cast<double>(sample.least_stride()));
+  return plan::decide(sample.count_c_blocks(static_cast<std::uint64_t>(stride)), limits);
 }
 
 }  // namespace
@@ -98,8 +82,7 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
     e = decide_on_samples(operands, limits, workers);
   }
   return {.backend = e.backend,
-          .cuda_s = e.predicted_cuda_s,
-          .cpu_s = e.predicted_cpu_s,
+          .times = e.compared.value_or(BackendTimes{}),
           .num_devices = static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()))};
 }
 
@@ -126,7 +109,7 @@ plan::Statistics sampled_statistics(const ProductOperands& operands, const plan:
     return with_c_blocks(s, std::min(s.num_pairs, static_cast<double>(s.nb()) * s.nb()));
   }
   const std::uint64_t most = std::max(expected.a.num_blocks, expected.b.num_blocks);
-  return sample.count_c_blocks((most + kCountedRecords - 1) / kCountedRecords).likely;
+  return sample.count_c_blocks((most + kCountedRecords - 1) / kCountedRecords);
 }
 
 Plan expected_plan(const Source& a, const Source& b, const Options& options, Expecting expecting) {
@@ -147,12 +130,12 @@ Plan expected_plan(const Source& a, const Source& b, const Options& options, Exp
   } else {
     const double nb = s.nb();
     s.num_pairs = s.a.num_blocks * std::min<double>(s.b.num_blocks, nb);
-    s.tile_pairs = s.tile_pairs == 0 ? 0 : s.num_pairs;
-    s.num_c_blocks = s.likely_c_blocks = std::min(s.num_pairs, nb * nb);
+    s.num_c_blocks = std::min(s.num_pairs, nb * nb);
   }
   const RowRange rows = checked_rows(options.rows, s.nb());
   const double share = s.nb() == 0 ? 1 : static_cast<double>(rows.end - rows.first) / s.nb();
-  for (double* const count : {&s.num_pairs, &s.tile_pairs, &s.num_c_blocks, &s.likely_c_blocks}) *count *= share;
+  s.num_pairs *= share;
+  s.num_c_blocks *= share;
   plan::Execution e = plan::decide(s, limits);
   if (e.is_refused()) e.predicted_s = 0;
   e.expected_pairs = s.num_pairs;

@@ -15,8 +15,7 @@ inline constexpr std::uint64_t kUnseenDeviceBytes = std::uint64_t{64} << 30;
 
 struct BackendChoice {
   Backend backend = Backend::cpu;
-  double cuda_s = 0;  ///< predicted for the whole product, start of the device included; 0 = it does not fit
-  double cpu_s = 0;
+  BackendTimes times{};      ///< predicted
   unsigned num_devices = 1;  ///< that the product is worth to share
 };
 

@@ -15,7 +15,7 @@
 #include "cpu/simd/isa.hpp"
 #include "engine/product/product.hpp"
 #include "plan/decide.hpp"
-#include "plan/models/run_models.hpp"
+#include "plan/times.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {
@@ -143,7 +143,8 @@ plan::Gpu EngineDevices::describe_gpu(const cuda::DeviceContext& device, MemoryS
           .limit_bytes =
               share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
           .has_dense_tensor = info.has_dense_tensor,
-          .capability = info.capability};
+          .arithmetic = info.arithmetic,
+          .memory = info.memory};
 }
 
 /// Looks again for kBusyPatience where other processes have memory of a device that makes a difference: the one before
@@ -158,7 +159,8 @@ void EngineDevices::wait_for_others(const Target& target, const plan::Statistics
       const std::uint64_t bytes = alone ? info.all_bytes / 100 * (100 - kOwnPercent) : info.memory_bytes;
       machine.gpus.push_back({.limit_bytes = std::min(limit_bytes(bytes), bytes),
                               .has_dense_tensor = info.has_dense_tensor,
-                              .capability = info.capability});
+                              .arithmetic = info.arithmetic,
+                              .memory = info.memory});
     }
     plan::Limits limits = limits_of(machine, product, output);
     limits.shares_always = true;
@@ -240,9 +242,10 @@ Target EngineDevices::choose_target(const ProductOperands& operands, const Produ
     machine.gpus = expect_gpus(share);
     target.choice = choose_backend(operands, limits_of(machine, product, output), workers);
     backend = target.choice->backend;
-    if (backend == Backend::cpu && target.choice->cuda_s > 0) {
+    const BackendTimes& times = target.choice->times;
+    if (backend == Backend::cpu && times.cuda_s > 0) {
       const std::lock_guard lock(mutex_);
-      lost_s_ += std::max(0.0, target.choice->cpu_s - target.choice->cuda_s + machine.gpus.front().start_s);
+      lost_s_ += std::max(0.0, times.cpu_s - times.cuda_s + machine.gpus.front().start_s);
     }
     machine.gpus.clear();
   }
@@ -272,7 +275,7 @@ Target EngineDevices::choose_target(const ProductOperands& operands, const Produ
   target.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
   target.limits.gpu_failed = !why_not_cuda.empty() || (target.choice && backend == Backend::cuda && !has_device);
   if (target.choice && (has_device || backend == Backend::cpu)) {
-    target.limits.compared = {.cuda_s = target.choice->cuda_s, .cpu_s = target.choice->cpu_s};
+    target.limits.compared = target.choice->times;
   } else if (target.choice) {
     target.limits.why_backend = machine.why_no_gpu;
   }
@@ -283,12 +286,6 @@ std::vector<cuda::DeviceUse> Target::more_devices() {
   std::vector<cuda::DeviceUse> more;
   for (MemoryShare& share : shares) more.push_back({.device = devices[more.size() + 1].get(), .memory = &share});
   return more;
-}
-
-void Target::complete(Plan& plan) const {
-  if (!choice) return;
-  if (plan.predicted_cuda_s == 0) plan.predicted_cuda_s = choice->cuda_s;
-  if (plan.predicted_cpu_s == 0) plan.predicted_cpu_s = choice->cpu_s;
 }
 
 }  // namespace spmm

@@ -35,8 +35,6 @@ struct Target {
   [[nodiscard]] cuda::DeviceContext* first_device() const { return devices.empty() ? nullptr : devices.front().get(); }
   /// What the product holds of further devices.
   [[nodiscard]] std::vector<cuda::DeviceUse> more_devices();
-  /// Completes a plan by what was predicted for the other backend.
-  void complete(Plan& plan) const;
 };
 
 /// Threads: any.

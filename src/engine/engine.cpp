@@ -158,7 +158,6 @@ std::string Engine::Impl::try_multiply(const ProductOperands& operands, Sink& si
     run.arrays = record.arrays;
     run_product(operands, output, target.limits, product, run, record);
     run.check_cancelled();
-    target.complete(record.report.plan);
     return {};
   } catch (const DeviceError& e) {
     return failed(e);
@@ -248,7 +247,6 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const plan::Statistics expected = sampled_statistics(operands, target.limits, own().workers());
   const std::uint64_t proof_bytes = leave_to_proof(options, expected, target.limits);
   Plan plan = plan_product(expected, target.limits);
-  target.complete(plan);
   if (options.verify_full) add_proof(expected, proof_bytes, plan);
   operands.describe(plan);
   return plan;

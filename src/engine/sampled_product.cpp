@@ -4,18 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
-#include <iterator>
-#include <numeric>
-#include <span>
 #include <tuple>
 #include <utility>
 
-#include "base/records/head.hpp"
-#include "base/run/parallel.hpp"
-#include "plan/models/run_models.hpp"
-#include "plan/panels/tiles.hpp"
+#include "plan/times.hpp"
 
 namespace spmm {
 namespace {
@@ -29,10 +22,8 @@ constexpr std::uint64_t kFewRecords = 1u << 13;     // of larger ones so many ar
 constexpr std::uint64_t kSampledShare = 128;        // one in so many, if that is more
 constexpr double kMostPicks = 2'048;                // random pairs
 constexpr double kCountedPicks = 512;               // if all records are examined: a mean within 5 %
-constexpr double kMostExamined = 4e5;               // records in rows and columns of picks, for each of which they lie
+constexpr std::size_t kMostExamined = 1u << 19;     // records in rows and columns of random pairs
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
-
-using Found = SampledRecord;
 
 /// Records that are read together if one run in `stride` is.
 std::uint64_t records_of_run(const Source& source, std::uint64_t stride) {
@@ -73,19 +64,19 @@ std::uint64_t mixed(BlockIndex at) {
 
 /// The records of one run in `stride` with wanted(index), in any order; nothing if there are too many.
 template <class Wanted>
-std::vector<Found> find_records(const SampledOperand& operand, unsigned num_threads, Workers& workers,
-                                const Wanted& wanted) {
+std::vector<BlockIndex> find_records(const SampledOperand& operand, unsigned num_threads, Workers& workers,
+                                     const Wanted& wanted) {
   const MatrixHeader& header = operand.source->header();
   const std::uint64_t stride = operand.stride;
   const std::uint64_t record = input_record_bytes(header.m);
   const std::uint64_t per_run = operand.run_length;
   const std::uint64_t num_runs = (header.num_blocks + per_run * stride - 1) / (per_run * stride);
   std::atomic<std::uint64_t> next{0};
-  std::vector<std::vector<Found>> of_worker(num_threads);
+  std::vector<std::vector<BlockIndex>> of_worker(num_threads);
   const auto work = [&](unsigned worker) {
-    std::vector<Found> list;
+    std::vector<BlockIndex> list;
     std::vector<std::byte> records(per_run * record);
-    std::vector<Found> found(per_run);
+    std::vector<BlockIndex> found(per_run);
     for (std::uint64_t run = next++; run < num_runs; run = next++) {
       // Somewhere in its part of the file: a fixed place could always meet the same part of a pattern, or of the
       // other operand.
@@ -98,7 +89,7 @@ std::vector<Found> find_records(const SampledOperand& operand, unsigned num_thre
       for (std::uint64_t x = 0; x < count; ++x) {
         const BlockIndex at = read_index(records.data() + x * record);
         if (at.i >= header.blocks_per_side() || at.j >= header.blocks_per_side()) continue;
-        found[num_found] = {at, static_cast<std::uint32_t>(run)};
+        found[num_found] = at;
         num_found += wanted(at) ? 1 : 0;  // no branch, which would often be mispredicted
       }
       if (list.size() > kMostFound) break;
@@ -108,249 +99,89 @@ std::vector<Found> find_records(const SampledOperand& operand, unsigned num_thre
   };
   const std::uint64_t useful_threads = num_runs / (stride == 1 ? 1 : 16) + 1;
   workers.run(static_cast<unsigned>(std::min<std::uint64_t>(useful_threads, num_threads)), work);
-  std::vector<Found> all;
-  for (const std::vector<Found>& list : of_worker) all.insert(all.end(), list.begin(), list.end());
+  std::vector<BlockIndex> all;
+  for (const std::vector<BlockIndex>& list : of_worker) all.insert(all.end(), list.begin(), list.end());
   if (all.size() > kMostFound) all.clear();
   return all;
 }
 
-/// Some rows or columns, numbered.
-class Marks {
- public:
-  explicit Marks(std::uint32_t nb) : bits_(nb / 64 + 1), before_(bits_.size() + 1) {}
-  void add(std::uint32_t x) { bits_[x / 64] |= bit(x); }
-  /// After the last add().
-  void number() {
-    for (std::size_t x = 0; x < bits_.size(); ++x) {
-      before_[x + 1] = before_[x] + static_cast<std::uint32_t>(std::popcount(bits_[x]));
-    }
-  }
-  [[nodiscard]] bool has(std::uint32_t x) const { return (bits_[x / 64] & bit(x)) != 0; }
-  [[nodiscard]] std::uint32_t number_of(std::uint32_t x) const {
-    return before_[x / 64] + static_cast<std::uint32_t>(std::popcount(bits_[x / 64] & (bit(x) - 1)));
-  }
-  [[nodiscard]] std::uint32_t size() const { return before_.back(); }
-
- private:
-  static std::uint64_t bit(std::uint32_t x) { return std::uint64_t{1} << x % 64; }
-
-  std::vector<std::uint64_t> bits_;
-  std::vector<std::uint32_t> before_;  // marks in front of each word
-};
-
-/// The records in marked rows or columns, one row or column after the other.
-class Groups {
- public:
-  Groups(const std::vector<Found>& records, const Marks& marks, std::uint32_t BlockIndex::*key)
-      : marks_(marks), ends_(marks.size() + 1) {
-    for (const Found& one : records) {
-      if (marks.has(one.at.*key)) ++ends_[marks.number_of(one.at.*key) + 1];
-    }
-    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
-    records_.resize(ends_.back());
-    std::vector<std::size_t> next = ends_;
-    for (const Found& one : records) {
-      if (marks.has(one.at.*key)) records_[next[marks.number_of(one.at.*key)]++] = one;
-    }
-  }
-  /// Values: x is marked.
-  [[nodiscard]] std::span<const Found> of(std::uint32_t x) const {
-    const std::uint32_t number = marks_.number_of(x);
-    return std::span(records_).subspan(ends_[number], ends_[number + 1] - ends_[number]);
-  }
-
- private:
-  const Marks& marks_;
-  std::vector<std::size_t> ends_;
-  std::vector<Found> records_;
-};
-
-/// A random pair.
+/// A random pair: of a block of A and one of B.
 struct Pick {
-  Found a;
-  Found b;
+  BlockIndex a;
+  BlockIndex b;
 };
 
-bool by_place(const Pick& x, const Pick& y) {
-  return std::tie(x.b.at.j, x.a.at.i) < std::tie(y.b.at.j, y.a.at.i);
+/// Picks each pair of the sampled records with the same probability, about num_picks of them, in random order.
+std::vector<Pick> random_pairs(const SampledOperand& a, const SampledOperand& b,
+                               const std::vector<std::uint32_t>& b_blocks, double num_pairs, double num_picks) {
+  const auto picks_of = [&](BlockIndex at) {
+    const double expected = b_blocks[at.j] * num_picks / num_pairs;
+    return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
+  };
+  std::vector<bool> wanted(b_blocks.size());
+  for (const BlockIndex at : a.records) {
+    if (picks_of(at) != 0) wanted[at.j] = true;
+  }
+  std::vector<BlockIndex> of_b;
+  std::copy_if(b.records.begin(), b.records.end(), std::back_inserter(of_b),
+               [&](BlockIndex at) { return wanted[at.i]; });
+  std::sort(of_b.begin(), of_b.end());  // threads find them in any order
+  std::vector<Pick> picks;
+  for (const BlockIndex at : a.records) {
+    const auto [first, last] = std::equal_range(of_b.begin(), of_b.end(), BlockIndex{.i = at.j, .j = 0},
+                                                [](BlockIndex x, BlockIndex y) { return x.i < y.i; });
+    if (first == last) continue;
+    for (std::uint32_t x = picks_of(at); x != 0; --x) {
+      const std::uint64_t place = mixed(mixed(at) + x) % static_cast<std::uint64_t>(last - first);
+      picks.push_back({.a = at, .b = first[static_cast<std::ptrdiff_t>(place)]});
+    }
+  }
+  const auto key = [](const Pick& pick) { return std::tuple(mixed(pick.a), pick.a.i, pick.a.j, pick.b.j); };
+  std::sort(picks.begin(), picks.end(), [&](const Pick& x, const Pick& y) { return key(x) < key(y); });
+  return picks;
 }
 
-/// Random pairs, and what they share with others.
-class PairPicks {
- public:
-  /// Picks each of num_pairs pairs of the sampled records with the same probability, about num_picks of them.
-  PairPicks(const SampledOperand& a, const SampledOperand& b, const std::vector<std::uint32_t>& b_blocks,
-            double num_pairs, double num_picks)
-      : nb_(a.source->header().blocks_per_side()),
-        tile_width_(plan::sums_in_tiles(a.source->header().m) ? plan::tile_blocks(a.source->header().m) : 0),
-        marks_(nb_) {
-    const auto picks_of = [&](BlockIndex at) {
-      const double expected = b_blocks[at.j] * num_picks / num_pairs;
-      return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
-    };
-    std::vector<Found> of_a;
-    std::vector<bool> wanted(nb_);
-    for (const Found& one : a.records) {
-      if (picks_of(one.at) == 0) continue;
-      of_a.push_back(one);
-      wanted[one.at.j] = true;
-    }
-    std::vector<Found> of_b;
-    std::copy_if(b.records.begin(), b.records.end(), std::back_inserter(of_b),
-                 [&](const Found& one) { return wanted[one.at.i]; });
-    std::sort(of_b.begin(), of_b.end(), [](const Found& x, const Found& y) {
-      return std::tie(x.at.i, x.at.j) < std::tie(y.at.i, y.at.j);  // threads find them in any order
-    });
-    for (const Found& one : of_a) {
-      const auto [first, last] = std::equal_range(of_b.begin(), of_b.end(), Found{{one.at.j, 0}, 0},
-                                                  [](const Found& x, const Found& y) { return x.at.i < y.at.i; });
-      if (first == last) continue;
-      for (std::uint32_t x = picks_of(one.at); x != 0; --x) {
-        const std::uint64_t place = mixed(mixed(one.at) + x) % static_cast<std::uint64_t>(last - first);
-        picks_.push_back({.a = one, .b = first[static_cast<std::ptrdiff_t>(place)]});
-      }
-    }
-    std::sort(picks_.begin(), picks_.end(), by_place);
-  }
-
-  /// Leaves as many picks as may be looked up among records of which one in `least_stride` is read.
-  void limit(const SampledOperand& a, const SampledOperand& b, double least_stride) {
-    mark();
-    const PickedRecords among(a, b, marks_);
-    double examined = 0;
-    for (const Pick& pick : picks_) {
-      examined += static_cast<double>(among.row(pick).size() + among.column(pick).size() + among.inner(pick).size());
-    }
-    examined *= static_cast<double>(std::min(a.stride, b.stride)) / least_stride;
-    const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(examined / kMostExamined)));
-    std::size_t left = 0;
-    for (std::size_t x = 0; x < picks_.size(); x += step) picks_[left++] = picks_[x];
-    picks_.resize(left);
-    mark();
-    pairs_.resize(left);
-    blocks_.resize(left);
-  }
-
-  /// Whether a record may meet a pick.
-  [[nodiscard]] bool wants_of_a(BlockIndex at) const { return marks_.rows.has(at.i); }
-  [[nodiscard]] bool wants_of_b(BlockIndex at) const { return marks_.columns.has(at.j) || marks_.inner.has(at.i); }
-
-  [[nodiscard]] bool empty() const { return picks_.empty(); }
-
-  /// C blocks for each pair, and tiles of B that blocks of A meet: the mean over picks of what one of them brings.
-  [[nodiscard]] double c_blocks_each() const { return mean_share(pairs_); }
-  [[nodiscard]] double tiles_each() const { return mean_share(blocks_); }
-  /// The same from the mean of what picks share, with one more than was found, which stands for so many: a sample may
-  /// miss it.
-  [[nodiscard]] double least_c_blocks_each(std::uint64_t stands_for) const { return share_of_mean(pairs_, stands_for); }
-  [[nodiscard]] double least_tiles_each(std::uint64_t stands_for) const { return share_of_mean(blocks_, stands_for); }
-  /// Between both: from mean and variance of what picks share.
-  [[nodiscard]] double likely_c_blocks_each(std::uint64_t stands_for) const {
-    return std::clamp(log_normal_share(pairs_, stands_for), least_c_blocks_each(stands_for), c_blocks_each());
-  }
-  [[nodiscard]] double likely_tiles_each(std::uint64_t stands_for) const {
-    return std::clamp(log_normal_share(blocks_, stands_for), least_tiles_each(stands_for), tiles_each());
-  }
-
-  /// Counts what meets the picks among these records, one in `stride` each, of which the picks were chosen or which
-  /// were read in other runs than those.
-  void count(const SampledOperand& of_a, const SampledOperand& of_b, bool has_picks, unsigned num_threads,
-             Workers& workers) {
-    const auto stands_for = [&](const Found& one, const SampledOperand& among, const Found& picked) {
-      return has_picks && one.run == picked.run ? 1 : among.stride;  // read together with the pick: for certain
-    };
-    const PickedRecords among(of_a, of_b, marks_);
-    parallel_for(workers, num_threads, picks_.size(), picks_.size() / (4 * num_threads) + 1,
-                 [&](std::uint64_t begin, std::uint64_t end) {
-                   std::vector<bool> in_row(nb_);
-                   for (std::uint64_t x = begin; x < end; ++x) {
-                     const Pick& pick = picks_[x];
-                     const std::span<const Found> row = among.row(pick);
-                     for (const Found& a : row) in_row[a.at.j] = a.at.j != pick.a.at.j;
-                     for (const Found& b : among.column(pick)) {
-                       if (!in_row[b.at.i]) continue;
-                       const auto a =
-                           std::find_if(row.begin(), row.end(), [&](const Found& one) { return one.at.j == b.at.i; });
-                       pairs_[x] += stands_for(*a, of_a, pick.a) * stands_for(b, of_b, pick.b);
-                     }
-                     for (const Found& a : row) in_row[a.at.j] = false;
-                     for (const Found& b : among.inner(pick)) {
-                       if (b.at.j / tile_width_ != pick.b.at.j / tile_width_ || b.at.j == pick.b.at.j) continue;
-                       blocks_[x] += stands_for(b, of_b, pick.b);
-                     }
-                   }
-                 });
-  }
-
- private:
-  struct PickMarks {
-    explicit PickMarks(std::uint32_t nb) : rows(nb), columns(nb), inner(nb) {}
-    Marks rows;
-    Marks columns;
-    Marks inner;  ///< rows of B of which tiles are counted
+/// Other pairs of the C block of each pick, among records in its row of A and its column of B, for as many picks as may
+/// be examined. Values: `rows` by row, then column; `columns` transposed and likewise.
+std::vector<double> other_pairs(const std::vector<Pick>& picks, const std::vector<BlockIndex>& rows,
+                                const std::vector<BlockIndex>& columns, double stands_for) {
+  const auto line = [](const std::vector<BlockIndex>& of, std::uint32_t i) {
+    return std::equal_range(of.begin(), of.end(), BlockIndex{.i = i, .j = 0},
+                            [](BlockIndex x, BlockIndex y) { return x.i < y.i; });
   };
-
-  /// Records in rows and columns of picks.
-  class PickedRecords {
-   public:
-    PickedRecords(const SampledOperand& a, const SampledOperand& b, const PickMarks& marks)
-        : rows_(a.records, marks.rows, &BlockIndex::i),
-          columns_(b.records, marks.columns, &BlockIndex::j),
-          inner_(b.records, marks.inner, &BlockIndex::i),
-          has_inner_(marks.inner.size() != 0) {}
-    [[nodiscard]] std::span<const Found> row(const Pick& pick) const { return rows_.of(pick.a.at.i); }
-    [[nodiscard]] std::span<const Found> column(const Pick& pick) const { return columns_.of(pick.b.at.j); }
-    [[nodiscard]] std::span<const Found> inner(const Pick& pick) const {
-      return has_inner_ ? inner_.of(pick.b.at.i) : std::span<const Found>{};
+  std::vector<double> counts;
+  std::size_t examined = 0;
+  for (const Pick& pick : picks) {
+    if (examined > kMostExamined) break;
+    auto [a, a_end] = line(rows, pick.a.i);
+    auto [b, b_end] = line(columns, pick.b.j);
+    examined += static_cast<std::size_t>(a_end - a) + static_cast<std::size_t>(b_end - b);
+    double count = 0;
+    while (a != a_end && b != b_end) {
+      if (a->j == b->j && a->j != pick.a.j) count += stands_for;
+      const bool is_less = a->j < b->j;
+      if (a->j <= b->j) ++a;
+      if (!is_less) ++b;
     }
-
-   private:
-    Groups rows_;
-    Groups columns_;
-    Groups inner_;
-    bool has_inner_;
-  };
-
-  void mark() {
-    marks_ = PickMarks(nb_);
-    for (const Pick& pick : picks_) {
-      marks_.rows.add(pick.a.at.i);
-      marks_.columns.add(pick.b.at.j);
-      if (tile_width_ != 0) marks_.inner.add(pick.b.at.i);
-    }
-    for (Marks* one : {&marks_.rows, &marks_.columns, &marks_.inner}) one->number();
+    counts.push_back(count);
   }
+  return counts;
+}
 
-  static double mean_share(const std::vector<std::uint64_t>& shared) {
-    double sum = 0;
-    for (const std::uint64_t others : shared) sum += 1 / (1 + static_cast<double>(others));
-    return sum / static_cast<double>(shared.size());
-  }
-  static double share_of_mean(const std::vector<std::uint64_t>& shared, std::uint64_t missed) {
-    auto sum = static_cast<double>(missed);
-    for (const std::uint64_t others : shared) sum += 1 + static_cast<double>(others);
-    return static_cast<double>(shared.size()) / sum;
-  }
-
-  /// The mean of 1 / x, for x with a log-normal distribution. What is found varies in addition by chance: of each share
-  /// one in so many.
-  static double log_normal_share(const std::vector<std::uint64_t>& shared, std::uint64_t stands_for) {
-    const auto count = static_cast<double>(shared.size());
-    const auto missed = static_cast<double>(stands_for);
-    const double mean = (std::accumulate(shared.begin(), shared.end(), 0.0) + missed) / count;
-    double squares = 0;
-    for (const std::uint64_t others : shared) squares += std::pow(static_cast<double>(others) - mean, 2);
-    const double variance = std::max(0.0, squares / count - (missed - 1) * mean);
-    return (1 + variance / std::pow(1 + mean, 2)) / (1 + mean);
-  }
-
-  std::uint32_t nb_;
-  std::uint32_t tile_width_;  // in blocks; 0 = B is not taken apart into tiles
-  PickMarks marks_;
-  std::vector<Pick> picks_;            // by_place
-  std::vector<std::uint64_t> pairs_;   // [picks], other pairs of the same C block
-  std::vector<std::uint64_t> blocks_;  // [picks], other blocks of B in the same tile
-};
+/// C blocks for each pair, from the other pairs of some C blocks, each found one of which stands for as many. Not all
+/// are found: between the mean of 1 / x and 1 / the mean of x, of a log-normal distribution.
+double c_blocks_each(const std::vector<double>& others, double stands_for) {
+  const auto count = static_cast<double>(others.size());
+  double shares = 0, sum = 0, squares = 0;
+  for (const double x : others) shares += 1 / (1 + x), sum += x;
+  const double most = shares / count;
+  if (stands_for == 1) return most;
+  const double mean = (sum + stands_for) / count;  // one more than was found: a sample may miss it
+  for (const double x : others) squares += (x - mean) * (x - mean);
+  const double variance = std::max(0.0, squares / count - (stands_for - 1) * mean);  // less what chance adds
+  const double least = std::min(most, 1 / (1 + mean));
+  return std::clamp((1 + variance / std::pow(1 + mean, 2)) / (1 + mean), least, most);
+}
 
 }  // namespace
 
@@ -366,60 +197,37 @@ SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_thr
   for (SampledOperand* one : {&a_, &b_}) {
     one->records = find_records(*one, num_threads_, workers, [](BlockIndex) { return true; });
   }
-  for (const Found& one : b_.records) ++b_blocks_[one.at.i];
-  for (const Found& one : a_.records) sampled_pairs_ += b_blocks_[one.at.j];
-  const double evenly_spread = std::max(1.0, s.num_pairs);
+  for (const BlockIndex at : b_.records) ++b_blocks_[at.i];
+  for (const BlockIndex at : a_.records) sampled_pairs_ += b_blocks_[at.j];
   const auto weight = [](const SampledOperand& one) {
     return one.source->header().num_blocks / std::max(1.0, static_cast<double>(one.records.size()));
   };
   s.num_pairs = sampled_pairs_ * weight(a_) * weight(b_);
-  s.tile_pairs *= s.num_pairs / evenly_spread;
   s.num_c_blocks = std::min(s.num_c_blocks, s.num_pairs);
-  s.likely_c_blocks = s.num_c_blocks;
   s.sampled = true;
 }
 
-plan::Statistics SampledProduct::with_shares(double c_blocks_each, double tiles_each) const {
+plan::Statistics SampledProduct::count_c_blocks(std::uint64_t stride) const {
+  if (sampled_pairs_ == 0) return statistics_;
+  // All records: a mean within 5 %; of a part of them, what is not found matters more than the mean.
+  const std::vector<Pick> picks =
+      random_pairs(a_, b_, b_blocks_, sampled_pairs_, stride == 1 ? kCountedPicks : kMostPicks);
+  std::vector<bool> rows(b_blocks_.size()), columns(b_blocks_.size());
+  for (const Pick& pick : picks) rows[pick.a.i] = columns[pick.b.j] = true;
+  std::vector<BlockIndex> of_a =
+      find_records(again(a_, stride), num_threads_, workers_, [&](BlockIndex at) { return rows[at.i]; });
+  std::vector<BlockIndex> of_b =
+      find_records(again(b_, stride), num_threads_, workers_, [&](BlockIndex at) { return columns[at.j]; });
+  if (picks.empty() || of_a.empty() || of_b.empty()) return statistics_;
+  for (BlockIndex& at : of_b) std::swap(at.i, at.j);
+  std::sort(of_a.begin(), of_a.end());
+  std::sort(of_b.begin(), of_b.end());
+  const auto stands_for = static_cast<double>(stride) * static_cast<double>(stride);
   plan::Statistics s = statistics_;
   const double nb = s.nb();
-  s.num_c_blocks = std::clamp(s.num_pairs * c_blocks_each, 1.0, nb * nb);
-  s.likely_c_blocks = s.num_c_blocks;
-  if (plan::sums_in_tiles(s.m())) s.tile_pairs = s.num_pairs * tiles_each;
+  s.num_c_blocks =
+      std::clamp(s.num_pairs * c_blocks_each(other_pairs(picks, of_a, of_b, stands_for), stands_for), 1.0, nb * nb);
   return s;
-}
-
-/// One meeting more than was found stands for as many as there are for each that is read.
-template <class Picks>
-SampledProduct::CBlocks SampledProduct::ends(const Picks& picks, std::uint64_t a_stride, std::uint64_t b_stride) const {
-  const plan::Statistics most = with_shares(picks.c_blocks_each(), picks.tiles_each());
-  if (a_stride == 1 && b_stride == 1) return {most, most, most};
-  const std::uint64_t stands_for = a_stride * b_stride;
-  return {.fewest = with_shares(picks.least_c_blocks_each(stands_for), picks.least_tiles_each(b_stride)),
-          .likely = with_shares(picks.likely_c_blocks_each(stands_for), picks.likely_tiles_each(b_stride)),
-          .most = most};
-}
-
-SampledProduct::CBlocks SampledProduct::sample_c_blocks() const {
-  if (sampled_pairs_ == 0) return {statistics_, statistics_, statistics_};
-  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, kMostPicks);
-  picks.limit(a_, b_, static_cast<double>(least_stride()));
-  if (picks.empty()) return {statistics_, statistics_, statistics_};
-  picks.count(a_, b_, true, num_threads_, workers_);
-  return ends(picks, a_.stride, b_.stride);
-}
-
-SampledProduct::CBlocks SampledProduct::count_c_blocks(std::uint64_t stride) const {
-  if (sampled_pairs_ == 0) return {statistics_, statistics_, statistics_};
-  // All records: a mean within 5 %; of a part of them, what is not found matters more than the mean.
-  PairPicks picks(a_, b_, b_blocks_, sampled_pairs_, stride == 1 ? kCountedPicks : kMostPicks);
-  picks.limit(a_, b_, static_cast<double>(stride));
-  SampledOperand a = again(a_, stride);
-  SampledOperand b = again(b_, stride);
-  a.records = find_records(a, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_a(at); });
-  b.records = find_records(b, num_threads_, workers_, [&](BlockIndex at) { return picks.wants_of_b(at); });
-  if (picks.empty() || a.records.empty() || b.records.empty()) return {statistics_, statistics_, statistics_};
-  picks.count(a, b, false, num_threads_, workers_);
-  return ends(picks, stride, stride);
 }
 
 }  // namespace spmm

@@ -1,7 +1,6 @@
 // What indices tell of a product before anything is built: pairs and C blocks, from samples of both operands.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -12,19 +11,13 @@
 
 namespace spmm {
 
-/// A record that was read. Values: run = which records were read together.
-struct SampledRecord {
-  BlockIndex at;
-  std::uint32_t run;
-};
-
-/// How many records are read: short runs of them all over a file, one run in `stride`.
+/// Which records of an operand are read: short runs of them all over a file, one run in `stride`.
 struct SampledOperand {
   const Source* source = nullptr;
   std::uint64_t seed = 0;  ///< where the runs lie: two operands in the same order meet too often in the same runs
   std::uint64_t stride = 1;
-  std::uint64_t run_length = 1;          ///< records
-  std::vector<SampledRecord> records{};  ///< those read
+  std::uint64_t run_length = 1;       ///< records
+  std::vector<BlockIndex> records{};  ///< those read
 };
 
 /// Statistics from indices of both operands: of all records of operands of 1 MB, else of 8,192 or one in 128, if that
@@ -34,7 +27,7 @@ struct SampledOperand {
 class SampledProduct {
  public:
   static constexpr std::uint64_t kMostRecords = 3u << 13;  ///< of an operand
-  static constexpr std::uint64_t kRecordBytes = 2 * sizeof(SampledRecord);
+  static constexpr std::uint64_t kRecordBytes = 2 * sizeof(BlockIndex);
 
   /// Memory: `most_records` of each operand are kept at most.
   SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers,
@@ -43,29 +36,16 @@ class SampledProduct {
   /// Pairs are exact or estimated without bias; C blocks are those of the headers, or fewer if there are fewer pairs.
   [[nodiscard]] const plan::Statistics& statistics() const { return statistics_; }
 
-  /// The same with C blocks, and tiles, from random pairs: of each it counts the other pairs that meet its C block.
-  struct CBlocks {
-    plan::Statistics fewest;
-    plan::Statistics likely;
-    plan::Statistics most;
-  };
-  /// In the sampled records: `fewest` is exact if each C block has as many pairs, else too low; `most` is too high, if
-  /// not all were read; `likely` takes their pairs for log-normally distributed.
-  [[nodiscard]] CBlocks sample_c_blocks() const;
+  /// The same with C blocks from random pairs: of each, the other pairs of its C block are counted in one record of
+  /// `stride`, which are read in addition. Without bias if all are read; else pairs of C blocks are taken for
+  /// log-normally distributed. Memory: 16 bytes a record in a row or column of a random pair; if there are more than
+  /// 4 Mi of them, statistics().
+  [[nodiscard]] plan::Statistics count_c_blocks(std::uint64_t stride = 1) const;
 
-  /// In one record of `stride`, which are read in addition: the ends are closer together; the same, and without bias,
-  /// if all are read. Memory: 24 bytes a record in a row or column that is picked; if there are more than 4 Mi of them,
-  /// statistics().
-  [[nodiscard]] CBlocks count_c_blocks(std::uint64_t stride = 1) const;
-
-  /// One record in so many was read, of the operand of which more were.
+  /// One record in `stride` was read of the operand of which more were.
   [[nodiscard]] std::uint64_t least_stride() const { return std::min(a_.stride, b_.stride); }
 
  private:
-  template <class Picks>
-  [[nodiscard]] CBlocks ends(const Picks& picks, std::uint64_t a_stride, std::uint64_t b_stride) const;
-  [[nodiscard]] plan::Statistics with_shares(double c_blocks_each, double tiles_each) const;
-
   plan::Statistics statistics_;
   SampledOperand a_;
   SampledOperand b_;

@@ -4,14 +4,18 @@
 #include <array>
 #include <cmath>
 
-#include "plan/models/host_models.hpp"
+#include "plan/memory/host_bytes.hpp"
 
 namespace spmm::plan {
 namespace {
 
 constexpr std::uint64_t kMinBufferBytes = 256u << 10;  // less only if memory is short
+constexpr std::uint64_t kEnoughBytes = 512u << 10;     // rather than smaller buffers, fewer threads
+/// Output buffers of row-merge. Larger ones have left the caches when they are used again; with smaller ones threads
+/// wait for each other's older units. Multiply with 8, 4, 2 and 1 MB, two threads on a quiet machine: P3 87, 73, 94,
+/// 114 ms, P5 221, 219, 243, 254, 27-point stencil, m = 8: 190, 200, 221, 283.
+constexpr std::uint64_t kNearBufferBytes = 4u << 20;
 
-/// What the search is about.
 struct HostShape {
   unsigned num_threads = 1;
   std::uint64_t num_buffers = 0;
@@ -50,14 +54,6 @@ std::array<std::uint64_t, 3> numbers_of_buffers(unsigned num_threads) {
   return {2 * threads + 2, (3 * threads + 3) / 2, threads + 1};
 }
 
-/// Predicted time with a charge for buffers that are missing.
-double predict(const KernelRow& kernel, const Problem& p, const HostShape& shape) {
-  constexpr double kWaiting = 0.2;  // share of the time that is lost when there is one buffer a thread (estimated)
-  const auto wanted = static_cast<double>(numbers_of_buffers(shape.num_threads).front());
-  const double missing = 1 - static_cast<double>(shape.num_buffers) / wanted;
-  return kernel.host_ms(p, shape.num_threads, shape.buffer_bytes) * (1 + 2 * kWaiting * missing);
-}
-
 }  // namespace
 
 Execution cpu_shape(const KernelRow& kernel, const Problem& p) {
@@ -72,16 +68,14 @@ Execution cpu_shape(const KernelRow& kernel, const Problem& p) {
   const std::uint64_t useful_bytes = useful_buffer_bytes(s, record);
   const unsigned most_threads =
       std::max(1u, std::min(limits.num_threads, kernel.max_threads == 0 ? limits.num_threads : kernel.max_threads));
+  const std::uint64_t enough = whole_records(std::min(useful_bytes, kEnoughBytes), record);
   HostShape best;
-  for (unsigned threads = most_threads; threads > 0; threads = threads * 3 / 4) {
+  for (unsigned threads = most_threads; threads > 0 && best.buffer_bytes < enough; threads = threads * 3 / 4) {
     for (const std::uint64_t buffers : numbers_of_buffers(threads)) {
       const HostShape shape = largest_that_fits(need, {.num_threads = threads, .num_buffers = buffers}, record,
                                                 useful_bytes, limits.host_bytes);
-      if (shape.buffer_bytes == 0) continue;
-      const double ms = predict(kernel, p, shape);
-      if (best.buffer_bytes != 0 && ms >= e.predicted_ms) continue;  // as fast: the one with more threads stays
-      best = shape;
-      e.predicted_ms = ms;
+      if (shape.buffer_bytes > best.buffer_bytes || shape.buffer_bytes >= enough) best = shape;
+      if (best.buffer_bytes >= enough) break;
     }
   }
   if (best.buffer_bytes == 0) {

@@ -1,4 +1,4 @@
-// How a CPU kernel would run a product within given limits: threads, output buffers, memory, time.
+// How a CPU kernel would run a product within given limits: threads, output buffers, memory.
 #pragma once
 
 #include "plan/execution.hpp"
@@ -6,7 +6,7 @@
 
 namespace spmm::plan {
 
-/// The fastest of all numbers of threads and buffers, and sizes of buffers, that fit; refused where none does.
+/// The most threads that fit with buffers of a useful size, else the largest buffers that fit; refused where none do.
 Execution cpu_shape(const KernelRow& kernel, const Problem& p);
 
 }  // namespace spmm::plan

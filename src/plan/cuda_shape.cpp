@@ -7,7 +7,7 @@
 #include "kernels/tuning.hpp"
 #include "plan/memory/dense_plan.hpp"
 #include "plan/memory/device_bytes.hpp"
-#include "plan/models/device_models.hpp"
+#include "plan/rule.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {
@@ -66,7 +66,7 @@ std::uint64_t expanded_b_bytes(const KernelRow& kernel, const Statistics& s, std
 }
 
 /// Panels of whole block rows, and the group of block columns of B that fits in addition to them as a dense operand.
-DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
+void size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t per_c_block = dense_panel_c_block_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
   const std::uint64_t c_blocks = dense_panel_blocks(s.nb(), per_c_block, e.max_c_blocks, free);
@@ -74,7 +74,7 @@ DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& 
   const std::uint64_t smallest = operands.resident + 2 * per_c_block * s.nb();
   if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide) {
     e.refusal = device_memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
-    return {};
+    return;
   }
   const bool in_planes = kernel.expansion == Expansion::byte_planes;
   const auto rows =
@@ -95,13 +95,12 @@ DenseGroups size_dense(Execution& e, const KernelRow& kernel, const Statistics& 
     const std::uint64_t least = expanded_b_bytes(kernel, s, std::min(64u, s.nb()), e.num_planes);
     e.refusal = device_memory_refusal("device memory for dense operands",
                                       std::max(operands.resident + taken + least, e.device_limit_bytes + 1));
-    return {};
+    return;
   }
   e.max_c_blocks = c_blocks;
   e.dense_columns = group;
   e.device_need_bytes =
       std::max(operands.build_peak, operands.resident + taken + expanded_b_bytes(kernel, s, group, e.num_planes));
-  return {.panel_rows = rows, .group_columns = group, .num_planes = e.num_planes};
 }
 
 /// Before tiles are counted: room for every row of tiles with all its tiles, one row at least.
@@ -241,12 +240,11 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
   }
   const OperandBytes operands =
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
-  DenseGroups groups;
   size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
     size_tiles(e, s, limits.num_devices(), operands);
   } else if (!e.is_refused() && kernel.is_dense()) {
-    groups = size_dense(e, kernel, s, operands);
+    size_dense(e, kernel, s, operands);
   }
   if (!e.is_refused()) size_ring(e, limits.num_devices());
   if (e.is_refused()) return e;
@@ -254,13 +252,10 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
   e.panel_bytes = e.max_c_blocks * record;
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
-  const DeviceRates& rates = rates_of(limits);
-  const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s, rates) && !is_padded(s.m()));
+  const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s) && !is_padded(s.m()));
   e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
                      : in_file_order     ? Layout::rows_file_order
                                          : rows_layout(kernel);
-  if (kernel.device_ms != nullptr)
-    e.predicted_ms = shared_ms(kernel.device_ms(s, groups, rates), s, rates, limits.num_devices());
   return e;
 }
 
@@ -283,8 +278,8 @@ void cut_row_panels(Execution& e, const Problem& p) {
       kernel.listing == Listing::bounded ? max_run_bound(s.row_pairs, columns) : max_run_pairs(s.row_pairs);
   e.wants_row_counts = in_runs && (kernel.listing == Listing::never || run_c_blocks > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
-  const double esc_pairs_per_block = rates_of(limits).of_side(s.m()).esc_pairs_per_block;
-  e.panels = cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, esc_pairs_per_block);
+  e.panels =
+      cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()));
   e.expected_panels = e.panels.size();
   if (kernel.prefilters && e.num_planes > 1) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
@@ -300,42 +295,12 @@ void cut_row_panels(Execution& e, const Problem& p) {
 
 void want_tile_counts(Execution& e, const Problem& p) {
   const auto& [s, limits] = p;
-  const std::uint64_t m = s.m();
-  if (limits.kernel || s.tiles.counted || !limits.device->has_dense_tensor || s.num_pairs < 1) return;
-  if (limits.num_devices() > 1) return;
-  if (s.nb() * m > kernels::kMaxTileSide) return;
-  const kernels::TileGrid grid = tile_grid(s);
-  const double worth_ms = e.predicted_ms - build_ms(s, rates_of(limits));
-  const double pairs_per_stage = std::pow(kernels::kTileDepth, 3) / grid.num_planes / grid.num_planes * 2 /
-                                 static_cast<double>(m * m * m);  // where tiles are full
-  const double b_row_elements = s.num_pairs / s.a.num_blocks * static_cast<double>(m);
-  const bool may_pay = worth_ms > kernels::kTileCountWorthMs && b_row_elements >= kernels::kTileDepth / 2 &&
-                       s.num_pairs / pairs_per_stage * rates_of(limits).tile_stage_ms < worth_ms;
+  if (limits.kernel || s.tiles.counted || !limits.device->has_dense_tensor || limits.num_devices() > 1) return;
+  const std::uint64_t worth = tile_stages_worth(s);
   // They lie where a copy of A's elements will be, or could be.
-  if (!may_pay || tile_map_bytes(grid) > std::uint64_t{2} * m * m * s.a.num_blocks) return;
+  if (worth == 0 || tile_map_bytes(tile_grid(s)) > std::uint64_t{2} * s.m() * s.m() * s.a.num_blocks) return;
   e.wants_tile_counts = true;
-  e.max_tile_stages = static_cast<std::uint64_t>(worth_ms / rates_of(limits).tile_stage_ms);
-}
-
-void want_row_sample(Execution& e, const Problem& p) {
-  const auto& [s, limits] = p;
-  // Of the prediction. A margin, not measured: a sample takes time, and rows never match as well as `best` has them.
-  constexpr double kWorthSampling = 0.7;
-  if (limits.kernel || s.row_sample.num_rows != 0 || s.num_pairs < 1 || limits.num_devices() > 1) return;
-  const auto mean_pairs = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-  const bool is_worth = e.predicted_ms - build_ms(s, rates_of(limits)) > kernels::kRowSampleWorthMs;
-  const auto all = registry();
-  const KernelRow& ranked =
-      *std::find_if(all.begin(), all.end(), [](const KernelRow& row) { return row.samples_rows; });
-  if (!is_worth || mean_pairs > kernels::kMaxSampledRowPairs || !has_even_rows(s) ||
-      !refusal_of(ranked, s).empty()) {
-    return;
-  }
-  Statistics best = s;  // all rows of B that a row of A meets have the same columns, side by side
-  const double least = s.num_pairs / static_cast<double>(s.a.num_blocks);
-  best.row_sample = {.num_rows = 1, .pairs = mean_pairs, .c_blocks = least, .columns = least};
-  e.wants_row_sample =
-      e.id == ranked.id || ranked.device_ms(best, {}, rates_of(limits)) < kWorthSampling * e.predicted_ms;
+  e.max_tile_stages = worth;
 }
 
 }  // namespace spmm::plan

@@ -6,27 +6,14 @@
 #include "base/text.hpp"
 #include "plan/cpu_shape.hpp"
 #include "plan/cuda_shape.hpp"
-#include "plan/models/run_models.hpp"
 #include "plan/out_of_core.hpp"
 #include "plan/registry.hpp"
+#include "plan/rule.hpp"
+#include "plan/times.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::plan {
 namespace {
-
-std::string layout_text(const Execution& e) {
-  if (e.backend == Backend::cpu) return "both by rows, packed";
-  switch (e.operand_layout) {
-    case Layout::rows:
-    case Layout::rows_unpadded:
-      return "both by rows";
-    case Layout::b_by_columns:
-      return "A by rows, B by columns";
-    case Layout::rows_file_order:
-      return "both by rows, elements in file order";
-  }
-  return {};
-}
 
 Backend wanted_backend(const Limits& limits) {
   return limits.kernel ? row_of(*limits.kernel).backend : limits.backend;
@@ -38,45 +25,42 @@ std::string why_backend(const Limits& limits) {
   return limits.why_backend.empty() ? "asked for" : limits.why_backend;
 }
 
-/// Every kernel of a backend that may run, refused ones too; fastest first.
-std::vector<Execution> considered(const Problem& p, Backend backend) {
-  const auto& [s, limits] = p;
-  std::vector<Execution> all;
-  for (const KernelRow& row : registry()) {
-    if (row.backend != backend) continue;
-    const bool named = limits.kernel && row.backend == row_of(*limits.kernel).backend;
-    if (named ? row.id != *limits.kernel : !row.is_automatic) continue;
-    const bool usable = (row.max_automatic_side == 0 || s.m() <= row.max_automatic_side) &&
-                        (!row.needs_hopper || limits.has_dense_tensor());
-    const bool uncounted = row.expansion == Expansion::tiles && !s.tiles.counted;
-    if (!named && (!usable || uncounted)) continue;
-    Execution one = backend == Backend::cuda ? cuda_shape(row, p) : cpu_shape(row, p);
-    if (!named && one.refusal.kind == Refusal::Kind::usage) continue;  // not made for such operands
-    all.push_back(std::move(one));
-  }
-  std::stable_sort(all.begin(), all.end(), [](const Execution& x, const Execution& y) {
-    return x.is_refused() != y.is_refused() ? y.is_refused()
-           : x.is_refused()                 ? x.refusal.need_bytes < y.refusal.need_bytes
-                                            : x.predicted_ms < y.predicted_ms;
-  });
-  return all;
+Execution shape_of(const KernelRow& kernel, const Problem& p) {
+  return kernel.backend == Backend::cuda ? cuda_shape(kernel, p) : cpu_shape(kernel, p);
 }
 
-/// Fills the reason of the choice, which is the first one.
-void explain(std::vector<Execution>& all, const Problem& p) {
+/// The kernel that was named or that the rule takes; if that one does not fit, the first of the registry that does, or
+/// the refusal that asks for the least.
+Execution shape_of_best(const Problem& p, Backend backend) {
   const auto& [s, limits] = p;
-  Execution& e = all.front();
+  if (limits.kernel && row_of(*limits.kernel).backend == backend) return shape_of(row_of(*limits.kernel), p);
+  const KernelId first = backend == Backend::cuda ? choose_kernel(s, limits.has_dense_tensor()) : KernelId::row_merge;
+  Execution best = shape_of(row_of(first), p);
+  for (const KernelRow& row : registry()) {
+    if (!best.is_refused()) break;
+    const bool is_usable = row.backend == backend && row.is_automatic && row.id != first &&
+                           (!row.needs_hopper || limits.has_dense_tensor()) &&
+                           (row.expansion != Expansion::tiles || s.tiles.counted);
+    if (!is_usable) continue;
+    Execution one = shape_of(row, p);
+    const bool asks_less = one.refusal.lacks_memory() &&
+                           (!best.refusal.lacks_memory() || one.refusal.need_bytes < best.refusal.need_bytes);
+    if (!one.is_refused() || asks_less) best = std::move(one);
+  }
+  return best;
+}
+
+/// Fills in what a plan says of the decision.
+void describe(Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
+  e.is_named = limits.kernel.has_value();
   e.gpu_failed = limits.gpu_failed;
   if (limits.compared)
     e.compared = limits.compared;
   else
     e.why_backend = why_backend(limits);
-  for (const Execution& one : all) {
-    e.candidates.push_back({.kernel = one.kernel, .predicted_ms = one.predicted_ms, .fits = !one.is_refused()});
-  }
   e.exact = s.exact;
   e.sampled = s.sampled;
-  e.layout = layout_text(e);
   e.expected_pairs = s.num_pairs;
   e.expected_output_blocks = s.num_c_blocks;
 }
@@ -110,7 +94,7 @@ Execution decide_with_all_devices(const Problem& p) {
 
 /// On all devices, or on one where several are not asked for and would not end clearly earlier.
 Execution decide_for_backend(const Problem& p) {
-  // A margin, not measured: predictions are off by more than that (run_models.cpp), but alike for both.
+  // A margin, not measured: predictions are off by more than that, but alike for both.
   constexpr double kWorthSharing = 0.9;
   Execution shared = decide_with_all_devices(p);
   const Limits& limits = p.limits;
@@ -132,9 +116,7 @@ Execution decide_for_faster_backend(const Problem& p) {
   cuda.backend = Backend::cuda;
   const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
   Execution e = takes_cuda ? cuda : cpu;
-  e.predicted_cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s;
-  e.predicted_cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s;
-  e.compared = {.cuda_s = e.predicted_cuda_s, .cpu_s = e.predicted_cpu_s};
+  e.compared = {.cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s, .cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s};
   return e;
 }
 
@@ -151,14 +133,11 @@ Execution decide_at_once(const Problem& p) {
                     .hint = "use ProductOptions::backend = cpu, or check nvidia-smi"};
     return none;
   }
-  std::vector<Execution> all = considered(p, backend);
-  explain(all, p);
-  Execution e = std::move(all.front());
+  Execution e = shape_of_best(p, backend);
+  describe(e, p);
   if (!e.is_refused() && s.exact && backend == Backend::cuda) {
     cut_row_panels(e, p);
     want_tile_counts(e, p);
-    want_row_sample(e, p);
-    e.layout = layout_text(e);
   }
   if (backend == Backend::cuda) e.devices = equal_shares(limits);
   if (!e.is_refused()) e.predicted_s = product_seconds(e, p) + start_seconds(e, limits);
@@ -168,9 +147,7 @@ Execution decide_at_once(const Problem& p) {
 Execution decide(const Statistics& statistics, const Limits& limits) {
   const Problem p{statistics, limits};
   if (wanted_backend(limits) == Backend::automatic && limits.device) return decide_for_faster_backend(p);
-  Execution e = decide_for_backend(p);
-  if (!e.is_refused()) (e.backend == Backend::cuda ? e.predicted_cuda_s : e.predicted_cpu_s) = e.predicted_s;
-  return e;
+  return decide_for_backend(p);
 }
 
 void throw_if_refused(const Execution& execution) {

@@ -6,7 +6,7 @@
 
 namespace spmm::plan {
 
-/// The fastest way to run a product that fits the limits, by predicted time. Where nothing fits at once and the
+/// The way to run a product: the backend by predicted time, the kernel by rule. Where nothing fits at once and the
 /// statistics are expected ones, the product runs out of core; what does not fit then is refused, as data.
 /// Values: never throws for lack of memory; equal inputs give equal executions.
 Execution decide(const Statistics& statistics, const Limits& limits);

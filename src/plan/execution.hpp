@@ -40,13 +40,14 @@ inline Refusal host_memory_refusal(std::uint64_t need_bytes) {
 
 struct Execution : Plan {
   KernelId id{};
+  bool is_named = false;  ///< the kernel was asked for
   Layout operand_layout = Layout::rows;
   bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again
   bool wants_tile_counts = false;     ///< exact: tile-tensor may be faster; decide again with its tiles counted
-  bool wants_row_sample = false;      ///< exact: row-rank may be faster; decide again with some rows examined
   std::uint64_t max_tile_stages = 0;  ///< with it: products of tiles that would already take longer
   std::uint64_t max_c_blocks = 0;     ///< CUDA: C blocks of a panel at most; listed panels: pairs
   std::vector<Panel> panels{};        ///< CUDA, exact
+  std::uint32_t dense_columns = 0;    ///< dense kernels: block columns of B that are expanded at a time
   std::uint32_t num_planes = 0;       ///< byte planes of the dense operands
   Limits range_limits{};              ///< out of core: what is left to the product of a range
   Refusal refusal{};

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "plan/decide.hpp"
-#include "plan/models/run_models.hpp"
+#include "plan/times.hpp"
 
 namespace spmm::plan {
 namespace {
@@ -124,7 +124,7 @@ Execution decide_out_of_core(const Problem& p) {
     const double num_products = num_ranges * one.num_b_slabs;
     Statistics s = expected_statistics(a, b);
     s.num_pairs = whole.num_pairs / num_products;
-    s.likely_c_blocks = s.num_c_blocks = whole.num_c_blocks / num_products;
+    s.num_c_blocks = whole.num_c_blocks / num_products;
     const double merged = in_slabs ? whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m())) : 0;
     const double found =
         in_slabs ? 0 : kFindS * whole.a.num_blocks + kReadS * num_ranges * num_runs * share_of_b(share);

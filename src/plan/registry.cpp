@@ -5,11 +5,17 @@
 
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
-#include "plan/models/device_models.hpp"
-#include "plan/models/host_models.hpp"
 
 namespace spmm::plan {
 namespace {
+
+/// Whether warps sort all rows of small-blocks. Before pairs are counted: whether they would, if rows are about even.
+bool sorts_rows(const Statistics& s) {
+  const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+  const double likely = std::min(4 * mean, 2.0 * kernels::kSortedRowPairs);
+  const std::uint64_t longest = s.exact ? s.row_pairs.max_row_pairs : static_cast<std::uint64_t>(likely);
+  return kernels::sorts_rows(s.m(), longest, std::max(1u, s.c_columns()));
+}
 
 /// Scratch of a row must stay within what its C blocks bring: a long row has a work unit for each of its chunks.
 std::string small_blocks_refusal(const Statistics& s) {
@@ -30,32 +36,27 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .summary = "per panel pair-list or row-spread, by density",
      .is_automatic = true,
      .listing = Listing::by_density,
-     .spreads_rows = true,
-     .device_ms = rows_ms},
+     .spreads_rows = true},
     {.id = KernelId::row_spread,
      .name = "row-spread",
      .backend = Backend::cuda,
      .summary = "Gustavson: one CTA per column chunk of a result row, sums in shared memory",
      .listing = Listing::never,
-     .spreads_rows = true,
-     .device_ms = row_spread_ms},
+     .spreads_rows = true},
     {.id = KernelId::pair_list,
      .name = "pair-list",
      .backend = Backend::cuda,
      .summary = "ESC: pairs sorted by result block, a warp multiplies each block's list",
-     .listing = Listing::wherever_it_fits,
-     .device_ms = pair_list_ms},
+     .listing = Listing::wherever_it_fits},
     {.id = KernelId::small_blocks,
      .name = "small-blocks",
      .backend = Backend::cuda,
      .summary = "m = 1 to 4: sums of a result row in shared memory, hashed, ranked or dense by its pairs",
      .is_automatic = true,
      .max_side = kernels::kMaxSmallSide,
-     .max_automatic_side = kernels::kMaxPickedSmallSide,
      .listing = Listing::bounded,
      .reads_unpadded = true,
-     .refusal = small_blocks_refusal,
-     .device_ms = small_blocks_ms},
+     .refusal = small_blocks_refusal},
     {.id = KernelId::row_rank,
      .name = "row-rank",
      .backend = Backend::cuda,
@@ -64,10 +65,8 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .max_side = kernels::kMaxRankedSide,
      .max_columns = kernels::kMaxRankedColumns,
      .listing = Listing::bounded,
-     .samples_rows = true,
      .may_outgrow = true,
-     .panel_bytes = kernels::kRankPanelBytes,
-     .device_ms = row_rank_ms},
+     .panel_bytes = kernels::kRankPanelBytes},
     {.id = KernelId::dense_tensor,
      .name = "dense-tensor",
      .backend = Backend::cuda,
@@ -76,8 +75,7 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .writes_all_c_blocks = true,
      .needs_hopper = true,
      .expansion = Expansion::byte_planes,
-     .prefilters = true,
-     .device_ms = dense_tensor_ms},
+     .prefilters = true},
     {.id = KernelId::tile_tensor,
      .name = "tile-tensor",
      .backend = Backend::cuda,
@@ -85,16 +83,14 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .is_automatic = true,
      .writes_all_c_blocks = true,
      .needs_hopper = true,
-     .expansion = Expansion::tiles,
-     .device_ms = tile_tensor_ms},
+     .expansion = Expansion::tiles},
     {.id = KernelId::dense_tiled,
      .name = "dense-tiled",
      .backend = Backend::cuda,
      .summary = "dense copies and register tiles on CUDA cores",
      .is_automatic = true,
      .writes_all_c_blocks = true,
-     .expansion = Expansion::elements,
-     .device_ms = dense_tiled_ms},
+     .expansion = Expansion::elements},
     {.id = KernelId::two_pointer,
      .name = "two-pointer",
      .backend = Backend::cuda,
@@ -122,14 +118,12 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .backend = Backend::cpu,
      .summary = "threads over block rows, pairs ordered by column, SIMD dot products",
      .is_automatic = true,
-     .host_ms = row_merge_ms,
      .host_bytes = row_merge_bytes},
     {.id = KernelId::reference,
      .name = "reference",
      .backend = Backend::cpu,
      .summary = "the definition, one thread, slow",
      .max_threads = 1,
-     .host_ms = reference_ms,
      .host_bytes = reference_bytes},
 }};
 

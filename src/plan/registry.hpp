@@ -1,4 +1,4 @@
-// Every multiply kernel, one row each: its name, what it needs, and how to predict it. A new kernel is a row here and a
+// Every multiply kernel, one row each: its name and what it needs. A new kernel is a row here and a
 // case in its backend.
 #pragma once
 
@@ -11,8 +11,6 @@
 #include "kernels/tuning.hpp"
 #include "plan/inputs/statistics.hpp"
 #include "plan/memory/host_bytes.hpp"
-#include "plan/models/device_models.hpp"
-#include "plan/models/host_models.hpp"
 #include "plan/panels/panels.hpp"
 #include "spmm/plan.hpp"
 
@@ -36,22 +34,18 @@ struct KernelRow {
   bool b_by_columns = false;         ///< wants B by block columns
   bool writes_all_c_blocks = false;  ///< zero blocks too: compacted afterwards
   bool needs_hopper = false;
-  std::uint32_t max_side = 0;            ///< largest m that it takes; 0 = any
-  std::uint32_t max_columns = 0;         ///< most block columns of C that it takes; 0 = any
-  std::uint32_t max_automatic_side = 0;  ///< largest m for which "auto" may take it; 0 = any
+  std::uint32_t max_side = 0;     ///< largest m that it takes; 0 = any
+  std::uint32_t max_columns = 0;  ///< most block columns of C that it takes; 0 = any
   Listing listing = Listing::never;
   Expansion expansion = Expansion::none;
   bool reads_unpadded = false;         ///< takes blocks as they are, of any side
   bool spreads_rows = false;           ///< wants no pairs of single blocks of A for panels that are not listed
   bool prefilters = false;             ///< may prove saturation by high bytes first
-  bool samples_rows = false;           ///< is predicted from some rows of the result
   bool launches_each_c_block = false;  ///< from the host
   bool may_outgrow = false;            ///< exact: may want more memory than was expected of headers
   std::uint64_t panel_bytes = kernels::kPanelBytes;  ///< CUDA: records of a panel that are useful
   unsigned max_threads = 0;                          ///< CPU; 0 = any number
   DeviceRefusal refusal = nullptr;
-  DeviceModel device_ms = nullptr;  ///< null: not predicted, only run when named
-  HostModel host_ms = nullptr;
   HostMemory host_bytes = nullptr;
 
   [[nodiscard]] bool is_dense() const { return expansion != Expansion::none; }

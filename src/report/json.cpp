@@ -50,14 +50,6 @@ void add_devices(JsonWriter& json, const std::vector<DeviceShare>& devices, bool
   json.close(']');
 }
 
-void add_candidates(JsonWriter& json, const std::vector<Candidate>& candidates) {
-  json.open("candidates", '[');
-  for (const Candidate& one : candidates) {
-    json.open("", '{').add("kernel", one.kernel).add("predicted_ms", one.predicted_ms).add("fits", one.fits).close('}');
-  }
-  json.close(']');
-}
-
 void add_plan(JsonWriter& json, const Plan& plan) {
   json.open("plan", '{')
       .add("backend", backend_name(plan.backend))
@@ -72,8 +64,7 @@ void add_plan(JsonWriter& json, const Plan& plan) {
       .add("buffers", plan.num_buffers)
       .add("expected_pairs", plan.expected_pairs)
       .add("expected_output_blocks", plan.expected_output_blocks)
-      .add("expected_panels", plan.expected_panels)
-      .add("expected_kernels", expected_kernels_text(plan));
+      .add("expected_panels", plan.expected_panels);
   add_devices(json, plan.devices, false);
   json.open("rows", '{').add("first", plan.rows.first).add("end", plan.rows.end).close('}');
   json.add("division", std::string_view("rows"))
@@ -83,13 +74,7 @@ void add_plan(JsonWriter& json, const Plan& plan) {
       .add("exact", plan.exact)
       .add("proof_bytes", plan.proof_bytes)
       .add("proof_s", plan.proof_s)
-      .add("layout", plan.layout)
-      .add("dense_columns", plan.dense_columns);
-  add_candidates(json, plan.candidates);
-  json.add("predicted_ms", plan.predicted_ms)
       .add("predicted_s", plan.predicted_s)
-      .add("predicted_cuda_s", plan.predicted_cuda_s)
-      .add("predicted_cpu_s", plan.predicted_cpu_s)
       .close('}');
 }
 

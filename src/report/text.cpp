@@ -126,10 +126,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   if (!plan.rows.covers(a.blocks_per_side())) {
     lines += text("C: block rows ", plan.rows.first, ":", plan.rows.end, " alone\n");
   }
-  const std::string kernels = expected_kernels_text(plan);
-  const char* const kind = plan.exact ? "predicted" : assumption(plan);
   lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,
-                kernels.empty() ? "" : text(" (", kind, ": ", kernels, ")"), "\noperands: ", plan.layout,
                 out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");
@@ -152,9 +149,6 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
              format(", %.2g s of each thread; rows with saturated elements are computed again\n", plan.proof_s);
   }
   lines += format("predicted: %.3g s", plan.predicted_s);
-  if (plan.predicted_cuda_s > 0 && plan.predicted_cpu_s > 0) {
-    lines += format(" (cuda %.3g s, cpu %.3g s)", plan.predicted_cuda_s, plan.predicted_cpu_s);
-  }
   return lines + (plan.exact ? "\n" : text(", ", assumption(plan), "\n"));
 }
 

@@ -97,15 +97,6 @@ Json stages_json(const std::vector<Report>& runs) {
   return stages;
 }
 
-/// Milliseconds that the planner expected of the kernel that it chose; nothing if the kernel was named.
-std::optional<double> predicted_ms(const Plan& plan) {
-  if (!plan.exact || plan.candidates.size() < 2) return std::nullopt;
-  for (const Candidate& one : plan.candidates) {
-    if (one.fits && one.kernel == plan.kernel) return one.predicted_ms;
-  }
-  return std::nullopt;
-}
-
 Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
   if (!kernel.ran()) {
     return {{"kernel", kernel.kernel}, {"status", kernel.too_slow ? "skipped" : "refused"}, {"reason", kernel.refusal}};
@@ -128,8 +119,6 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"total_s", spread_json(spread_of(kernel.runs, total_s))},
                {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply.median)}};
   if (!kernel.difference.empty()) json["difference"] = kernel.difference;
-  const auto predicted = predicted_ms(first.plan);
-  if (predicted && *predicted > 0) json["device_over_predicted"] = device.median / *predicted;
   if (!result.checksum) json["file_total_s"] = kernel.file_run.total_s;
   if (!kernel.processes.failure.empty()) json["e2e_failure"] = kernel.processes.failure;
   if (!kernel.processes.s.empty()) {

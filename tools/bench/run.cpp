@@ -339,15 +339,9 @@ Backend backend_of(const Options& options) {
 }
 
 std::vector<std::string> other_kernels(const Plan& plan) {
-  const auto family = [](const std::string& kernel) {
-    return kernel == "row-spread" || kernel == "pair-list" ? std::string("rows") : kernel;
-  };
-  std::vector<std::string> others;
-  for (const Candidate& one : plan.candidates) {
-    if (one.fits && family(one.kernel) != family(plan.kernel)) others.push_back(one.kernel);
-  }
-  others.emplace_back(plan.backend == Backend::cpu ? "row-merge" : "two-pointer");
-  return others;
+  if (plan.backend == Backend::cpu) return {"row-merge"};
+  const bool is_rows = plan.kernel == "rows" || plan.kernel == "row-spread" || plan.kernel == "pair-list";
+  return {is_rows ? "row-rank" : "rows", "two-pointer"};
 }
 
 std::vector<std::string> all_kernels(Backend backend) {

@@ -60,8 +60,7 @@ struct CaseResult {
 /// The backend that multiply() takes with these options. Errors: DeviceError.
 Backend backend_of(const Options& options);
 
-/// Kernels that share no product code with the one that a plan has chosen, those predicted to be fastest first; then
-/// two-pointer (GPU) or row-merge (CPU), which have no prediction.
+/// Kernels that share no product code with the one that a plan has chosen, faster ones first; on the CPU row-merge.
 std::vector<std::string> other_kernels(const Plan& plan);
 
 /// Kernels that "all" stands for: "auto" and every kernel of the backend but the slow reference and host-driven.

@@ -94,12 +94,6 @@ def power(number):
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
-def prediction_text(kernel):
-    """What the planner predicted over what was measured."""
-    measured = kernel.get("device_over_predicted")
-    return short(1 / measured if measured else None)
-
-
 # ---- where a measurement comes from
 
 
@@ -186,9 +180,8 @@ def kernels_cases_table(data):
         auto = data.kernel("gpu-speed", case, "auto")
         stages = [short(median(auto, "stages_ms", stage)) for stage in ("build", "count", "multiply", "compact")]
         rows.append([case, auto.get("chosen", NONE), short(median(auto, "device_ms")), *stages,
-                     short(auto.get("gpairs_per_s_multiply")), prediction_text(auto)])
-    return ["case", "picked", "device ms", "build", "count", "multiply", "compact", "Gpair/s of multiply",
-            "predicted / measured"], rows
+                     short(auto.get("gpairs_per_s_multiply"))])
+    return ["case", "picked", "device ms", "build", "count", "multiply", "compact", "Gpair/s of multiply"], rows
 
 
 # ---- patterns, other libraries
@@ -232,9 +225,9 @@ def pattern_kernels(data):
 
 @table("patterns", "gpu-patterns", "gpu-patterns-rest?")
 def patterns_table(data):
-    return ["case", "pairs", "picked", "device ms", "multiply ms", "predicted / measured"], [
+    return ["case", "pairs", "picked", "device ms", "multiply ms"], [
         [name, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
-         short(median(auto, "multiply_ms")), prediction_text(auto)]
+         short(median(auto, "multiply_ms"))]
         for name, auto in pattern_kernels(data).items()]
 
 

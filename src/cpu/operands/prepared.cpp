@@ -27,7 +27,6 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });
-  out.likely = estimate_c_blocks(out.a, out.b, {out.row_pairs.data(), out.row_pairs.size()}, out.blocks_per_side, run);
   return out;
 }
 

@@ -6,7 +6,6 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/saturated_count.hpp"
 #include "base/run/run.hpp"
-#include "cpu/operands/c_block_estimate.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/simd/isa.hpp"
 #include "spmm/stream.hpp"
@@ -21,7 +20,6 @@ struct Prepared {
   AlignedArray<std::uint32_t> b_tiles;    ///< where plan::sums_in_tiles(): [b.num_rows() + 1] first tile of each row
   std::uint64_t num_pairs = 0;
   std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
-  CBlockEstimate likely{};
   std::uint32_t blocks_per_side = 0;
 
   /// The most pairs of a C block of which no sum can reach kMaxVal.

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "cpu/rows/fetch_ahead.hpp"
-#include "plan/models/host_models.hpp"
+#include "plan/memory/packed_shape.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::cpu {

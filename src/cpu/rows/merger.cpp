@@ -9,7 +9,7 @@
 
 #include "base/records/head.hpp"
 #include "cpu/rows/fetch_ahead.hpp"
-#include "plan/models/host_models.hpp"
+#include "plan/memory/packed_shape.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "cpu/simd/kernels.hpp"
-#include "plan/models/host_models.hpp"
+#include "plan/memory/packed_shape.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 

@@ -98,9 +98,6 @@ void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Strea
 /// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
 void fetch_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
 
-/// Looks at some rows of the result, if operands have pairs. Waits for the stream.
-plan::RowSample sample_rows(const SortedOperands& sorted, DeviceMemory& memory, const Stream& stream);
-
 /// Side of the blocks as a kernel reads them in this layout.
 std::uint32_t side_of(plan::Layout layout, std::uint32_t m);
 

@@ -278,7 +278,6 @@ class OutOfCore {
       sink_.wait_until_released(run_);  // buffers of a range are free before those of the next one are allocated
       execution_.id = one.id;
       execution_.kernel = one.kernel;
-      execution_.layout = one.layout;
     } while (records.begin < records.end);
     return num_ranges;
   }

@@ -10,18 +10,15 @@ namespace spmm::plan {
 /// Instruction sets of the CPU kernels, those of a machine narrowest first.
 enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
 
-/// Compute capability (10 * major + minor) that is assumed of a device before its start: that of the measured rates.
-inline constexpr int kUnseenCapability = 90;
-
 /// A CUDA device that the product may use.
 struct Gpu {
   int number = 0;
   std::string name{};
   std::uint64_t limit_bytes = 0;  ///< what the products of this engine may take together
   bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
-  int capability = kUnseenCapability;
-  double start_s = 0;                  ///< until it can be used; 0: its context exists
-  double transfer_bytes_per_ms = 5e7;  ///< between pinned host memory and the device, one way
+  double arithmetic = 1;          ///< multiprocessors times clock, over those of the measured device (times.cpp)
+  double memory = 1;              ///< bandwidth, likewise
+  double start_s = 0;             ///< until it can be used; 0: its context exists
 };
 
 struct Machine {

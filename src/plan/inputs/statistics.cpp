@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/panels/tiles.hpp"
 
 namespace spmm::plan {
 
@@ -20,13 +19,6 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std
   // A C block exists unless all nb inner positions miss.
   const double hit = (double(a.num_blocks) / places) * (double(b.num_blocks) / (nb * nb));
   s.num_c_blocks = hit >= 1 ? places : places * -std::expm1(nb * std::log1p(-hit));
-  if (sums_in_tiles(s.m())) {
-    // A tile exists unless all of its places miss.
-    const double blocks = tile_blocks(s.m());
-    const double share = std::min(1.0, double(b.num_blocks) / (nb * nb));
-    if (share > 0) s.tile_pairs = s.num_pairs * (1 - std::pow(1 - share, blocks)) / (blocks * share);
-  }
-  s.likely_c_blocks = s.num_c_blocks;
   return s;
 }
 
@@ -49,9 +41,9 @@ Limits limits_of(const Machine& machine, unsigned num_threads) {
                               .bytes = gpu.limit_bytes,
                               .name = gpu.name,
                               .has_dense_tensor = gpu.has_dense_tensor,
-                              .capability = gpu.capability,
-                              .start_s = gpu.start_s,
-                              .transfer_bytes_per_ms = gpu.transfer_bytes_per_ms};
+                              .arithmetic = gpu.arithmetic,
+                              .memory = gpu.memory,
+                              .start_s = gpu.start_s};
     if (limits.device) {
       limits.more_devices.push_back(device);
     } else {

@@ -32,20 +32,6 @@ enum class KernelId : std::uint8_t {
   reference,
 };
 
-/// Sums over some rows of the result. num_rows = 0: none has been examined.
-struct RowSample {
-  std::uint32_t num_rows = 0;
-  double pairs = 0;
-  double c_blocks = 0;
-  double columns = 0;  ///< from the first to the last C block
-};
-
-/// A row of the result.
-struct RowShape {
-  double pairs = 0;
-  double c_blocks = 0;
-};
-
 /// Of a product: expected from the headers, for evenly spread blocks, or exact once pairs are counted.
 struct Statistics {
   MatrixHeader a{};
@@ -58,16 +44,10 @@ struct Statistics {
   std::uint64_t b_rows = 0;     ///< block rows of B that hold blocks, at most
   std::uint32_t b_columns = 0;  ///< block columns of B that hold blocks; 0 = not known
   std::uint32_t c_columns_end =
-      0;                       ///< CUDA: block columns of B up to the last such; expected: from a sample; 0 = not known
-  double c_rows = 0;           ///< block rows of C, from a sample; 0 = not known
-  double tile_pairs = 0;       ///< tiles of B that blocks of A meet (plan/panels/tiles.hpp); 0 = there are none
-  double likely_c_blocks = 0;  ///< C blocks; exact, CPU: estimated from some rows; 0 = not known
-  std::vector<RowShape> rows{};        ///< exact, CPU: some rows, each stands for as many pairs; empty: all alike
+      0;  ///< CUDA: block columns of B up to the last such; expected: from a sample; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
-  double wide_share = 1;               ///< rows of C that meet an element of more than 15 bits; exact, CPU: estimated
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
   TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
-  RowSample row_sample{};              ///< the same
 
   [[nodiscard]] std::uint32_t m() const { return a.m; }
   [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }
@@ -89,9 +69,9 @@ struct DeviceLimits {
   std::uint64_t bytes = 0;
   std::string name{};
   bool has_dense_tensor = false;
-  int capability = kUnseenCapability;
+  double arithmetic = 1;
+  double memory = 1;
   double start_s = 0;
-  double transfer_bytes_per_ms = 5e7;
 
   friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
 };

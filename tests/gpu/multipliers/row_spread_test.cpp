@@ -1,15 +1,9 @@
-// row-spread where it knows its C blocks before it multiplies, and where it does not; the look at some rows of a
-// result.
-#include <cuda_runtime_api.h>
-
+// row-spread where it knows its C blocks before it multiplies, and where it does not.
 #include <algorithm>
 #include <cstdint>
 #include <random>
-#include <set>
 #include <vector>
 
-#include "kernels/blocks/launch.hpp"
-#include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -27,62 +21,6 @@ void check_spread(const BlockMatrix& a, const BlockMatrix& b) {
   REQUIRE((multiply(a, b, test::on_gpu("row-spread"), &report) == test::oracle_multiply(a, b)));
   CHECK(report.plan.kernel == "row-spread");
   CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
-}
-
-template <class T>
-T* on_device(const std::vector<T>& values) {
-  void* data = nullptr;
-  REQUIRE(cudaMalloc(&data, values.size() * sizeof(T)) == cudaSuccess);
-  REQUIRE(cudaMemcpy(data, values.data(), values.size() * sizeof(T), cudaMemcpyDefault) == cudaSuccess);
-  return static_cast<T*>(data);
-}
-
-using Rows = std::vector<std::vector<std::uint32_t>>;  // columns, ascending
-
-/// Compressed rows on the device, never freed: tests are short.
-kernels::CompressedView view_of(const Rows& rows) {
-  std::vector<std::uint32_t> offsets{0};
-  std::vector<std::uint32_t> columns;
-  for (const auto& row : rows) {
-    columns.insert(columns.end(), row.begin(), row.end());
-    offsets.push_back(static_cast<std::uint32_t>(columns.size()));
-  }
-  return {.num_rows = static_cast<std::uint32_t>(rows.size()),
-          .rows = nullptr,
-          .offsets = on_device(offsets),
-          .columns = on_device(columns)};
-}
-
-Rows random_rows(std::uint32_t count, std::uint32_t most, std::uint32_t nb, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Rows rows(count);
-  for (auto& row : rows) {
-    std::set<std::uint32_t> columns{static_cast<std::uint32_t>(random() % nb)};
-    for (std::uint64_t x = random() % most; x > 0; --x) columns.insert(static_cast<std::uint32_t>(random() % nb));
-    row.assign(columns.begin(), columns.end());
-  }
-  return rows;
-}
-
-/// What the look must find: b_rows = the row of B for each block of A, or kNoRow.
-kernels::RowSampleCounts expected_sample(const Rows& a, const std::vector<std::uint32_t>& b_rows, const Rows& b) {
-  std::vector<std::size_t> offsets{0};
-  for (const auto& row : a) offsets.push_back(offsets.back() + row.size());
-  kernels::RowSampleCounts counts;
-  for (std::uint32_t x = 0; x < kernels::kSampledRows; ++x) {
-    const std::uint32_t place = (2 * x + 1) * 0x9E37'79B9u;
-    const auto row = static_cast<std::size_t>(std::uint64_t{place} * a.size() >> 32);
-    std::set<std::uint32_t> columns;
-    for (std::size_t p = offsets[row]; p < offsets[row + 1]; ++p) {
-      if (b_rows[p] == kernels::kNoRow) continue;
-      counts.pairs += b[b_rows[p]].size();
-      columns.insert(b[b_rows[p]].begin(), b[b_rows[p]].end());
-    }
-    if (columns.empty()) continue;
-    counts.c_blocks += columns.size();
-    counts.columns += *columns.rbegin() - *columns.begin() + 1;
-  }
-  return counts;
 }
 
 }  // namespace
@@ -179,34 +117,6 @@ TEST_CASE("row-spread: short segments in units, few blocks of B in all, more uni
         for (std::uint32_t x = 0; x < count; ++x) few.add_constant(x / 3 * 5, nb - 1 - x * 11, 1 + x % value);
         check_spread(a.matrix(), few.matrix());
       }
-    }
-  }
-}
-
-TEST_CASE("a look at some rows of a result counts their pairs, C blocks and columns") {
-  for (const std::uint32_t nb : {1u, 40u, 5000u, 262'144u, 262'145u, 1'048'576u}) {
-    for (const std::uint32_t num_rows : {1u, 7u, 3000u}) {
-      const Rows a = random_rows(num_rows, 60, nb, nb + 1);
-      const Rows b = random_rows(std::min(nb, 2000u), 90, nb, nb + 2);
-      std::mt19937_64 random(nb);
-      std::vector<std::uint32_t> b_rows;
-      for (const auto& row : a) {
-        const bool none = random() % 9 == 0;
-        for (std::size_t x = 0; x < row.size(); ++x) {
-          b_rows.push_back(none || random() % 5 == 0 ? kernels::kNoRow
-                                                     : static_cast<std::uint32_t>(random() % b.size()));
-        }
-      }
-      auto* const counts = on_device(std::vector<kernels::RowSampleCounts>(1));
-      kernels::launch_sample_rows({.a = view_of(a), .b = view_of(b), .b_row_index = on_device(b_rows)}, counts,
-                                  nullptr);
-      kernels::RowSampleCounts found;
-      REQUIRE(cudaMemcpy(&found, counts, sizeof found, cudaMemcpyDefault) == cudaSuccess);
-      const kernels::RowSampleCounts expected = expected_sample(a, b_rows, b);
-      INFO("block columns " << nb << ", rows " << num_rows);
-      CHECK(found.pairs == expected.pairs);
-      CHECK(found.c_blocks == expected.c_blocks);
-      CHECK(found.columns == expected.columns);
     }
   }
 }

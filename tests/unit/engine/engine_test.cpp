@@ -140,7 +140,6 @@ TEST_CASE("a second product plans like the first") {
     CHECK(report.plan.panel_bytes == first.plan.panel_bytes);
     CHECK(report.plan.num_buffers == first.plan.num_buffers);
     CHECK(report.plan.num_threads == first.plan.num_threads);
-    CHECK(expected_kernels_text(report.plan) == expected_kernels_text(first.plan));
   }
 }
 

@@ -170,12 +170,11 @@ TEST_CASE("a product with a large result goes to the device, and few of the reco
   limits.discards_result = true;
   limits.num_threads = limits.num_cores = 16;
   limits.device->start_s = 0.35;
-  limits.device->transfer_bytes_per_ms = 5.5e7;
   const Spread a(1'000'000, 26'463'592, 1);
   const Spread b(1'000'000, 26'463'592, 2);
   CHECK(choose_backend({a, b}, limits, workers).backend == Backend::cuda);
   CHECK(a.num_read() + b.num_read() < 2u * 26'463'592 / 8);
-  CHECK(a.num_runs() < a.num_read() / 200);  // a page each: of runs of 320 bytes the calls took longer than the copies
+  CHECK(a.num_runs() <= a.num_read() / 200);  // a page each: of runs of 320 bytes the calls took longer than the copies
 }
 
 TEST_CASE("a choice that depends on the size of the result counts its blocks") {
@@ -186,8 +185,9 @@ TEST_CASE("a choice that depends on the size of the result counts its blocks") {
   limits.backend = Backend::automatic;
   limits.discards_result = true;
   const plan::Execution few_blocks = plan::decide(SampledProduct(operands, 2, workers).statistics(), limits);
-  REQUIRE(few_blocks.predicted_cuda_s < few_blocks.predicted_cpu_s);
-  limits.device->start_s = 0.9 * (few_blocks.predicted_cpu_s - few_blocks.predicted_cuda_s);
+  REQUIRE(few_blocks.compared);
+  REQUIRE(few_blocks.compared->cuda_s < few_blocks.compared->cpu_s);
+  limits.device->start_s = 0.9 * (few_blocks.compared->cpu_s - few_blocks.compared->cuda_s);
   CHECK(plan::decide(SampledProduct(operands, 2, workers).statistics(), limits).backend == Backend::cuda);
   const BackendChoice choice = choose_backend(operands, limits, workers);
   CHECK(choice.backend == Backend::cpu);  // 2.6 GB take longer on their way from the device

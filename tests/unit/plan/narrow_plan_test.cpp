@@ -29,5 +29,4 @@ TEST_CASE("panels are as wide as B, not as the grid") {
   CHECK(narrow.panels.front().num_columns == 64);
   CHECK(narrow.max_c_blocks >= std::uint64_t{kRows} * 64);
   CHECK(narrow.device_need_bytes <= wide.device_need_bytes);
-  CHECK(narrow.predicted_ms < wide.predicted_ms / 4);
 }

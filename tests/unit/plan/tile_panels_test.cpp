@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "plan/decide.hpp"
-#include "plan/models/device_models.hpp"
 #include "plan/panels/tile_panels.hpp"
+#include "plan/rule.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/plan/plan_support.hpp"

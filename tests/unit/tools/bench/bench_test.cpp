@@ -381,7 +381,6 @@ TEST_CASE("bench: another kernel is the baseline, partners are left out", "[tool
   Plan plan;
   plan.backend = Backend::cuda;
   plan.kernel = "rows";
-  plan.candidates = {{"rows", 1, true}, {"row-spread", 2, true}, {"dense-tiled", 3, false}, {"row-rank", 4, true}};
   CHECK(tools::other_kernels(plan) == std::vector<std::string>{"row-rank", "two-pointer"});
   plan.kernel = "row-rank";
   CHECK(tools::other_kernels(plan).front() == "rows");

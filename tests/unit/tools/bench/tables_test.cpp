@@ -47,20 +47,6 @@ Json measure(const TemporaryFolder& folder, std::vector<std::string> arguments, 
 
 }  // namespace
 
-TEST_CASE("bench: predictions beside measurements", "[tools][bench]") {
-  const std::vector<Candidate> candidates = {{"first", 10}, {"second", 4}};
-  const std::vector<Candidate> others = {{"first", 10}, {"fourth", 4, false}, {"second", 4}};
-  const Json json = made_up_measurement({made_up_case(
-      "one", kShape,
-      {made_up_kernel("first", kShape, 12, 7, candidates), made_up_kernel("second", kShape, 8, 7, {{"second", 4}}),
-       made_up_kernel("third", kShape, 9, 7, others), made_up_kernel("fourth", kShape, 9, 7, others)})});
-  const Json& kernels = json["cases"][0]["kernels"];
-  CHECK(kernels[0]["device_over_predicted"] == Approx(1.2));
-  CHECK_FALSE(kernels[1].contains("device_over_predicted"));  // it was named, not chosen
-  CHECK_FALSE(kernels[2].contains("device_over_predicted"));
-  CHECK_FALSE(kernels[3].contains("device_over_predicted"));  // does not fit
-}
-
 TEST_CASE("bench: cases with a memory limit beside the same without", "[tools][bench]") {
   const TemporaryFolder folder;
   const Json json = measure(folder, {"--case", "pressed", "--kernel", "row-merge"});

@@ -1,8 +1,8 @@
-// How long a whole run would take: start of the device, reading, transfer, product, writing. Pure functions.
+// How long products are expected to take, from bytes and pairs: for progress, plans, warnings, and the choice between
+// backends, devices and ways out of core. Pure functions.
 #pragma once
 
-#include "plan/inputs/statistics.hpp"
-#include "spmm/plan.hpp"
+#include "plan/execution.hpp"
 
 namespace spmm::plan {
 
@@ -14,22 +14,26 @@ inline constexpr double kDeviceStartS = 0.35;
 /// Source: two H200s: contexts 0.1 s each, whether started in turn or at once.
 inline constexpr double kMoreDeviceStartS = 0.1;
 
-/// Seconds of one product at once, from a plan with predicted_ms. Without the start of the device.
-double product_seconds(const Plan& plan, const Problem& p);
+/// Milliseconds of the kernel: CUDA from parsing to packed records, CPU the stage multiply. 0 for the baselines of
+/// CUDA, which are not predicted.
+double kernel_ms(const Execution& e, const Problem& p);
+
+/// Seconds of one product at once. Without the start of the device.
+double product_seconds(const Execution& e, const Problem& p);
 
 /// The same of a range of a product out of core, one of many.
-double range_seconds(const Plan& plan, const Problem& p);
+double range_seconds(const Execution& e, const Problem& p);
 
 /// Seconds until a device can be used; 0 on the CPU.
-double start_seconds(const Plan& plan, const Limits& limits);
+double start_seconds(const Execution& e, const Limits& limits);
 
-/// Seconds to read so many bytes of input from the page cache.
+/// Seconds to read `bytes` of input from the page cache.
 double read_seconds(double bytes, const Limits& limits);
 
 /// Seconds to sort both operands into a scratch file.
 double sort_seconds(const Problem& p);
 
-/// Seconds to merge so many bytes of kept results and hand them on.
+/// Seconds to merge `bytes` of kept results and hand them on.
 double merge_seconds(double bytes);
 
 /// Bytes of the records of a matrix.

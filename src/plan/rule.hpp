@@ -1,0 +1,33 @@
+// Which CUDA kernel a product takes: inequalities on block side, pairs, places of C blocks and rows. Pure functions.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/inputs/statistics.hpp"
+
+namespace spmm::plan {
+
+/// The kernel that is fastest, were there memory enough.
+/// Values: before tiles are counted, any but tile-tensor. Test: tests/unit/plan/rule_test.cpp compares it with
+/// measured times.
+KernelId choose_kernel(const Statistics& s, bool has_dense_tensor);
+
+/// Products of tiles that take tile-tensor as long as the kernel without it; 0 if its tiles are not worth counting.
+std::uint64_t tile_stages_worth(const Statistics& s);
+
+/// A panel with fewer pairs than this for each of its C blocks is listed; in others every C block is visited.
+double listed_pairs_per_block(std::uint32_t m);
+
+/// Whether a product is listed as a whole.
+bool is_listed(const Statistics& s);
+
+/// The share of its inner dimension that dense-tensor multiplies until all sums of a tile have reached the limit.
+double share_before_saturation(const Statistics& s);
+
+/// Byte products of dense-tensor.
+double dense_byte_products(const Statistics& s);
+
+/// The tiles of tile-tensor. Exact statistics: as they are counted.
+kernels::TileGrid tile_grid(const Statistics& s);
+
+}  // namespace spmm::plan

@@ -1,0 +1,220 @@
+#include "plan/times.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/tuning.hpp"
+#include "plan/memory/dense_plan.hpp"
+#include "plan/rule.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::plan {
+namespace {
+
+// Files and links. Source: whole processes of 20 shapes (the suites S, P and course) on a machine with an H200 and 16
+// cores, each on both backends; files in the page cache of ext4.
+constexpr double kReadBytesPerS = 22e9;  // from the page cache, several threads
+constexpr double kReadBytesPerCoreS = 3.2e9;
+constexpr double kMappedBytesPerS = 10e9;      // a new file by mappings, 16 writers, which share cores with the product
+constexpr double kWriteBytesPerS = 3e9;        // by pwrite
+constexpr unsigned kMinMappedCores = 4;        // as io/files/file_sink.hpp
+constexpr double kCoreWriteBytesPerS = 2.8e9;  // pages of a new file cleared and filled
+constexpr double kLinkBytesPerS = 5e10;        // between pinned host memory and a device, one way
+constexpr double kMergeBytesPerS = 1.5e9;      // kept results, one thread: copied in pieces, page faults
+constexpr double kSharingS = 1e-3;             // a device in addition to the first: S1 to /dev/null took 7.6 ms, not 10
+
+// Sorting into a scratch file, one thread: keys and parts; the file written and read. Of side 1, a record fits a key.
+constexpr double kSortNsPerBlock = 200;
+constexpr double kSortNsPerElement = 40;
+constexpr double kSortBytesPerS = 0.5e9;
+constexpr double kRangeThreadS = 30e-6;  // a range out of core, of each thread: lists allocated, woken for each stage
+
+// CUDA. Source: an H200 (kernels/README.md has the runs).
+constexpr double kLaunchesMs = 0.3;           // launches and waits that every product has
+constexpr double kBuildBytesPerMs = 8e8;      // raw records: parse, gather
+constexpr double kBuildBlocksPerMs = 1.3e7;   // sort, count
+constexpr double kResultBytesPerMs = 2e9;     // records written and packed
+constexpr double kDenseProductsPerMs = 8e11;  // byte products of dense-tensor
+constexpr double kTileSlowness = 1.5;         // tile-tensor over dense-tensor's time for full tiles
+constexpr double kTiledTermsPerMs = 6.5e9;    // multiply-adds of dense-tiled
+constexpr double kListedSlowness = 3;         // of pairs where C blocks are listed or found, of sides above 2
+constexpr double kListedSmallSlowness = 10;   // the same of sides 1 and 2
+/// Pairs a ms where every C block is visited.
+double pairs_per_ms(std::uint32_t m) {
+  constexpr double kSmall[] = {3.5e8, 1.2e8, 1.1e8, 1.1e8};
+  if (m <= 4) return kSmall[m - 1];
+  constexpr double kTermsPerMs[] = {2.1e10, 4e10};  // multiply-adds of blocks as they are padded, sides to 24 and above
+  const double side = kernels::padded_side(m);
+  return kTermsPerMs[side <= 24 ? 0 : 1] / (side * side * side);
+}
+
+// The CPU, one thread. Source: evenly spread blocks and stencils of side 1 to 64 on a Zen 5 and a Xeon.
+constexpr double kCpuStartS = 4e-3;      // a process whose product has one block
+constexpr double kBuildNsPerBlock = 50;  // keys made and sorted
+constexpr double kBuildBytesPerS = 3e9;  // blocks packed
+constexpr double kPairNs = 5;            // a pair found and ordered; portable code four times as long
+constexpr double kBlockNs = 4;           // a C block found and written, and for each byte of its record:
+constexpr double kOutputByteNs = 0.03;
+constexpr double kTileNs[] = {0.7, 1, 2};  // a pair of side 1 to 3 that is added to sums in the first-level cache
+constexpr double kFarBlockNs = 10;         // a C block of side 1 to 3 whose sums are in no cache near by
+constexpr double kLookupNs = 60;           // a block of A: the row of B lies elsewhere
+constexpr double kReferenceTermsPerNs = 0.3;
+/// Multiply-adds a ns, elements of up to 15 bits: AVX-512, AVX2, portable code.
+double terms_per_ns(Isa isa) {
+  return isa == Isa::avx512_vnni ? 60 : isa == Isa::portable ? 1.3 : 30;
+}
+
+/// How many times as fast as one thread this many are.
+/// Source: S2 to /dev/null with 2, 4, 8 and 16 threads: 1.7, 3.2, 6.3 and 10.
+double parallel_speed(unsigned num_threads, const Limits& limits) {
+  constexpr double kExponent = 0.85;
+  return std::pow(std::max(1.0, static_cast<double>(std::min(num_threads, limits.num_cores))), kExponent);
+}
+
+double output_bytes(const Statistics& s) {
+  return s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
+}
+
+/// Bytes of output a second that get into new files.
+double output_rate(const Limits& limits) {
+  return limits.num_cores < kMinMappedCores ? kWriteBytesPerS : kMappedBytesPerS;
+}
+
+/// Stages that overlap: the slowest one, and what of the others cannot be hidden.
+double overlapped(double one, double other) {
+  constexpr double kExposed = 0.1;
+  return std::max(one, other) + kExposed * std::min(one, other);
+}
+
+/// Milliseconds of a CUDA kernel after the build, on a device like the measured one.
+double products_ms(KernelId kernel, const Statistics& s) {
+  const double side = static_cast<double>(s.nb()) * s.m();
+  switch (kernel) {
+    case KernelId::dense_tensor:
+      return dense_byte_products(s) / kDenseProductsPerMs;
+    case KernelId::dense_tiled:
+      return static_cast<double>(s.a_rows) * s.m() * side * side / kTiledTermsPerMs;
+    case KernelId::tile_tensor:
+      return s.num_pairs * std::pow(s.m(), 3) * num_byte_products(num_byte_planes(s.max_element)) * kTileSlowness /
+             kDenseProductsPerMs;
+    default:
+      break;
+  }
+  const bool lists = kernel == KernelId::pair_list || (kernel != KernelId::row_spread && is_listed(s));
+  const double slowness = !lists ? 1 : s.m() <= 2 ? kListedSmallSlowness : kListedSlowness;
+  return s.num_pairs / pairs_per_ms(s.m()) * slowness;
+}
+
+double device_ms(KernelId kernel, const Problem& p) {
+  const auto& [s, limits] = p;
+  const DeviceLimits& device = *limits.device;
+  const double build = input_bytes(s.a) / kBuildBytesPerMs + input_bytes(s.b) / kBuildBytesPerMs +
+                       static_cast<double>(s.num_blocks()) / kBuildBlocksPerMs;
+  const double of_all =
+      products_ms(kernel, s) / device.arithmetic + output_bytes(s) / kResultBytesPerMs / device.memory;
+  return kLaunchesMs + build / device.memory + of_all / limits.num_devices();
+}
+
+/// Milliseconds of row-merge by one thread.
+double row_merge_ms(const Problem& p) {
+  const auto& [s, limits] = p;
+  const double m = s.m();
+  const double c_blocks = s.num_c_blocks;
+  const double portable = limits.isa == Isa::portable ? 4 : 1;
+  double ns = kLookupNs * s.a.num_blocks + c_blocks * kBlockNs + output_bytes(s) * kOutputByteNs;
+  if (s.m() <= 3) {
+    // Pairs that meet a C block again and again find its sums in a cache.
+    ns += s.num_pairs * kTileNs[s.m() - 1] * portable + c_blocks * kFarBlockNs;
+  } else {
+    ns += s.num_pairs * (kPairNs * portable + m * m * std::max(4.0, m) / terms_per_ns(limits.isa));
+  }
+  return ns / 1e6;
+}
+
+/// Seconds until the CPU has built both operands from their records.
+double build_seconds(const Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
+  constexpr double kPieceBlocks = 1 << 14;  // that one thread builds
+  const double pieces = std::clamp(static_cast<double>(s.num_blocks()) / kPieceBlocks, 1.0, double(e.num_threads));
+  const double packing = s.m() == 1 ? 0 : (input_bytes(s.a) + input_bytes(s.b)) / kBuildBytesPerS;
+  return (static_cast<double>(s.num_blocks()) * kBuildNsPerBlock / 1e9 + packing) /
+         parallel_speed(static_cast<unsigned>(pieces), limits);
+}
+
+/// Seconds by which the output makes a product on the CPU longer.
+double write_seconds(const Execution& e, const Problem& p, double kernel_s) {
+  if (p.limits.discards_result) return 0;
+  const double out = output_bytes(p.s);
+  // The threads that multiply and those that write share the cores.
+  const double hidden_s = p.limits.num_cores < kMinMappedCores ? kernel_s : 0;
+  return std::max(out / output_rate(p.limits) - hidden_s,
+                  out / kCoreWriteBytesPerS / parallel_speed(e.num_threads, p.limits));
+}
+
+}  // namespace
+
+double input_bytes(const MatrixHeader& header) {
+  return static_cast<double>(header.num_blocks) * static_cast<double>(input_record_bytes(header.m));
+}
+
+double read_seconds(double bytes, const Limits& limits) {
+  return bytes / std::min(kReadBytesPerS, parallel_speed(limits.num_threads, limits) * kReadBytesPerCoreS);
+}
+
+double merge_seconds(double bytes) {
+  return bytes / kMergeBytesPerS;
+}
+
+double sort_seconds(const Problem& p) {
+  const auto& [s, limits] = p;
+  const bool is_short = s.m() == 1;  // a record fits a key, unless n is very large
+  const double bytes = is_short ? 0 : input_bytes(s.a) + input_bytes(s.b);
+  const double block_ns = is_short ? kSortNsPerElement : kSortNsPerBlock;
+  return (static_cast<double>(s.num_blocks()) * block_ns / 1e9 + bytes / kSortBytesPerS) /
+         parallel_speed(limits.num_threads, limits);
+}
+
+double start_seconds(const Execution& e, const Limits& limits) {
+  if (e.backend != Backend::cuda || !limits.device) return 0;
+  double start_s = limits.device->start_s;
+  for (const DeviceLimits& other : limits.more_devices) start_s += other.start_s;
+  return start_s;
+}
+
+double kernel_ms(const Execution& e, const Problem& p) {
+  const double m = p.s.m();
+  switch (e.id) {
+    case KernelId::two_pointer:
+    case KernelId::binary_search:
+    case KernelId::host_driven:
+      return 0;
+    case KernelId::row_merge:
+      return row_merge_ms(p) / parallel_speed(e.num_threads, p.limits);
+    case KernelId::reference:
+      return p.s.num_pairs * m * m * m / kReferenceTermsPerNs / 1e6;
+    default:
+      return device_ms(e.id, p);
+  }
+}
+
+double product_seconds(const Execution& e, const Problem& p) {
+  const auto& [s, limits] = p;
+  const double in = input_bytes(s.a) + input_bytes(s.b);
+  const double read_s = read_seconds(in, limits);
+  const double kernel_s = kernel_ms(e, p) / 1e3;
+  if (e.backend != Backend::cuda) {
+    return kCpuStartS + read_s + build_seconds(e, p) + kernel_s + write_seconds(e, p, kernel_s);
+  }
+  const double out = output_bytes(s);
+  const std::uint32_t num_devices = limits.num_devices();
+  const double file_s = limits.discards_result ? 0 : out / output_rate(limits);
+  const double writing = std::max(file_s, out / kLinkBytesPerS / num_devices);
+  return overlapped(read_s, in / kLinkBytesPerS) + overlapped(kernel_s, writing) + (num_devices - 1) * kSharingS;
+}
+
+double range_seconds(const Execution& e, const Problem& p) {
+  if (e.backend == Backend::cuda) return product_seconds(e, p);
+  return product_seconds(e, p) - kCpuStartS + e.num_threads * kRangeThreadS;
+}
+
+}  // namespace spmm::plan

@@ -1,0 +1,168 @@
+// The rule that chooses a CUDA kernel, against the times in data/measurements.
+#include "plan/rule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "plan/decide.hpp"
+#include "plan/registry.hpp"
+#include "support/catch.hpp"
+#include "test_paths.hpp"
+#include "unit/plan/plan_support.hpp"
+
+namespace {
+
+using namespace spmm;
+using namespace spmm::test;
+using plan::KernelId;
+
+/// Device milliseconds of the kernels that were measured for a product.
+struct MeasuredCase {
+  std::string name;
+  plan::Statistics s;
+  std::map<std::string, double> ms;
+  std::string picked;  ///< by the program that was measured; "" = every kernel was named
+};
+
+/// Rows of A with blocks.
+double stored_rows(const std::string& name, const MatrixHeader& a) {
+  // Counted in the operands; evenly spread ones follow from their number.
+  static const std::map<std::string, double> kCounted = {
+      {"rmat-1e6-m1", 40'868}, {"rmat-4e6-m1", 149'621}, {"rmat-4e6-m4", 149'621}, {"rmat-5e5-m16", 33'882},
+      {"power-law-S1", 2041},  {"power-law-S2", 8082},   {"arrow-m8", 8000},       {"hub", 131'072}};
+  const auto at = kCounted.find(name);
+  if (at != kCounted.end()) return at->second;
+  const double nb = a.blocks_per_side();
+  const bool is_structured = name.starts_with("stencil") || name.starts_with("band") || name.starts_with("groups") ||
+                             name.starts_with("diagonal") || name.starts_with("saddle");
+  return is_structured ? nb : nb * -std::expm1(-double(a.num_blocks) / nb);
+}
+
+/// Tiles of block-diagonal and banded operands, all rows of tiles alike: `width` block columns of a row meet each
+/// other.
+plan::TileCounts tiles_of(const plan::Statistics& s, double a_width, double c_width) {
+  const kernels::TileGrid grid = plan::tile_grid(s);
+  const auto tiles = [](double blocks, double of_tile) {
+    return static_cast<std::uint32_t>(std::ceil(blocks / of_tile));
+  };
+  const double k_blocks = double(kernels::kTileDepth) / s.m();
+  kernels::TileRowCounts row{};
+  row.a_tiles = tiles(a_width, k_blocks);
+  row.c_tiles = tiles(c_width, grid.column_blocks());
+  row.stages = std::uint64_t{row.a_tiles} * tiles(a_width, grid.column_blocks());
+  plan::TileCounts counts{.counted = true, .b_tiles = std::uint64_t{tiles(s.nb(), k_blocks)} * row.c_tiles};
+  counts.rows.assign(grid.num_row_tiles(), row);
+  return counts;
+}
+
+plan::Statistics statistics_of(const nlohmann::json& one) {
+  const MatrixHeader header{.n = one["n"], .m = one["m"], .num_blocks = one["k"]};
+  plan::Statistics s{.a = header, .b = header, .exact = true, .num_pairs = one["kernels"][0]["pairs"]};
+  s.a_rows = static_cast<std::uint64_t>(stored_rows(one["name"], header));
+  s.b_rows = s.a_rows;
+  s.max_element = one["max_value"];
+  const std::string pattern = one["pattern"];
+  const double rows_of_tile = kernels::kTileRowsA / 2.0 / s.m();
+  if (pattern == "block-diagonal") s.tiles = tiles_of(s, one["group"], one["group"]);
+  if (pattern == "banded" && one.contains("bandwidth")) {
+    const double width = 2.0 * one["bandwidth"].get<double>() + rows_of_tile;
+    s.tiles = tiles_of(s, width, 2 * width);
+  }
+  return s;
+}
+
+/// Cases of all files, each once: times of kernels that were named in any of them, and of the one that was picked in
+/// the newest.
+std::vector<MeasuredCase> measured_cases() {
+  std::vector<MeasuredCase> all;
+  // Newest first.
+  for (const char* const file : {"speed", "patterns-rest", "patterns", "sides", "shapes", "density", "reference"}) {
+    const std::string path = std::string(SPMM_SOURCE_DIR) + "/data/measurements/gpu-" + file + ".json";
+    std::ifstream in(path);
+    INFO(path);
+    REQUIRE(in);
+    const nlohmann::json json = nlohmann::json::parse(in);
+    for (const nlohmann::json& one : json["cases"]) {
+      const auto same =
+          std::find_if(all.begin(), all.end(), [&](const auto& other) { return other.name == one["name"]; });
+      MeasuredCase& to = same != all.end() ? *same : all.emplace_back();
+      if (to.name.empty()) to = {.name = one["name"], .s = statistics_of(one), .ms = {}, .picked = {}};
+      for (const nlohmann::json& kernel : one["kernels"]) {
+        if (kernel["status"] != "ok") continue;
+        const bool was_open = kernel["kernel"] == "auto";
+        if (was_open && to.picked.empty()) to.picked = kernel["chosen"];
+        to.ms.emplace(kernel["chosen"], kernel["device_ms"]["median"]);  // the newest stays
+      }
+    }
+  }
+  return all;
+}
+
+std::string chosen(const plan::Statistics& s) {
+  return std::string(plan::row_of(plan::choose_kernel(s, true)).name);
+}
+
+}  // namespace
+
+TEST_CASE("the rule takes kernels that were measured to be fast") {
+  constexpr double kSlow = 1.3;
+  // The first product of its file: 7 pairs 1.2 ms, 651 of the next case 0.35.
+  const std::vector<std::string> kKnown = {"density-m4-0.001%"};
+  std::vector<std::string> slow;
+  std::vector<std::string> other;  // another kernel than the one that was picked, and no time of it
+  int compared = 0;
+  int number = 0;
+  for (const MeasuredCase& one : measured_cases()) {
+    const std::string kernel = chosen(one.s);
+    const auto at = one.ms.find(kernel);
+    INFO(++number << ": " << one.name << " takes " << kernel);
+    if (at == one.ms.end()) {
+      other.push_back(one.name);
+      continue;
+    }
+    const auto fastest = std::min_element(one.ms.begin(), one.ms.end(),
+                                          [](const auto& x, const auto& y) { return x.second < y.second; });
+    if (one.ms.size() > 1) ++compared;
+    if (at->second > kSlow * fastest->second) slow.push_back(one.name);
+  }
+  CHECK(compared >= 23);
+  CHECK(slow == kKnown);
+  CHECK(number == 151);
+  INFO(other.size() << " cases whose kernel was not measured, first " << other.front());
+  CHECK(other.size() <= 8);
+}
+
+TEST_CASE("row-rank takes rows with many pairs in few of their places") {
+  plan::Limits limits = large_machine();
+  const auto best = [&](const plan::Statistics& s) { return plan::decide(s, limits).id; };
+  const plan::Statistics stencil = counted(evenly_spread(1'000'000, 8, 3'241'792, 2047));
+  CHECK(best(stencil) == KernelId::row_rank);
+  CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 2047))) == KernelId::rows);
+  CHECK(best(counted(evenly_spread(32'768, 4, 1e6, 2047))) == KernelId::rows);
+  CHECK(best(counted(evenly_spread(1'048'576, 8, 1e6, 2047), 8)) == KernelId::rows);
+  CHECK(best(counted(evenly_spread(17 * 100'000, 17, 2.5e6, 2047))) == KernelId::rows);  // no kernel of that side
+  limits.kernel = KernelId::row_rank;
+  const plan::Execution e = plan::decide(stencil, limits);
+  CHECK(e.operand_layout == plan::Layout::rows);
+  CHECK(e.device_need_bytes <= limits.device->bytes);
+  for (const plan::Panel& panel : e.panels) CHECK_FALSE(panel.expand);
+  CHECK(plan::decide(evenly_spread(1700, 17, 1000), limits).refusal.kind == plan::Refusal::Kind::usage);
+  CHECK(plan::decide(evenly_spread(2'000'000, 1, 1e6), limits).refusal.kind == plan::Refusal::Kind::usage);
+}
+
+TEST_CASE("small-blocks takes rows that fit a warp, and none about as long") {
+  const auto best = [](double row_blocks, std::uint32_t m) {
+    return plan::decide(counted(evenly_spread(65'536 * m, m, 65'536 * row_blocks, 2047)), large_machine()).id;
+  };
+  CHECK(best(26, 1) == KernelId::small_blocks);
+  CHECK(best(4, 2) == KernelId::small_blocks);
+  CHECK(best(17, 2) == KernelId::row_rank);  // 289 pairs a row: some are hashed, some are not
+  CHECK(best(60, 2) == KernelId::small_blocks);
+  CHECK(best(4, 4) == KernelId::rows);
+}
