@@ -19,7 +19,7 @@ struct Vectors {
   using Register = __m256i;
   static constexpr std::uint32_t kLanes = 8;            // of 32 bits
   static constexpr std::uint32_t kQuarters = 2;         // of 128 bits, each of four lanes
-  static constexpr std::uint32_t kNarrowStripRows = 8;  // sums of as many rows fit the registers
+  static constexpr std::uint32_t kNarrowStripRows = 12;  // sums of as many rows fit the registers
   static constexpr std::uint32_t kWideStripRows = 4;
 
   static Register zero() { return _mm256_setzero_si256(); }

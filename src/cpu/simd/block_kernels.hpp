@@ -272,7 +272,7 @@ struct LargeBlocks {
     const std::size_t pairs_ahead = std::clamp<std::size_t>(3 * kMostFetched / b_elements, 1, kPairsAhead);
     Register low[kRows];
     Register high[kRows];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (std::uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = Vectors::zero();
     for (std::uint32_t p = 0; p < run.count; ++p) {
       const auto* const ahead = reinterpret_cast<const char*>(run.x.b + run.pairs[p + pairs_ahead].b * b_elements);
@@ -283,7 +283,7 @@ struct LargeBlocks {
       for (std::size_t t = 0; t < inner; t += 2) {
         const Register rows = Vectors::load(b + t * cols);
         const Register columns = kWide ? Vectors::offset(rows) : rows;
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (std::uint32_t r = 0; r < kRows; ++r) {
           const Register both = Vectors::spread(two_elements(a + r * inner + t));
           if constexpr (kWide) {
