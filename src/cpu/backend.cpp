@@ -1,7 +1,6 @@
 #include "cpu/backend.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include "cpu/operands/prepared.hpp"

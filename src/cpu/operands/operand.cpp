@@ -177,7 +177,6 @@ class OperandBuilder {
     Word before = ~Word{0};  // no key
     std::uint32_t num_rows = 0;
     std::uint32_t seen = 0;
-    std::uint64_t large_blocks = 0;
     for (std::uint64_t x = 0; x < count; ++x) {
       const Word key = sorted[x] >> bits.payload;
       cols[x] = static_cast<std::uint32_t>(key & columns);
@@ -186,9 +185,7 @@ class OperandBuilder {
         seen |= values[x];
       } else {
         if (x + kRecordsAhead < count) packer.fetch(static_cast<std::uint64_t>(sorted[x + kRecordsAhead] & payloads));
-        const std::uint32_t of_block = packer.pack(static_cast<std::uint64_t>(sorted[x] & payloads), begin + x);
-        seen |= of_block;
-        large_blocks += of_block >> 15;
+        seen |= packer.pack(static_cast<std::uint64_t>(sorted[x] & payloads), begin + x);
       }
       const Word row = key >> bits.index;
       if (key == before) {
@@ -201,7 +198,6 @@ class OperandBuilder {
     }
     num_rows_[bucket] = num_rows;
     std::atomic_ref(out_.seen_bits).fetch_or(seen, std::memory_order_relaxed);
-    std::atomic_ref(out_.large_blocks).fetch_add(large_blocks, std::memory_order_relaxed);
   }
 
   void note_twice(std::uint64_t at, BlockIndex index) {
@@ -273,8 +269,8 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
   return OperandBuilder<unsigned __int128>(source, shape, side, run).build(std::move(records));
 }
 
-PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArray<std::uint32_t>& b_tiles,
-                     std::uint32_t blocks_per_side, const Run& run) {
+AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side,
+                                      const Run& run) {
   const bool has_all_rows = b.num_rows() == blocks_per_side;  // then positions are block rows
   AlignedArray<std::uint32_t> table;                          // [blocks_per_side], where it pays
   if (!has_all_rows && plan::has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
@@ -292,12 +288,9 @@ PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArra
     near = lower_bound_near(near, static_cast<const std::uint32_t*>(b.rows.end()), row);
     return near != b.rows.end() && *near == row ? static_cast<std::uint32_t>(near - b.rows.begin()) : kNoRow;
   };
-  PairCounts pairs{.of_rows = AlignedArray<std::uint64_t>(a.num_rows())};
-  std::atomic<std::uint64_t> num_tiles = 0;
-  const bool has_tiles = b_tiles.size() != 0;
+  AlignedArray<std::uint64_t> pairs(a.num_rows());
   run.parallel_for(a.num_rows(), 256, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
-    std::uint64_t tiles = 0;
     for (std::uint64_t r = begin; r < end; ++r) {
       std::uint64_t of_row = 0;
       const std::uint32_t* near = b.rows.begin();
@@ -309,13 +302,10 @@ PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArra
           if (row == kNoRow) continue;
         }
         of_row += b.row_ptr[row + 1] - b.row_ptr[row];
-        if (has_tiles) tiles += b_tiles[row + std::uint64_t{1}] - b_tiles[row];
       }
-      pairs.of_rows[r] = of_row;
+      pairs[r] = of_row;
     }
-    num_tiles += tiles;
   });
-  pairs.num_tiles = num_tiles;
   return pairs;
 }
 

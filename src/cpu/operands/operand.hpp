@@ -22,7 +22,6 @@ struct PackedOperand {
   AlignedArray<std::uint32_t> cols;     // [num_blocks] ascending within a row; A: see link_rows
   AlignedArray<std::uint16_t> values;   // [num_blocks, elements of the packed shape]
   std::uint32_t seen_bits = 0;          // OR of all elements: none is larger
-  std::uint64_t large_blocks = 0;       // hold an element of more than 15 bits; side 1: not counted
 
   [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }
   /// [num_blocks] of A after link_rows(): the row of B that each block meets, as a position in b.rows; or kNoRow.
@@ -37,14 +36,9 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
 /// Marks a block of A whose column is an empty block row of B.
 inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
 
-struct PairCounts {
-  AlignedArray<std::uint64_t> of_rows;  ///< [a.num_rows()] exact
-  std::uint64_t num_tiles = 0;          ///< tiles of B that blocks of A meet
-};
-
-/// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row) and counts.
-/// Shapes: b_tiles [b.num_rows() + 1] first tile of each row of B, or empty.
-PairCounts link_rows(PackedOperand& a, const PackedOperand& b, const AlignedArray<std::uint32_t>& b_tiles,
-                     std::uint32_t blocks_per_side, const Run& run);
+/// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row). Shapes: returns the exact number
+/// of pairs of each row [a.num_rows()].
+AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side,
+                                      const Run& run);
 
 }  // namespace spmm::cpu

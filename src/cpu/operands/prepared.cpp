@@ -1,12 +1,9 @@
 #include "cpu/operands/prepared.hpp"
 
 #include <cstddef>
-#include <utility>
 
 #include "base/run/cancellable.hpp"
 #include "base/run/stage_progress.hpp"
-#include "cpu/operands/tile_operand.hpp"
-#include "plan/panels/tiles.hpp"
 
 namespace spmm::cpu {
 
@@ -20,10 +17,7 @@ Prepared prepare(const Source& a, const Source& b, const PackedShape& shape, con
   out.a = build_operand(a, Side::a, shape, progress, run);
   out.b = build_operand(b, Side::b, shape, progress, run);
   const auto timing = run.clock.scope(Stage::count);
-  if (plan::sums_in_tiles(shape.m)) out.b_tiles = count_tiles(out.b, shape.m, run);
-  PairCounts pairs = link_rows(out.a, out.b, out.b_tiles, out.blocks_per_side, run);
-  out.row_pairs = std::move(pairs.of_rows);
-  out.tile_pairs = pairs.num_tiles;
+  out.row_pairs = link_rows(out.a, out.b, out.blocks_per_side, run);
   for_ranges(run, out.row_pairs.size(), [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) out.num_pairs += out.row_pairs[r];
   });

@@ -17,9 +17,7 @@ struct Prepared {
   PackedOperand a;  ///< columns replaced by link_rows
   PackedOperand b;
   AlignedArray<std::uint64_t> row_pairs;  ///< [a.num_rows()]
-  AlignedArray<std::uint32_t> b_tiles;    ///< where plan::sums_in_tiles(): [b.num_rows() + 1] first tile of each row
   std::uint64_t num_pairs = 0;
-  std::uint64_t tile_pairs = 0;  ///< where plan::sums_in_tiles(): tiles of B that blocks of A meet
   std::uint32_t blocks_per_side = 0;
 
   /// The most pairs of a C block of which no sum can reach kMaxVal.

@@ -1,7 +1,6 @@
 #include "cpu/operands/tile_operand.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/run/cancellable.hpp"
 #include "plan/panels/tiles.hpp"
@@ -54,8 +53,7 @@ void fill_row(const PackedOperand& b, std::uint64_t row, const TileOperand& out)
   }
 }
 
-}  // namespace
-
+/// Shapes: returns the first tile of each row of B, and the end [b.num_rows() + 1].
 AlignedArray<std::uint32_t> count_tiles(const PackedOperand& b, std::uint32_t m, const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
   const auto count = m == 1 ? tiles_of_row<1> : m == 2 ? tiles_of_row<2> : tiles_of_row<3>;
@@ -71,11 +69,12 @@ AlignedArray<std::uint32_t> count_tiles(const PackedOperand& b, std::uint32_t m,
   return row_ptr;
 }
 
-TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
-                       const Run& run) {
+}  // namespace
+
+TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, const Run& run) {
   const std::uint64_t num_rows = b.num_rows();
   TileOperand out;
-  out.row_ptr = std::move(row_ptr);
+  out.row_ptr = count_tiles(b, m, run);
   const std::uint64_t num_tiles = out.row_ptr[num_rows];
   // The larger one first: it may lie where the records were, and those pages need not be cleared again.
   out.values = AlignedArray<std::uint16_t>(num_tiles * plan::tile_value_bytes(m) / sizeof(std::uint16_t));

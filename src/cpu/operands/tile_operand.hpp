@@ -15,12 +15,7 @@ struct TileOperand {
   AlignedArray<std::uint16_t> values;   ///< [num_tiles, m, 8]; paired: the first two rows [8, 2]
 };
 
-/// Values: m for which plan::sums_in_tiles(). Shapes: returns the first tile of each row of B, and the end
-/// [b.num_rows() + 1]. Errors: Interrupted.
-AlignedArray<std::uint32_t> count_tiles(const PackedOperand& b, std::uint32_t m, const Run& run);
-
-/// Values: row_ptr = count_tiles(); paired (sides 2 and 3): as TileKernel wants them. Errors: Interrupted.
-TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, AlignedArray<std::uint32_t> row_ptr,
-                       const Run& run);
+/// Values: m for which plan::sums_in_tiles(); paired (sides 2 and 3): as TileKernel wants them. Errors: Interrupted.
+TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, const Run& run);
 
 }  // namespace spmm::cpu

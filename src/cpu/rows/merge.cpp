@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "base/range.hpp"
 #include "base/run/stage_progress.hpp"
@@ -120,10 +119,9 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
     TileOperand tiles;
     {
       const auto timing = run.clock.scope(Stage::build);
-      tiles = make_tiles(product.b, shape.m, kernel.paired, std::move(product.b_tiles), run);
+      tiles = make_tiles(product.b, shape.m, kernel.paired, run);
       product.b.values = {};
       product.b.cols = {};
-      product.b_tiles = {};
     }
     const TileProduct rows{.a = product.a,
                            .b = tiles,

@@ -20,9 +20,10 @@ std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b) {
 
 /// B in tiles: at most one a block, and no more than there are tile columns in its rows.
 std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
-  if (b.num_blocks == 0) return 0;
+  if (b.num_blocks == 0) return sizeof(std::uint32_t);
   const std::uint64_t places = std::uint64_t{stored_rows(b)} * num_tile_columns(b.blocks_per_side(), b.m);
-  return std::min<std::uint64_t>(b.num_blocks, places) * (tile_value_bytes(b.m) + sizeof(std::uint32_t));
+  const std::uint64_t row_bytes = (stored_rows(b) + 1) * sizeof(std::uint32_t);
+  return row_bytes + std::min<std::uint64_t>(b.num_blocks, places) * (tile_value_bytes(b.m) + sizeof(std::uint32_t));
 }
 
 HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
@@ -60,9 +61,7 @@ std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, cons
 }
 
 std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
-  const std::uint64_t first_tiles = sums_in_tiles(a.m) ? (stored_rows(b) + 1) * sizeof(std::uint32_t) : 0;
-  return operand_sizes(a, Side::a, shape).bytes() + operand_sizes(b, Side::b, shape).bytes() + link_bytes(a, b) +
-         first_tiles;
+  return operand_sizes(a, Side::a, shape).bytes() + operand_sizes(b, Side::b, shape).bytes() + link_bytes(a, b);
 }
 
 std::uint64_t MergeSizes::bytes() const {
