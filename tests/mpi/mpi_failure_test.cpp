@@ -125,6 +125,20 @@ TEST_CASE("a disk that fails on one rank ends all with one message") {
   }
 }
 
+TEST_CASE("a rank that fails interrupts the others") {
+  const MpiPlace place;
+  spmm::write_matrix("x.bin", random_matrix(6400, 64, 5000, 65535, 1));  // 250,000 pairs of side 64
+  std::filesystem::copy_file("x.bin", "y.bin");
+  put_content("z.bin", kOld);
+  const auto start = std::chrono::steady_clock::now();
+  // Rank 1 fails when it reads its rows; by the reference rank 0 would compute for half a minute or more.
+  const std::vector<std::string> words = {"-q", "--kernel", "reference", "--threads", "1", "x.bin", "y.bin", "z.bin"};
+  const std::string err =
+      check_failure(2, words, kIoError, "Input/output error", {{"SPMM_MPI_FAULT", "read-eio:1:900"}});
+  CHECK(err.find("[rank 1 of 2 on ") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
+}
+
 TEST_CASE("a result with more blocks than a file holds ends all ranks with one message") {
   const MpiPlace place;
   prepare(place, 1024, 3000);
