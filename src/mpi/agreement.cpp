@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <stop_token>
 #include <system_error>
 #include <thread>
@@ -102,15 +103,21 @@ void Stages::agree(const RankFailure& failure) const {
   throw AgreedFailure(agreed);
 }
 
-std::string difference(const Communicator& ranks, const std::string& own) {
-  const auto of_first = [&](const std::string& words) {
-    const auto bytes = std::as_bytes(std::span(words));
-    const Bytes first = ranks.broadcast({bytes.begin(), bytes.end()}, 0);
-    return std::string(reinterpret_cast<const char*>(first.data()), first.size());
-  };
-  const std::string first = of_first(own);
-  const std::string host = of_first(ranks.host());
-  return first == own ? "" : text(own, " on this rank, ", first, " on rank 0 (", host, ")");
+std::optional<Difference> difference(const Communicator& ranks, const std::vector<std::string>& own) {
+  std::string joined = ranks.host() + '\0';
+  for (const std::string& word : own) joined += word + '\0';
+  const auto bytes = std::as_bytes(std::span(joined));
+  const Bytes first = ranks.broadcast({bytes.begin(), bytes.end()}, 0);
+  std::istringstream in(std::string(reinterpret_cast<const char*>(first.data()), first.size()));
+  std::string host;
+  std::getline(in, host, '\0');
+  for (std::size_t which = 0; which < own.size(); ++which) {
+    std::string word;
+    std::getline(in, word, '\0');
+    if (word == own[which]) continue;
+    return Difference{.which = which, .words = text(own[which], " on this rank, ", word, " on rank 0 (", host, ")")};
+  }
+  return std::nullopt;
 }
 
 }  // namespace spmm::mpi

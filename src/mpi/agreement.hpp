@@ -4,8 +4,10 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mpi/communicator.hpp"
 
@@ -55,8 +57,13 @@ class Stages {
   std::string device_;
 };
 
-/// What this rank has otherwise than rank 0, in words: "X on this rank, Y on rank 0 (HOST)"; "" if it has the same.
-/// Collective.
-std::string difference(const Communicator& ranks, const std::string& own);
+/// What a rank has otherwise than rank 0.
+struct Difference {
+  std::size_t which = 0;  ///< of the words
+  std::string words;      ///< "X on this rank, Y on rank 0 (HOST)"
+};
+
+/// The first of these words that is not the same on rank 0. Collective. Shapes: as many on all ranks.
+std::optional<Difference> difference(const Communicator& ranks, const std::vector<std::string>& own);
 
 }  // namespace spmm::mpi

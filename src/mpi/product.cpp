@@ -2,6 +2,7 @@
 #include "mpi/product.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -140,21 +141,23 @@ class RankProduct {
 void RankProduct::check_same_options() const {
   const auto given = [](bool is_on) { return std::string(is_on ? "given" : "left out"); };
   const RowRange rows = options_.rows;
-  const std::pair<const char*, std::string> all[] = {
-      {"OUT", out_},
-      {"ProductOptions::transpose_a", given(options_.transpose_a)},
-      {"ProductOptions::transpose_b", given(options_.transpose_b)},
-      {"ProductOptions::rows", rows == RowRange{} ? "all rows" : text(rows.first, ":", rows.end)},
-      {"ProductOptions::on_saturation", options_.on_saturation == OnSaturation::error ? "error" : "report"},
-      {"ProductOptions::no_clobber", given(options_.no_clobber)},
-      {"ProductOptions::durable", given(options_.durable)}};
-  std::optional<UsageError> first;
-  for (const auto& [name, own] : all) {
-    const std::string other = difference(ranks_, own);
-    if (!other.empty() && !first) first.emplace(name, other, "give all ranks the same");
-  }
+  const std::vector<std::string> own = {out_,
+                                        given(options_.transpose_a),
+                                        given(options_.transpose_b),
+                                        rows == RowRange{} ? "all rows" : text(rows.first, ":", rows.end),
+                                        options_.on_saturation == OnSaturation::error ? "error" : "report",
+                                        given(options_.no_clobber),
+                                        given(options_.durable)};
+  constexpr std::array kNames = {"OUT",
+                                 "ProductOptions::transpose_a",
+                                 "ProductOptions::transpose_b",
+                                 "ProductOptions::rows",
+                                 "ProductOptions::on_saturation",
+                                 "ProductOptions::no_clobber",
+                                 "ProductOptions::durable"};
+  const auto other = difference(ranks_, own);
   stages_.run([&] {
-    if (first) throw *first;
+    if (other) throw UsageError(kNames.at(other->which), other->words, "give all ranks the same");
   });
 }
 
@@ -170,7 +173,6 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
   });
   check_same_inputs();
   stages_.run([&] { all_rows_ = checked_rows(options_.rows, header().blocks_per_side()); });
-  ranks_.barrier();  // before any rank of this machine takes memory
   const auto local = static_cast<std::uint64_t>(ranks_.local_size());
   limit_bytes_ =
       options_.memory_limit_bytes != 0 ? options_.memory_limit_bytes : available_memory_bytes() / 10 * 9 / local;
@@ -179,15 +181,14 @@ void RankProduct::open(const fs::path& a, const fs::path& b, const fs::path& out
 
 /// Each rank opens the paths itself: on a node without the shared file system they may be other files.
 void RankProduct::check_same_inputs() const {
-  for (const Operand* const operand : {&a_, &b_}) {
-    std::string found;
-    stages_.run([&] { found = description_of(*operand->source); });
-    const std::string other = difference(ranks_, found);
-    stages_.run([&] {
-      if (other.empty()) return;
-      throw InputError(operand->source->name(), other, "give paths on a file system that all nodes share");
-    });
-  }
+  std::vector<std::string> found;
+  stages_.run([&] { found = {description_of(*a_.source), description_of(*b_.source)}; });
+  const auto other = difference(ranks_, found);
+  stages_.run([&] {
+    if (!other) return;
+    throw InputError((other->which == 0 ? a_ : b_).source->name(), other->words,
+                     "give paths on a file system that all nodes share");
+  });
 }
 
 void RankProduct::open_output(const fs::path& a, const fs::path& b, const fs::path& out) {

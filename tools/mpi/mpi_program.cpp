@@ -137,9 +137,9 @@ void run(const mpi::Communicator& ranks, int argc, char** argv) {
   if (!is_first) cli::silence_warnings();
   cli::CliOptions options;
   stages.run([&] { options = options_of(ranks, argc, argv); });
-  const std::string other = mpi::difference(ranks, options.answer ? "--help or --version" : "a product");
+  const auto other = mpi::difference(ranks, {options.answer ? "--help or --version" : "a product"});
   stages.run([&] {
-    if (!other.empty()) throw UsageError(kProgram, other, "give all ranks the same command line");
+    if (other) throw UsageError(kProgram, other->words, "give all ranks the same command line");
   });
   if (options.answer) {
     if (is_first) cli::print_answer(*options.answer);
@@ -174,10 +174,10 @@ void print_error(const std::string& message) {
 /// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.
 [[noreturn]] void end_all(const mpi::Communicator& ranks, int code) {
   if (ranks.size() == 1) ::_exit(code);
+  if (ranks.rank() != 0) signal(SIGTERM, SIG_DFL);  // by which the launcher ends this rank, without a message
   ranks.barrier();
   if (ranks.rank() == 0) ranks.abort(code);
-  signal(SIGTERM, SIG_DFL);
-  ::sleep(5);  // the launcher ends this rank
+  ::sleep(5);
   ::_exit(code);
 }
 
