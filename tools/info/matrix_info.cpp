@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/records/errors.hpp"
@@ -72,6 +73,38 @@ Scan scan_piece(const MatrixFile& matrix, std::uint64_t begin, std::uint64_t end
   return piece;
 }
 
+/// Counts indices: in a table of all, or in a list where there are few for a large table.
+class Counter {
+ public:
+  Counter(std::uint32_t size, std::uint64_t num_adds) {
+    constexpr std::uint64_t kAlwaysTable = std::uint64_t{1} << 20;
+    if (size <= std::max(kAlwaysTable, 2 * num_adds)) table_.resize(size);
+  }
+
+  void add(const std::vector<std::uint32_t>& indices) {
+    if (table_.empty()) list_.insert(list_.end(), indices.begin(), indices.end());
+    if (!table_.empty()) {
+      for (const std::uint32_t index : indices) ++table_[index];
+    }
+  }
+
+  IndexCounts counts() {
+    IndexCounts counts;
+    for (std::uint32_t index = 0; index < table_.size(); ++index) {
+      if (table_[index] > 0) counts.emplace_back(index, table_[index]);
+    }
+    std::sort(list_.begin(), list_.end());
+    for (const std::uint32_t index : list_) {
+      if (counts.empty() || counts.back().first != index) counts.emplace_back(index, 0);
+      ++counts.back().second;
+    }
+    return counts;
+  }
+
+ private:
+  std::vector<std::uint32_t> table_, list_;
+};
+
 /// Whether the last block of each piece lies before the first one of the next.
 /// Values: ends = first and last block of each piece by its first record.
 bool ends_ascend(const std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>>& ends) {
@@ -83,12 +116,6 @@ bool ends_ascend(const std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>
   return true;
 }
 
-std::uint64_t num_occurring(IndexCounts& counts) {
-  std::uint64_t occurring = 0;
-  counts.for_each([&](std::uint32_t, std::uint32_t) { ++occurring; });
-  return occurring;
-}
-
 /// Pairs of blocks of side m without which no element of a result block is the limit, if no element is larger.
 std::uint64_t pairs_to_saturate(std::uint64_t largest_a, std::uint64_t largest_b, std::uint64_t m) {
   if (largest_a == 0 || largest_b == 0) return UINT64_MAX;
@@ -97,10 +124,20 @@ std::uint64_t pairs_to_saturate(std::uint64_t largest_a, std::uint64_t largest_b
 }
 
 /// Block rows or columns with at least so many blocks.
-std::uint64_t num_with(IndexCounts& counts, std::uint64_t least) {
-  std::uint64_t indices = 0;
-  counts.for_each([&](std::uint32_t, std::uint32_t count) { indices += count >= least ? 1 : 0; });
-  return indices;
+std::uint64_t num_with(const IndexCounts& counts, std::uint64_t least) {
+  return static_cast<std::uint64_t>(
+      std::count_if(counts.begin(), counts.end(), [&](const auto& count) { return count.second >= least; }));
+}
+
+/// Blocks of each column of A times blocks of the row of B with that index.
+std::uint64_t num_pairs(const IndexCounts& columns, const IndexCounts& rows) {
+  std::uint64_t sum = 0;
+  auto row = rows.begin();
+  for (const auto& [index, count] : columns) {
+    while (row != rows.end() && row->first < index) ++row;
+    if (row != rows.end() && row->first == index) sum += std::uint64_t{count} * row->second;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -113,9 +150,9 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
                   .header = header,
                   .num_blocks = matrix.file.num_records(),
                   .type = matrix.type,
-                  .file_bytes = matrix.file.file_bytes(),
-                  .rows = IndexCounts(nb, matrix.file.num_records()),
-                  .columns = IndexCounts(nb, matrix.file.num_records())};
+                  .file_bytes = matrix.file.file_bytes()};
+  Counter rows(nb, info.num_blocks);
+  Counter columns(nb, info.num_blocks);
   std::map<std::uint64_t, std::pair<BlockIndex, BlockIndex>> ends;
   std::mutex mutex;
   parallel_for(num_threads, matrix.file.num_records(), records_per_read(matrix.file.record_bytes()),
@@ -128,17 +165,19 @@ MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementTyp
                  info.saturated_elements += piece.saturated_elements;
                  info.largest_element = std::max(info.largest_element, piece.largest_element);
                  info.sorted = info.sorted && piece.sorted;
-                 info.rows.add(piece.rows);
-                 info.columns.add(piece.columns);
+                 rows.add(piece.rows);
+                 columns.add(piece.columns);
                  ends[begin] = {{.i = piece.rows.front(), .j = piece.columns.front()},
                                 {.i = piece.rows.back(), .j = piece.columns.back()}};
                });
   info.sorted = info.sorted && ends_ascend(ends);
+  info.rows = rows.counts();
+  info.columns = columns.counts();
   matrix.file.check_unchanged();
   return info;
 }
 
-ProductInfo predict_product(MatrixInfo& a, MatrixInfo& b) {
+ProductInfo predict_product(const MatrixInfo& a, const MatrixInfo& b) {
   if (a.header.n != b.header.n || a.header.m != b.header.m) {
     throw ShapeError(b.name,
                      text("n = ", b.header.n, ", m = ", b.header.m, ", expected n = ", a.header.n, ", m = ", a.header.m,
@@ -147,8 +186,8 @@ ProductInfo predict_product(MatrixInfo& a, MatrixInfo& b) {
   }
   const std::uint64_t nb = a.header.blocks_per_side();
   const auto cells = static_cast<double>(nb * nb);
-  const std::uint64_t pairs = sum_of_products(a.columns, b.rows);
-  const std::uint64_t max_blocks = std::min(pairs, num_occurring(a.rows) * num_occurring(b.columns));
+  const std::uint64_t pairs = num_pairs(a.columns, b.rows);
+  const std::uint64_t max_blocks = std::min(pairs, std::uint64_t{a.rows.size()} * b.columns.size());
   // A cell stays empty with probability (1 - 1 / cells)^pairs.
   const double expected = -std::expm1(-static_cast<double>(pairs) / cells) * cells;
   const std::uint64_t expected_blocks = std::min(max_blocks, static_cast<std::uint64_t>(std::llround(expected)));

@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/common/matrix_file.hpp"
-#include "tools/info/index_counts.hpp"
 
 namespace spmm::tools {
+
+/// How many blocks a block row (or column) has, for all that have some: index and count, by index.
+using IndexCounts = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 struct MatrixInfo {
   std::string name;
@@ -21,13 +26,15 @@ struct MatrixInfo {
   std::uint64_t nonzero_elements = 0;
   std::uint32_t largest_element = 0;
   std::uint64_t saturated_elements = 0;  ///< of a result: those at the limit
-  IndexCounts rows;                      ///< blocks per block row
-  IndexCounts columns;                   ///< blocks per block column
+  IndexCounts rows{};
+  IndexCounts columns{};
 };
 
 /// Reads a whole file.
-/// Memory: a few MB per thread, and that of two IndexCounts. Errors: InputError, FormatError (an index out of range;
-/// a block stored twice is not looked for), IoError, Interrupted.
+/// Memory: a few MB per thread; for rows and columns each 8 bytes for each one that has blocks, and while it is read
+/// 4 for each there is, or 4 for each block if that is less.
+/// Errors: InputError, FormatError (an index out of range; a block stored twice is not looked for), IoError,
+/// Interrupted.
 MatrixInfo read_info(const std::filesystem::path& path, std::optional<ElementType> type, unsigned num_threads);
 
 /// The product of two matrices as far as the places of their blocks and their largest elements tell.
@@ -43,6 +50,6 @@ struct ProductInfo {
 };
 
 /// Errors: ShapeError if n or m differ.
-ProductInfo predict_product(MatrixInfo& a, MatrixInfo& b);
+ProductInfo predict_product(const MatrixInfo& a, const MatrixInfo& b);
 
 }  // namespace spmm::tools

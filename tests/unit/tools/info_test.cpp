@@ -10,8 +10,6 @@
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/oracle.hpp"
-#include "tools/info/index_counts.hpp"
-#include "tools/info/info_text.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {
@@ -217,25 +215,4 @@ TEST_CASE("info: trouble", "[tools][info]") {
   const ProcessResult outside = run_tool("info", {folder.file("outside")});
   CHECK(outside.exit_code == 65);
   CHECK(outside.err.find("record 4 (byte offset 76): block index (0, 3) is out of range") != std::string::npos);
-}
-
-TEST_CASE("index counts: few and many possible indices give the same", "[tools][info]") {
-  const std::vector<std::uint32_t> indices = {5, 3, 5, 4'000'000, 3, 5, 0};
-  for (const std::uint32_t size : {4'000'001u, 1'000'000'000u}) {
-    for (const std::uint64_t expected_adds : {std::uint64_t{0}, std::uint64_t{4'000'000'000}}) {
-      if (size == 1'000'000'000 && expected_adds > 0) continue;  // 4 GB
-      tools::IndexCounts counts(size, expected_adds);
-      counts.add(indices);
-      counts.add(std::vector<std::uint32_t>{3, 9});
-      std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
-      counts.for_each([&](std::uint32_t index, std::uint32_t count) { found.emplace_back(index, count); });
-      CHECK(found ==
-            std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 1}, {3, 3}, {5, 3}, {9, 1}, {4'000'000, 1}});
-      CHECK(tools::sum_of_products(counts, counts) == 1 + 9 + 9 + 1 + 1);
-      const tools::Distribution distribution = tools::distribution_of(counts);
-      CHECK(distribution.empty == size - 5);
-      CHECK(distribution.max == 3);
-      CHECK(distribution.by_power == std::vector<std::uint64_t>{3, 2});
-    }
-  }
 }
