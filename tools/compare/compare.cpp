@@ -6,11 +6,116 @@
 #include <span>
 #include <vector>
 
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
 #include "base/records/saturated_count.hpp"
-#include "tools/compare/block_cursor.hpp"
+#include "base/text.hpp"
+#include "spmm/error.hpp"
 
 namespace spmm::tools {
 namespace {
+
+/// One block after the other, by (i, j), from a starting record on. A file whose records lie in that order is read
+/// front to back; for another one an index of its blocks is sorted first, if that is allowed. Memory: 4 MB, and for an
+/// index 16 bytes for each block. Errors: FormatError (index out of range, a block twice, records out of order where no
+/// index is allowed), IoError, Interrupted.
+class BlockCursor {
+ public:
+  BlockCursor(const MatrixFile& matrix, std::uint64_t first_record, bool any_order)
+      : matrix_(matrix), first_(first_record), next_(first_record) {
+    if (any_order) build_index();
+    load();
+  }
+
+  [[nodiscard]] bool done() const { return next_ == matrix_.file.num_records(); }
+  [[nodiscard]] BlockIndex index() const { return read_index(record()); }
+
+  /// The packed record of the block. Shapes: [record_bytes].
+  [[nodiscard]] const std::byte* record() const { return current_; }
+
+  void advance() {
+    const BlockIndex before = index();
+    ++next_;
+    load();
+    if (done() || !order_.empty() || before < index()) return;
+    const std::string& name = matrix_.file.name();
+    const std::uint64_t bytes = matrix_.file.record_bytes();
+    if (before == index()) throw_duplicate_block(name, next_ - 1, next_, bytes, before);
+    throw FormatError(at_record(name, next_, bytes),
+                      text("block (", index().i, ", ", index().j, ") follows (", before.i, ", ", before.j,
+                           "), expected blocks in the order of (i, j)"),
+                      "compare with --any-order");
+  }
+
+ private:
+  /// A record and the block that it holds.
+  struct Entry {
+    BlockIndex at;
+    std::uint64_t record;
+  };
+
+  /// Sorts the indices of a file whose records do not lie in their order.
+  void build_index() {
+    for (const bool keeps : {false, true}) {
+      bool is_ordered = true;
+      BlockIndex before{};
+      for (next_ = first_; !done() && (keeps || is_ordered); ++next_) {
+        read_ahead();
+        is_ordered = is_ordered && (next_ == first_ || before < index());
+        before = index();
+        if (keeps) order_.push_back({.at = before, .record = next_});
+      }
+      next_ = first_;
+      if (is_ordered) return;
+    }
+    std::sort(order_.begin(), order_.end(), [](const Entry& x, const Entry& y) { return x.at < y.at; });
+    for (std::size_t e = 1; e < order_.size(); ++e) {
+      if (order_[e].at != order_[e - 1].at) continue;
+      throw_duplicate_block(matrix_.file.name(), order_[e - 1].record, order_[e].record, matrix_.file.record_bytes(),
+                            order_[e].at);
+    }
+  }
+
+  /// Makes record next_ of the file the current one, which it reads together with those behind it.
+  void read_ahead() {
+    const std::uint64_t record = matrix_.file.record_bytes();
+    if (next_ < buffer_begin_ || next_ >= buffer_end_) {
+      cli::check_cancelled("spmm-compare");
+      buffer_begin_ = next_;
+      buffer_end_ = std::min(next_ + records_per_read(record), matrix_.file.num_records());
+      buffer_.resize((buffer_end_ - buffer_begin_) * record);
+      matrix_.file.read_records(buffer_begin_, buffer_end_ - buffer_begin_, buffer_.data());
+    }
+    current_ = buffer_.data() + (next_ - buffer_begin_) * record;
+  }
+
+  /// Makes the block at place next_ the current one.
+  void load() {
+    if (done()) return;
+    std::uint64_t number = next_;
+    if (order_.empty()) {
+      read_ahead();
+    } else {
+      if (next_ % 4096 == 0) cli::check_cancelled("spmm-compare");
+      number = order_[next_ - first_].record;
+      buffer_.resize(matrix_.file.record_bytes());
+      matrix_.file.read_records(number, 1, buffer_.data());
+      current_ = buffer_.data();
+    }
+    const std::uint32_t nb = matrix_.file.header().blocks_per_side();
+    if (index().i < nb && index().j < nb) return;
+    throw_index_out_of_range(matrix_.file.name(), number, matrix_.file.record_bytes(), index(), nb);
+  }
+
+  const MatrixFile& matrix_;
+  std::uint64_t first_;
+  std::uint64_t next_;             ///< place of the current block: the record number, or first_ + place in order_
+  std::vector<Entry> order_{};     ///< empty: the records are in order
+  std::vector<std::byte> buffer_;  ///< records [buffer_begin_, buffer_end_) of the file, or one record
+  std::uint64_t buffer_begin_ = 0;
+  std::uint64_t buffer_end_ = 0;
+  const std::byte* current_ = nullptr;
+};
 
 /// Records at the start of both files that are the same bytes.
 struct SameRecords {

@@ -10,7 +10,6 @@
 #include "support/catch.hpp"
 #include "test_paths.hpp"
 #include "tools/common/matrix_file.hpp"
-#include "tools/compare/block_cursor.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {
