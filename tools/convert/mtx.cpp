@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <vector>
@@ -28,23 +29,16 @@ namespace {
 constexpr std::uint64_t kMaxSide = UINT32_MAX;
 constexpr const char* kCutHint = "create or copy the file again: it is cut off, or the line of the sizes is wrong";
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
-
-bool is_digit(char c) {
-  return static_cast<unsigned char>(c - '0') < 10;
-}
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
+/// Replaces `words` by those of a line.
+void split(std::string_view line, std::vector<std::string_view>& words) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  words.clear();
   for (std::size_t at = 0; at < line.size();) {
     std::size_t end = at;
     while (end < line.size() && !is_blank(line[end])) ++end;
     if (end > at) words.push_back(line.substr(at, end - at));
     at = end + 1;
   }
-  return words;
 }
 
 std::string lower(std::string_view word) {
@@ -58,156 +52,98 @@ std::string lower(std::string_view word) {
   throw FormatError(text(name, ", line ", line), problem, hint);
 }
 
-/// Numbers one after the other. Errors: FormatError with the line.
-class Scanner {
- public:
-  /// Values: line = number of the first line.
-  Scanner(const std::string& name, std::uint64_t line) : name_(name), line_(line) {}
+/// All of a word as a number; nothing if it is none.
+template <class T>
+std::optional<T> number_of(std::string_view word) {
+  T value{};
+  const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || stop != word.data() + word.size()) return std::nullopt;
+  return value;
+}
 
-  /// Goes on with these lines.
-  void take(std::string_view lines) {
-    at_ = lines.data();
-    end_ = at_ + lines.size();
-  }
-
-  [[nodiscard]] std::uint64_t line() const { return line_; }
+/// A line with elements. Errors: FormatError with the line.
+struct ElementLine {
+  const std::string& name;
+  std::uint64_t number;
+  const std::vector<std::string_view>& words;
 
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw_at_line(name_, line_, problem, "correct the line, or create the file again");
+    throw_at_line(name, number, problem, "correct the line, or create the file again");
   }
 
-  /// To the start of the next line that holds something; false at the end.
-  bool find_line() {
-    for (;; ++at_, ++line_) {
-      skip_blanks();
-      if (at_ != end_ && *at_ == '%') at_ = std::find(at_, end_, '\n');
-      if (at_ == end_) return false;
-      if (*at_ != '\n') return true;
-    }
-  }
-
-  void end_line() {
-    skip_blanks();
-    if (at_ != end_ && *at_ != '\n') refuse(text("\"", word(), "\" follows, expected the end of the line"));
+  [[nodiscard]] std::string shown(std::size_t place) const {
+    constexpr std::size_t kShown = 30;
+    return "\"" + std::string(place < words.size() ? words[place].substr(0, kShown) : "") + "\"";
   }
 
   /// An index from 0. Errors: not from 1 to `most` in the file.
-  std::uint32_t index(const char* what, std::uint64_t most) {
-    constexpr int kMostDigits = 18;
-    skip_blanks();
-    const char* const begin = at_;
-    const std::uint64_t value = digits(kMostDigits);
-    if (at_ == begin || !ends_here()) {
-      at_ = begin;
-      refuse(text("\"", word(), "\" is not the number of a ", what));
-    }
-    if (value == 0 || value > most) refuse(text(what, " ", value, " is out of range, expected 1 to ", most));
-    return static_cast<std::uint32_t>(value - 1);
+  [[nodiscard]] std::uint32_t index(std::size_t place, const char* what, std::uint64_t most) const {
+    const auto value = place < words.size() ? number_of<std::uint64_t>(words[place]) : std::nullopt;
+    if (!value) refuse(text(shown(place), " is not the number of a ", what));
+    if (*value == 0 || *value > most) refuse(text(what, " ", *value, " is out of range, expected 1 to ", most));
+    return static_cast<std::uint32_t>(*value - 1);
   }
 
-  double number() {
-    constexpr int kExactDigits = 15;
-    skip_blanks();
-    if (at_ != end_ && *at_ == '+' && at_ + 1 != end_ && at_[1] != '-') ++at_;
-    const char* const begin = at_;
-    const std::uint64_t short_number = digits(kExactDigits);
-    if (at_ != begin && ends_here()) return static_cast<double>(short_number);
-    double value = 0;
-    const auto [stop, error] = std::from_chars(begin, end_, value);
-    at_ = stop;
-    if (error == std::errc{} && ends_here()) return value;
-    at_ = begin;
-    refuse(text("\"", word(), "\" is not a number of 64 bits"));
+  [[nodiscard]] double element(std::size_t place) const {
+    std::string_view word = place < words.size() ? words[place] : "";
+    if (word.starts_with('+') && !word.starts_with("+-")) word.remove_prefix(1);
+    const auto value = number_of<double>(word);
+    if (!value) refuse(text(shown(place), " is not a number of 64 bits"));
+    return *value;
   }
-
- private:
-  void skip_blanks() {
-    while (at_ != end_ && is_blank(*at_)) ++at_;
-  }
-
-  [[nodiscard]] bool ends_here() const { return at_ == end_ || *at_ == '\n' || is_blank(*at_); }
-
-  std::uint64_t digits(int most) {
-    std::uint64_t value = 0;
-    for (; most > 0 && at_ != end_ && is_digit(*at_); --most) value = value * 10 + static_cast<unsigned>(*at_++ - '0');
-    return value;
-  }
-
-  [[nodiscard]] std::string word() const {
-    constexpr std::ptrdiff_t kShown = 30;
-    const char* stop = at_;
-    while (stop != end_ && *stop != '\n' && !is_blank(*stop) && stop - at_ < kShown) ++stop;
-    return {at_, stop};
-  }
-
-  const std::string& name_;
-  std::uint64_t line_;
-  const char* at_ = nullptr;
-  const char* end_ = nullptr;
 };
 
 }  // namespace
 
-/// The file from an offset on, in pieces that end with a line; the last line of the file may lack its end.
-class MtxFile::Lines {
- public:
-  Lines(const MtxFile& file, std::uint64_t begin)
-      : file_(file), buffer_(std::min<std::uint64_t>(file.piece_bytes_, file.file_bytes_ + 1)), next_(begin) {}
-
-  /// The next lines; empty at the end of the file. The next call makes the view invalid. Errors: FormatError (a line
-  /// longer than a piece), IoError, Interrupted.
-  std::string_view next() {
+void MtxFile::for_each_line(std::uint64_t begin, const TakeLine& take) const {
+  std::vector<char> buffer(std::min<std::uint64_t>(piece_bytes_, file_bytes_ + 1));
+  std::vector<std::string_view> words;
+  while (true) {
     cli::check_cancelled("spmm-convert");
     std::size_t got = 0;
-    for (ssize_t more = 1; more > 0 && got < buffer_.size(); got += static_cast<std::size_t>(more)) {
-      const auto at = static_cast<off_t>(next_ + got);
-      more = io::retried([&] { return ::pread(file_.fd_.get(), buffer_.data() + got, buffer_.size() - got, at); });
+    for (ssize_t more = 1; more > 0 && got < buffer.size(); got += static_cast<std::size_t>(more)) {
+      const auto at = static_cast<off_t>(begin + got);
+      more = io::retried([&] { return ::pread(fd_.get(), buffer.data() + got, buffer.size() - got, at); });
       if (more >= 0) continue;
-      throw IoError(at_offset(file_.name_, next_ + got), text("reading failed (", io::error_text(errno), ")"),
+      throw IoError(at_offset(name_, begin + got), text("reading failed (", io::error_text(errno), ")"),
                     "check the disk or the connection to it, then run again");
     }
-    const std::string_view all(buffer_.data(), got);
-    const std::size_t lines = got < buffer_.size() ? got : all.rfind('\n') + 1;  // 0 if there is no end of a line
-    if (got > 0 && lines == 0) {
-      throw FormatError(at_offset(file_.name_, next_),
+    if (got == 0) return;
+    std::string_view piece(buffer.data(), got);
+    if (got == buffer.size()) piece = piece.substr(0, piece.rfind('\n') + 1);  // 0 if there is no end of a line
+    if (piece.empty()) {
+      throw FormatError(at_offset(name_, begin),
                         text("a line of more than ", got, " characters, expected short lines of text"),
                         "check that the file is a Matrix Market file, and create it again");
     }
-    next_ += lines;
-    return all.substr(0, lines);
+    while (!piece.empty()) {
+      const std::size_t end = std::min(piece.find('\n'), piece.size() - 1);
+      split(piece.substr(0, piece[end] == '\n' ? end : end + 1), words);
+      piece.remove_prefix(end + 1);
+      begin += end + 1;
+      if (!take(words, begin)) return;
+    }
   }
-
-  /// Offset in the file behind the piece that next() has returned.
-  [[nodiscard]] std::uint64_t end() const { return next_; }
-
- private:
-  const MtxFile& file_;
-  std::vector<char> buffer_;
-  std::uint64_t next_;
-};
+}
 
 MtxFile::MtxFile(const std::filesystem::path& path, std::size_t piece_bytes)
     : name_(path.string()), fd_(io::open_regular_file(name_)), piece_bytes_(piece_bytes) {
   struct stat info {};
   if (::fstat(fd_.get(), &info) == 0) file_bytes_ = static_cast<std::uint64_t>(info.st_size);
   ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // only a hint: a failure changes nothing
-  Lines pieces(*this, 0);
   std::uint64_t number = 0;
-  for (std::string_view piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
-    for (std::size_t begin = 0; begin < piece.size();) {
-      const std::size_t end = std::min(piece.find('\n', begin), piece.size());
-      const auto words = words_of(piece.substr(begin, end - begin));
-      begin = std::min(end + 1, piece.size());
-      if (++number == 1) {
-        read_banner(words);
-      } else if (!words.empty() && words[0][0] != '%') {
-        data_begin_ = pieces.end() - (piece.size() - begin);
-        data_line_ = number + 1;
-        read_sizes(words, number);
-        return;
-      }
+  for_each_line(0, [&](const std::vector<std::string_view>& words, std::uint64_t behind) {
+    if (++number == 1) {
+      read_banner(words);
+    } else if (!words.empty() && words[0][0] != '%') {
+      data_begin_ = behind;
+      data_line_ = number + 1;
+      read_sizes(words, number);
+      return false;
     }
-  }
+    return true;
+  });
+  if (data_line_ != 0) return;
   if (number == 0) read_banner({});
   throw_at_line(name_, number, "the line of the sizes is missing", kCutHint);
 }
@@ -243,9 +179,9 @@ void MtxFile::read_sizes(const std::vector<std::string_view>& words, std::uint64
   if (words.size() != expected) refuse(text(words.size(), " sizes, expected ", expected));
   std::uint64_t sizes[3] = {};
   for (std::size_t w = 0; w < expected; ++w) {
-    const char* const end = words[w].data() + words[w].size();
-    const auto [stop, error] = std::from_chars(words[w].data(), end, sizes[w]);
-    if (error != std::errc{} || stop != end) refuse(text("the size \"", words[w], "\" is not a whole number"));
+    const auto size = number_of<std::uint64_t>(words[w]);
+    if (!size) refuse(text("the size \"", words[w], "\" is not a whole number"));
+    sizes[w] = *size;
   }
   const auto [rows, columns, num_lines] = sizes;
   if (rows == 0 || columns == 0) refuse("the matrix has no rows or no columns, expected at least one of both");
@@ -264,28 +200,33 @@ void MtxFile::read_sizes(const std::vector<std::string_view>& words, std::uint64
 }
 
 void MtxFile::read(const Take& take) const {
-  Lines pieces(*this, data_begin_);
-  Scanner scanner(name_, data_line_);
+  std::uint64_t number = data_line_;
   std::uint64_t count = 0;
   std::uint32_t row = 0;  // array: of the next element
   std::uint32_t column = 0;
-  for (std::string_view piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
-    for (scanner.take(piece); scanner.find_line(); ++count) {
-      if (count == num_lines_) scanner.refuse(text("more than the ", count, " elements that were announced"));
+  for_each_line(data_begin_, [&](const std::vector<std::string_view>& words, std::uint64_t) {
+    const ElementLine line{.name = name_, .number = number++, .words = words};
+    if (words.empty() || words[0][0] == '%') return true;
+    const std::size_t num_words = is_pattern_ ? 2 : 3;
+    for (std::size_t place = 0; place < (is_array_ ? words.size() : 1); ++place, ++count) {
+      if (count == num_lines_) line.refuse(text("more than the ", count, " elements that were announced"));
       if (!is_array_) {
-        row = scanner.index("row", shape_.rows);
-        column = scanner.index("column", shape_.columns);
+        row = line.index(0, "row", shape_.rows);
+        column = line.index(1, "column", shape_.columns);
       }
-      const double value = is_pattern_ ? 1 : scanner.number();
-      if (!is_array_) scanner.end_line();
-      take(row, column, value, scanner.line());
-      if (is_symmetric_ && row != column) take(column, row, value, scanner.line());
+      const double value = is_pattern_ ? 1 : line.element(is_array_ ? place : 2);
+      if (!is_array_ && words.size() > num_words) {
+        line.refuse(line.shown(num_words) + " follows, expected the end of the line");
+      }
+      take(row, column, value, line.number);
+      if (is_symmetric_ && row != column) take(column, row, value, line.number);
       if (is_array_ && ++row == shape_.rows) {
         ++column;
         row = is_symmetric_ ? column : 0;
       }
     }
-  }
+    return true;
+  });
   if (count == num_lines_) return;
   throw FormatError(name_, text(count, " elements, ", num_lines_, " were announced"), kCutHint);
 }

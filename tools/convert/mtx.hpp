@@ -44,8 +44,12 @@ class MtxFile {
   void read(const Take& take) const;
 
  private:
-  class Lines;
+  /// The words of a line, and the offset in the file behind it; false ends the reading.
+  using TakeLine = std::function<bool(const std::vector<std::string_view>& words, std::uint64_t behind)>;
 
+  /// Calls take() for each line from an offset on; the last line may lack its end. Errors: FormatError (a line longer
+  /// than a piece), IoError, Interrupted, and those of take().
+  void for_each_line(std::uint64_t begin, const TakeLine& take) const;
   void read_banner(const std::vector<std::string_view>& words);
   void read_sizes(const std::vector<std::string_view>& words, std::uint64_t number);
 
