@@ -5,7 +5,7 @@
 
 #include "cpu/operands/prepared.hpp"
 #include "cpu/reference.hpp"
-#include "cpu/rows/merge.hpp"
+#include "cpu/rows/row_merge.hpp"
 #include "cpu/simd/isa.hpp"
 
 namespace spmm::cpu {

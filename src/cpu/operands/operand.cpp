@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -63,8 +64,13 @@ class BlockPacker {
 template <class Word>
 class OperandBuilder {
  public:
-  OperandBuilder(const Source& source, const PackedShape& shape, Side side, const Run& run)
-      : source_(source), shape_(shape), side_(side), run_(run), begins_((std::size_t{1} << bits_.bucket) + 1, 0) {}
+  /// Values: last_row = the largest block row of a record. Matrices that were padded to a square have few.
+  OperandBuilder(const Source& source, std::uint32_t last_row, const PackedShape& shape, Side side, const Run& run)
+      : source_(source), shape_(shape), side_(side), run_(run) {
+    const auto row_bits = std::min(bits_.index, static_cast<unsigned>(std::bit_width(last_row)));
+    row_shift_ = row_bits - std::min(row_bits, bits_.bucket);
+    begins_.resize((std::size_t{1} << (row_bits - row_shift_)) + 1, 0);
+  }
 
   PackedOperand build(IndexedRecords records) {
     part(records);
@@ -83,18 +89,19 @@ class OperandBuilder {
     out_.values = AlignedArray<std::uint16_t>(sizes.blocks * sizes.block_elements);
     place_rows();
     const BlockPacker packer(records, side_, shape_, out_);
+    const auto fill_buckets = [&](std::uint64_t begin, std::uint64_t end) {
+      run_.check_cancelled();
+      DigitSorter sorter;
+      for (std::uint64_t bucket = begin; bucket < end; ++bucket) {
+        const std::uint64_t first = begins_[bucket];
+        const Word* const sorted =
+            sorter.sort(entries_.data() + first, begins_[bucket + 1] - first, scratch.data() + first, bits_.payload,
+                        bits_.payload + bits_.index + row_shift_);
+        shape_.m == 1 ? fill<true>(bucket, sorted, packer) : fill<false>(bucket, sorted, packer);
+      }
+    };
     const std::uint64_t for_one_thread = num_buckets() * kMinPerThread / std::max<std::uint64_t>(1, size_);
-    run_.parallel_for(
-        num_buckets(), std::max(kBucketsPerTurn, for_one_thread), [&](std::uint64_t begin, std::uint64_t end) {
-          run_.check_cancelled();
-          DigitSorter sorter;
-          for (std::uint64_t bucket = begin; bucket < end; ++bucket) {
-            const std::uint64_t first = begins_[bucket];
-            const Word* const sorted = sorter.sort(entries_.data() + first, begins_[bucket + 1] - first,
-                                                   scratch.data() + first, bits_.payload, bits_.payload + bits_.key());
-            shape_.m == 1 ? fill<true>(bucket, sorted, packer) : fill<false>(bucket, sorted, packer);
-          }
-        });
+    run_.parallel_for(num_buckets(), std::max(kBucketsPerTurn, for_one_thread), fill_buckets);
     if (twice_at_ != kNone) throw_twice();
     join_rows();
     return std::move(out_);
@@ -102,14 +109,13 @@ class OperandBuilder {
 
  private:
   [[nodiscard]] std::uint64_t num_buckets() const { return begins_.size() - 1; }
-  [[nodiscard]] unsigned low_row_bits() const { return bits_.index - bits_.bucket; }
 
   /// Fills entries_ and begins_; the records of a bucket stay in their order. Errors: FormatError for the first record
   /// whose index is out of range.
   void part(const IndexedRecords& records) {
     const std::uint32_t nb = source_.header().blocks_per_side();
     const plan::KeyBits bits = bits_;
-    const unsigned row_shift = low_row_bits();
+    const unsigned row_shift = row_shift_;
     const Word low_rows = (std::uint64_t{1} << row_shift) - 1;
     const auto num_workers =
         static_cast<unsigned>(std::clamp<std::uint64_t>(size_ / kMinPerThread, 1, std::max(1u, run_.num_threads)));
@@ -156,8 +162,8 @@ class OperandBuilder {
     first_rows_.assign(begins_.size(), 0);
     num_rows_.assign(num_buckets(), 0);
     for (std::uint64_t bucket = 0; bucket < num_buckets(); ++bucket) {
-      const std::uint64_t first = std::min<std::uint64_t>(nb, bucket << low_row_bits());
-      const std::uint64_t rows = std::min<std::uint64_t>(nb - first, std::uint64_t{1} << low_row_bits());
+      const std::uint64_t first = std::min<std::uint64_t>(nb, bucket << row_shift_);
+      const std::uint64_t rows = std::min<std::uint64_t>(nb - first, std::uint64_t{1} << row_shift_);
       first_rows_[bucket + 1] = first_rows_[bucket] + std::min(begins_[bucket + 1] - begins_[bucket], rows);
     }
   }
@@ -178,6 +184,7 @@ class OperandBuilder {
     std::uint32_t num_rows = 0;
     std::uint32_t seen = 0;
     for (std::uint64_t x = 0; x < count; ++x) {
+      if (x % kRecordsPerCheck == kRecordsPerCheck - 1) run_.check_cancelled();
       const Word key = sorted[x] >> bits.payload;
       cols[x] = static_cast<std::uint32_t>(key & columns);
       if constexpr (kElements) {
@@ -191,7 +198,7 @@ class OperandBuilder {
       if (key == before) {
         note_twice(begin + x, {.i = rows[num_rows - 1], .j = cols[x]});
       } else if (num_rows == 0 || row != before >> bits.index) {
-        rows[num_rows] = static_cast<std::uint32_t>(bucket << low_row_bits()) + static_cast<std::uint32_t>(row);
+        rows[num_rows] = static_cast<std::uint32_t>(bucket << row_shift_) + static_cast<std::uint32_t>(row);
         row_ptr[num_rows++] = static_cast<std::uint32_t>(begin + x);
       }
       before = key;
@@ -247,6 +254,7 @@ class OperandBuilder {
   const Run& run_;
   const plan::KeyBits bits_ = plan::key_bits(source_.header());
   const std::uint64_t size_ = source_.header().num_blocks;
+  unsigned row_shift_ = 0;                 // from a block row to its bucket
   AlignedArray<Word> entries_;             // bucket by bucket
   std::vector<std::uint64_t> begins_;      // [buckets + 1]
   std::vector<std::uint64_t> first_rows_;  // [buckets + 1] in the arrays of rows
@@ -264,9 +272,9 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
   IndexedRecords records = read_indexed_records(source, progress, run);
   const auto timing = run.clock.scope(Stage::build);
   if (plan::key_bits(source.header()).word_bytes() == sizeof(std::uint64_t)) {
-    return OperandBuilder<std::uint64_t>(source, shape, side, run).build(std::move(records));
+    return OperandBuilder<std::uint64_t>(source, records.last_row, shape, side, run).build(std::move(records));
   }
-  return OperandBuilder<unsigned __int128>(source, shape, side, run).build(std::move(records));
+  return OperandBuilder<unsigned __int128>(source, records.last_row, shape, side, run).build(std::move(records));
 }
 
 AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side,

@@ -1,6 +1,7 @@
 #include "cpu/operands/read_records.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "spmm/types.hpp"
@@ -17,16 +18,16 @@ void read_pieces(const Source& source, std::byte* raw, Progress& progress, const
   const std::uint64_t record = input_record_bytes(source.header().m);
   const std::uint64_t num_records = source.header().num_blocks;
   const auto timing = run.clock.scope(Stage::read);
-  run.parallel_for(num_records, std::clamp<std::uint64_t>(kPieceBytes / record, 1, kPieceRecords),
-                   [&](std::uint64_t begin, std::uint64_t end) {
-                     run.check_cancelled();
-                     const auto piece = run.clock.worker_scope(Stage::read, {.bytes = (end - begin) * record});
-                     const AlignedArray<std::byte> own(raw == nullptr ? (end - begin) * record : 0);
-                     std::byte* const to = raw == nullptr ? own.data() : raw + begin * record;
-                     source.read(begin, end - begin, to);
-                     take(begin, end - begin, to);
-                     progress.add((end - begin) * record);
-                   });
+  const auto read_piece = [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    const auto piece = run.clock.worker_scope(Stage::read, {.bytes = (end - begin) * record});
+    const AlignedArray<std::byte> own(raw == nullptr ? (end - begin) * record : 0);
+    std::byte* const to = raw == nullptr ? own.data() : raw + begin * record;
+    source.read(begin, end - begin, to);
+    take(begin, end - begin, to);
+    progress.add((end - begin) * record);
+  };
+  run.parallel_for(num_records, std::clamp<std::uint64_t>(kPieceBytes / record, 1, kPieceRecords), read_piece);
   run.clock.add_bytes(Stage::read, num_records * record);
 }
 
@@ -47,16 +48,25 @@ IndexedRecords read_indexed_records(const Source& source, Progress& progress, co
   out.raw = AlignedArray<std::byte>(keeps_records ? header.num_blocks * record : 0);
   out.elements = AlignedArray<std::uint16_t>(keeps_records ? 0 : header.num_blocks);
   static_assert(kIndexBytes == sizeof(std::uint64_t));
-  read_pieces(source, out.raw.data(), progress, run,
-              [&](std::uint64_t first, std::uint64_t count, const std::byte* from) {
-                std::uint64_t* const heads = out.heads.data() + first;
-                for (std::uint64_t r = 0; r < count; ++r) std::memcpy(heads + r, from + r * record, kIndexBytes);
-                if (keeps_records) return;
-                std::uint16_t* const elements = out.elements.data() + first;
-                for (std::uint64_t r = 0; r < count; ++r) {
-                  std::memcpy(elements + r, from + r * record + kIndexBytes, sizeof *elements);
-                }
-              });
+  std::atomic<std::uint32_t> last = 0;
+  const auto take = [&](std::uint64_t first, std::uint64_t count, const std::byte* from) {
+    std::uint64_t* const heads = out.heads.data() + first;
+    std::uint32_t last_row = 0;
+    for (std::uint64_t r = 0; r < count; ++r) {
+      std::memcpy(heads + r, from + r * record, kIndexBytes);
+      last_row = std::max(last_row, static_cast<std::uint32_t>(heads[r]));
+    }
+    std::uint32_t known = last.load();
+    while (last_row > known && !last.compare_exchange_weak(known, last_row)) {
+    }
+    if (keeps_records) return;
+    std::uint16_t* const elements = out.elements.data() + first;
+    for (std::uint64_t r = 0; r < count; ++r) {
+      std::memcpy(elements + r, from + r * record + kIndexBytes, sizeof *elements);
+    }
+  };
+  read_pieces(source, out.raw.data(), progress, run, take);
+  out.last_row = last;
   return out;
 }
 

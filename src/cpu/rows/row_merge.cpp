@@ -1,4 +1,4 @@
-#include "cpu/rows/merge.hpp"
+#include "cpu/rows/row_merge.hpp"
 
 #include <algorithm>
 #include <span>
