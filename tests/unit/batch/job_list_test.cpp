@@ -89,6 +89,7 @@ TEST_CASE("malformed lines are refused with line, problem and hint") {
       {"a\tb\tc\tbackend=cuda\tkernel=row-merge", "kernel row-merge belongs to backend cpu, not cuda"},
       {"a\tb\tc\tverify=-1", "verify: \"-1\" is not known"},
       {"a\tb\tc\tverify=many", "verify: \"many\" is not known; give full or a number"},
+      {"a\tb\tc\ton-saturation=warn", "on-saturation: \"warn\" is not known"},
       {"a\tb\tc\tdurable=perhaps", "durable: \"perhaps\" is neither on nor off"},
       {"a\tb\tc\tno-clobber=", "no-clobber: \"\" is neither on nor off"},
       {"a\tb\tc\ttimeout=soon", "timeout: \"soon\" is not a time"},
