@@ -26,7 +26,7 @@ BlockMatrix every(std::uint32_t num_rows, std::uint32_t num_columns, std::uint32
 }  // namespace
 
 TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
     const auto columns = static_cast<std::uint32_t>(plan::MergeSizes::kMostSums / m / m);
     const std::uint32_t side = 2 * columns + 5;
     MatrixBuilder a(side, m, 3);
@@ -38,7 +38,7 @@ TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time")
 }
 
 TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturate") {
-  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u}) {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
     const std::uint32_t terms = 700;  // 2,047 squared times m leaves 32 bits after 256 and 128 blocks
     const std::uint32_t side = terms + 4;
     MatrixBuilder a(side, m, 5);
@@ -69,8 +69,7 @@ TEST_CASE("cpu: full rows, some block columns empty, some rows zero, sums near a
   // With elements to 8,191 sums are folded after 8 blocks; where only one block of A has such, its other rows need not.
   for (const Values& values : {Values{8, 2047, 2047, 2047}, Values{8, 8191, 8191, 8191}, Values{8, 100, 8191, 8191},
                                Values{5, 8191, 8191, 8191}, Values{6, 2047, 2047, 2047}, Values{7, 100, 8191, 8191},
-                               Values{9, 2047, 2047, 2047}, Values{10, 8191, 8191, 8191}, Values{9, 100, 8191, 8191},
-                               Values{9, 100, 40'000, 100}}) {
+                               Values{8, 100, 40'000, 100}}) {
     MatrixBuilder a(kSide, values.m, 9);
     for (std::uint32_t i = 0; i < kRows; ++i) {
       for (std::uint32_t t = 0; t < kPerRow; ++t) {

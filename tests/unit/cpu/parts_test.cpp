@@ -1,4 +1,4 @@
-// The parts of the row-merge kernel on their own: sort, packing, predicted memory.
+// The parts of the row-merge kernel on their own: sort, packing, output, predicted memory.
 #include <algorithm>
 #include <random>
 
@@ -7,6 +7,7 @@
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/pack_block.hpp"
 #include "cpu/operands/prepared.hpp"
+#include "cpu/output/queue.hpp"
 #include "spmm/error.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -61,6 +62,28 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
       CHECK(num_zeros(b) == static_cast<std::ptrdiff_t>(shape.b_elements() - m * m));
     }
   }
+}
+
+TEST_CASE("cpu: ranges fill whole buffers only where buffers are short") {
+  constexpr std::uint64_t kRecordBytes = 1u << 10;
+  constexpr std::uint64_t kBufferBytes = 4u << 20;
+  StageClock clock;
+  const ProgressFn no_progress;
+  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
+  MemorySink sink({.n = 1, .m = 1});
+  cpu::OutputQueue queue(sink, 6, kBufferBytes, kRecordBytes, run);
+  std::vector<cpu::RecordWriter> writers(4, cpu::RecordWriter(queue));
+  std::vector<std::uint64_t> useful;
+  for (cpu::RecordWriter& out : writers) {
+    CHECK(out.start([&] {
+      useful.push_back(queue.useful_bytes());
+      return true;
+    }));
+  }
+  CHECK((useful == std::vector<std::uint64_t>{1u << 20, 1u << 20, 1u << 20, 1u << 20}));
+  CHECK(cpu::RecordWriter(queue).start([&] { return queue.useful_bytes() == kBufferBytes; }));  // two of six are free
+  cpu::OutputQueue small(sink, 6, 1u << 16, kRecordBytes, run);
+  CHECK(cpu::RecordWriter(small).start([&] { return small.useful_bytes() == 1u << 16; }));
 }
 
 TEST_CASE("cpu: arrays are aligned, counted, and moved") {

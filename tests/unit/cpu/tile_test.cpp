@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -145,15 +143,6 @@ TEST_CASE("cpu: sums of small blocks that lie side by side, on both sides of 2^3
   }
 }
 
-TEST_CASE("cpu: which kernel takes small blocks") {
-  const bool machine_has_one = cpu::avx512_vnni_available();
-  for (const std::uint32_t m : {1u, 2u, 3u}) {
-    CHECK(cpu::choose_tile_kernel(cpu::choose_isa(), m, 1).shape.blocks == plan::tile_blocks(m));
-    CHECK(cpu::avx512_tile_kernel(m, 0x7FFF).paired == (machine_has_one && m != 1));
-    CHECK(!cpu::avx512_tile_kernel(m, 0x8000).paired);
-  }
-}
-
 TEST_CASE("cpu: rows of small blocks that a window does not hold") {
   for (const auto& [m, largest] :
        {std::pair{1u, kLargest[0]}, {2u, kLargest[0]}, {3u, kLargest[0]}, {2u, kLargest[1]}, {3u, kLargest[1]}}) {
@@ -190,25 +179,6 @@ TEST_CASE("cpu: a long row that meets one wide row and many short ones is not se
   const auto start = std::chrono::steady_clock::now();
   check_product(a, b);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
-}
-
-TEST_CASE("cpu: single elements of a huge matrix, at multiples of 2^21 from the diagonal") {
-  constexpr std::uint32_t kSide = 1u << 31;
-  constexpr std::int32_t kDistance = 1 << 21;
-  BlockMatrix b{.n = kSide, .m = 1, .index = {}, .values = {}};
-  const auto add = [&](std::int32_t distances) {
-    const auto offset = static_cast<std::uint32_t>(std::abs(distances)) * kDistance;
-    b.index.push_back(distances < 0 ? BlockIndex{.i = offset, .j = 0} : BlockIndex{.i = 0, .j = offset});
-    b.values.push_back(static_cast<std::uint16_t>(distances + 1100));
-  };
-  for (std::int32_t x = 0; x < 16;
-       ++x) {  // a hash by a factor and a shift had collisions for every factor that was tried
-    add(3 + 8 * x);
-    add(128 * x - 1022);
-  }
-  const BlockMatrix a{
-      .n = kSide, .m = 1, .index = {{.i = 0, .j = 0}, {.i = 5, .j = 1022u * kDistance}}, .values = {3, 7}};
-  check_product(a, b);
 }
 
 TEST_CASE("cpu: long rows of small blocks are cut between tiles") {
