@@ -5,12 +5,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
