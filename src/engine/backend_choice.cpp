@@ -116,7 +116,7 @@ Plan expected_plan(const Source& a, const Source& b, const Options& options, Exp
   plan::Machine machine = this_machine(options);
   const std::uint64_t given = options.memory_limit_bytes;
   if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
-    machine.gpus.push_back({.limit_bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
+    machine.gpus.push_back({.bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
   }
   const plan::Limits limits = product_limits(machine, options);
   ProductOptions whole = options;
@@ -148,7 +148,7 @@ unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Op
   plan::Machine machine = this_machine(options);
   const std::uint64_t given = options.memory_limit_bytes;
   for (unsigned x = 0; x < num_visible; ++x) {
-    machine.gpus.push_back({.limit_bytes = given != 0 ? given : kUnseenDeviceBytes,
+    machine.gpus.push_back({.bytes = given != 0 ? given : kUnseenDeviceBytes,
                             .has_dense_tensor = true,
                             .start_s = x == 0 ? plan::kDeviceStartS : plan::kMoreDeviceStartS});
   }

@@ -138,13 +138,13 @@ std::uint64_t EngineDevices::measured_host_bytes(OutputKind output) {
 plan::Gpu EngineDevices::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share, bool brings_memory) const {
   cuda::DeviceInfo info = cuda::describe(device);
   if (brings_memory) info.memory_bytes = info.all_bytes;  // the caller's allocator knows how much of it there is
-  return {.number = shown_gpu(info.number),
-          .name = info.name,
-          .limit_bytes =
-              share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
-          .has_dense_tensor = info.has_dense_tensor,
-          .arithmetic = info.arithmetic,
-          .memory = info.memory};
+  return {
+      .number = shown_gpu(info.number),
+      .name = info.name,
+      .bytes = share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
+      .has_dense_tensor = info.has_dense_tensor,
+      .arithmetic = info.arithmetic,
+      .memory = info.memory};
 }
 
 /// Looks again for kBusyPatience where other processes have memory of a device that makes a difference: the one before
@@ -157,7 +157,7 @@ void EngineDevices::wait_for_others(const Target& target, const plan::Statistics
     for (const auto& device : target.devices) {
       const cuda::DeviceInfo info = cuda::describe(*device);
       const std::uint64_t bytes = alone ? info.all_bytes / 100 * (100 - kOwnPercent) : info.memory_bytes;
-      machine.gpus.push_back({.limit_bytes = std::min(limit_bytes(bytes), bytes),
+      machine.gpus.push_back({.bytes = std::min(limit_bytes(bytes), bytes),
                               .has_dense_tensor = info.has_dense_tensor,
                               .arithmetic = info.arithmetic,
                               .memory = info.memory});
@@ -187,7 +187,7 @@ std::vector<plan::Gpu> EngineDevices::expect_gpus(MemoryShare& share) const {
   std::vector<plan::Gpu> gpus(num_expected());
   for (std::size_t x = 0; x < gpus.size(); ++x) {
     gpus[x] = {.number = static_cast<int>(x),
-               .limit_bytes = limit_bytes(kUnseenDeviceBytes),
+               .bytes = limit_bytes(kUnseenDeviceBytes),
                .has_dense_tensor = true,
                .start_s = x == 0               ? start_s()
                           : x < started.size() ? 0

@@ -32,11 +32,6 @@ bool is_padded(std::uint32_t m) {
   return kernels::padded_side(m) != m;
 }
 
-/// Both operands by rows, blocks gathered.
-Layout rows_layout(const KernelRow& kernel) {
-  return pads_blocks(kernel) ? Layout::rows : Layout::rows_unpadded;
-}
-
 /// C blocks of a panel: as many as are useful and fit in addition to the operands.
 void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
@@ -52,55 +47,38 @@ void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, con
   e.device_need_bytes = std::max(operands.build_peak, operands.resident + e.max_c_blocks * per_c_block);
 }
 
-/// Bytes of A's rows of one panel, expanded.
-std::uint64_t expanded_a_bytes(const KernelRow& kernel, const Statistics& s, std::uint32_t rows, std::uint32_t planes) {
-  return kernel.expansion == Expansion::byte_planes ? plane_bytes(s.nb(), rows, s.m(), planes)
-                                                    : dense_a_bytes(s.nb(), rows, s.m());
-}
-
-/// Bytes of some block columns of B, expanded.
-std::uint64_t expanded_b_bytes(const KernelRow& kernel, const Statistics& s, std::uint32_t columns,
-                               std::uint32_t planes) {
-  return kernel.expansion == Expansion::byte_planes ? plane_bytes(s.nb(), columns, s.m(), planes)
-                                                    : dense_b_bytes(s.nb(), columns, s.m());
-}
-
 /// Panels of whole block rows, and the group of block columns of B that fits in addition to them as a dense operand.
 void size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
+  const bool in_planes = kernel.expansion == Expansion::byte_planes;
+  const auto a_bytes = [&](std::uint32_t rows) {
+    return in_planes ? plane_bytes(s.nb(), rows, s.m(), e.num_planes) : dense_a_bytes(s.nb(), rows, s.m());
+  };
+  const auto b_bytes = [&](std::uint32_t columns) {
+    return in_planes ? plane_bytes(s.nb(), columns, s.m(), e.num_planes) : dense_b_bytes(s.nb(), columns, s.m());
+  };
+  const auto refuse = [&](std::uint64_t need) {
+    e.refusal = device_memory_refusal("device memory for dense operands", std::max(need, e.device_limit_bytes + 1));
+  };
   const std::uint64_t per_c_block = dense_panel_c_block_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
   const std::uint64_t c_blocks = dense_panel_blocks(s.nb(), per_c_block, e.max_c_blocks, free);
   // A block row, and 64 block columns (or one): less is refused with this need.
-  const std::uint64_t smallest = operands.resident + 2 * per_c_block * s.nb();
-  if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide) {
-    e.refusal = device_memory_refusal("device memory for dense operands", std::max(smallest, e.device_limit_bytes + 1));
-    return;
-  }
-  const bool in_planes = kernel.expansion == Expansion::byte_planes;
+  if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide)
+    return refuse(operands.resident + 2 * per_c_block * s.nb());
   const auto rows =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(c_blocks / s.nb(), 1, std::max<std::uint64_t>(1, s.a_rows)));
   const std::uint64_t flags = std::uint64_t{rows} * s.nb() + sizeof(std::uint32_t);  // of saturated C blocks; far fewer
   std::uint64_t taken = 0;
-  std::uint32_t group = 0;
-  const auto take_planes = [&](std::uint32_t num_planes) {
-    e.num_planes = num_planes;
-    taken = std::uint64_t{rows} * s.nb() * per_c_block + expanded_a_bytes(kernel, s, rows, num_planes) + flags;
+  for (e.num_planes = in_planes ? num_dense_planes(s.max_element) : 0;; e.num_planes = 2) {
+    taken = std::uint64_t{rows} * s.nb() * per_c_block + a_bytes(rows) + flags;
     const std::uint64_t left = free - std::min(free, taken);
-    group =
-        in_planes ? plane_group_columns(s.nb(), s.m(), num_planes, left) : element_group_columns(s.nb(), s.m(), left);
-  };
-  take_planes(in_planes ? num_dense_planes(s.max_element) : 0);
-  if (group == 0 && e.num_planes == 3) take_planes(2);
-  if (group == 0) {
-    const std::uint64_t least = expanded_b_bytes(kernel, s, std::min(64u, s.nb()), e.num_planes);
-    e.refusal = device_memory_refusal("device memory for dense operands",
-                                      std::max(operands.resident + taken + least, e.device_limit_bytes + 1));
-    return;
+    e.dense_columns =
+        in_planes ? plane_group_columns(s.nb(), s.m(), e.num_planes, left) : element_group_columns(s.nb(), s.m(), left);
+    if (e.dense_columns != 0 || e.num_planes != 3) break;
   }
+  if (e.dense_columns == 0) return refuse(operands.resident + taken + b_bytes(std::min(64u, s.nb())));
   e.max_c_blocks = c_blocks;
-  e.dense_columns = group;
-  e.device_need_bytes =
-      std::max(operands.build_peak, operands.resident + taken + expanded_b_bytes(kernel, s, group, e.num_planes));
+  e.device_need_bytes = std::max(operands.build_peak, operands.resident + taken + b_bytes(e.dense_columns));
 }
 
 /// Before tiles are counted: room for every row of tiles with all its tiles, one row at least.
@@ -143,30 +121,6 @@ void size_counted_tiles(Execution& e, const Statistics& s, const OperandBytes& o
   e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
 }
 
-/// Why tiles cannot run a product, or "".
-std::string tiles_refusal(const Statistics& s, std::uint32_t num_devices) {
-  if (num_devices > 1) return "runs on one device";  // panels of several are cut between any two rows
-  if (std::uint64_t{s.nb()} * s.m() > kernels::kMaxTileSide) return text("takes n up to ", kernels::kMaxTileSide);
-  return s.tiles.counted && s.tiles.rows.empty() && s.tiles.stages != 0 ? "too many products of tiles" : "";
-}
-
-void size_tiles(Execution& e, const Statistics& s, std::uint32_t num_devices, const OperandBytes& operands) {
-  e.num_planes = num_byte_planes(s.max_element);
-  const std::string problem = tiles_refusal(s, num_devices);
-  if (!problem.empty()) {
-    e.refusal = {.kind = Refusal::Kind::usage,
-                 .what = text("ProductOptions::kernel ", e.kernel),
-                 .problem = problem,
-                 .hint = "leave ProductOptions::kernel out"};
-    return;
-  }
-  if (s.tiles.counted) {
-    size_counted_tiles(e, s, operands);
-  } else {
-    size_any_tiles(e, s, operands);
-  }
-}
-
 /// Pinned buffers of each device: as many as are useful, fewer where the host has less.
 void size_ring(Execution& e, std::uint64_t num_devices) {
   const std::uint64_t bytes = num_devices * kernels::kRingSlotBytes;
@@ -184,11 +138,12 @@ bool can_saturate(const Panel& panel, const Statistics& s) {
   return static_cast<double>(panel.num_pairs) / c_blocks * s.m() * largest * largest >= kMaxVal;
 }
 
-/// Most pairs of a run of several rows; 0 where every run is one row.
-std::uint64_t max_run_pairs(const RowPairs& pairs) {
+/// Most pairs of a run, or C blocks that it may have.
+std::uint64_t most_of_run(const RowPairs& pairs, bool is_bounded, std::uint32_t num_columns) {
   std::uint64_t most = 0;
-  if (pairs.rows_per_run == 1) return most;
-  for (std::size_t x = 0; x < pairs.num_runs(); ++x) most = std::max(most, pairs.offsets[x + 1] - pairs.offsets[x]);
+  for (std::size_t x = 0; x < pairs.num_runs(); ++x) {
+    most = std::max(most, is_bounded ? run_bound(pairs, x, num_columns) : pairs.offsets[x + 1] - pairs.offsets[x]);
+  }
   return most;
 }
 
@@ -206,10 +161,16 @@ void limit_launches(Execution& e, const Problem& p) {
 }
 
 /// Why a kernel cannot run a product, or "".
-std::string refusal_of(const KernelRow& kernel, const Statistics& s) {
+std::string refusal_of(const KernelRow& kernel, const Problem& p) {
+  const auto& [s, limits] = p;
   if (kernel.max_side != 0 && s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
   if (kernel.max_columns != 0 && s.c_columns() > kernel.max_columns)
     return text("takes up to ", kernel.max_columns, " block columns, not ", s.c_columns());
+  if (kernel.expansion == Expansion::tiles) {
+    if (limits.num_devices() > 1) return "runs on one device";  // panels of several are cut between any two rows
+    if (std::uint64_t{s.nb()} * s.m() > kernels::kMaxTileSide) return text("takes n up to ", kernels::kMaxTileSide);
+    if (s.tiles.counted && s.tiles.rows.empty() && s.tiles.stages != 0) return "too many products of tiles";
+  }
   return kernel.refusal == nullptr ? "" : kernel.refusal(s);
 }
 
@@ -224,15 +185,11 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
   e.num_threads = std::max(1u, limits.num_threads);
   e.host_limit_bytes = limits.host_bytes;
   e.device_limit_bytes = limits.device_bytes();
-  if (kernel.needs_hopper && !limits.has_dense_tensor()) {
-    e.refusal = {.kind = Refusal::Kind::device,
-                 .what = text("ProductOptions::kernel ", kernel.name),
-                 .problem = text(limits.device->name, " has no warpgroup matrix products"),
-                 .hint = "leave ProductOptions::kernel out"};
-    return e;
-  }
-  if (const std::string problem = refusal_of(kernel, s); !problem.empty()) {
-    e.refusal = {.kind = Refusal::Kind::usage,
+  const bool lacks_hopper = kernel.needs_hopper && !limits.has_dense_tensor();
+  const std::string problem =
+      lacks_hopper ? text(limits.device->name, " has no warpgroup matrix products") : refusal_of(kernel, p);
+  if (!problem.empty()) {
+    e.refusal = {.kind = lacks_hopper ? Refusal::Kind::device : Refusal::Kind::usage,
                  .what = text("ProductOptions::kernel ", kernel.name),
                  .problem = problem,
                  .hint = "leave ProductOptions::kernel out"};
@@ -242,7 +199,8 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
   size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
-    size_tiles(e, s, limits.num_devices(), operands);
+    e.num_planes = num_byte_planes(s.max_element);
+    s.tiles.counted ? size_counted_tiles(e, s, operands) : size_any_tiles(e, s, operands);
   } else if (!e.is_refused() && kernel.is_dense()) {
     size_dense(e, kernel, s, operands);
   }
@@ -253,9 +211,10 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
   e.expected_panels = static_cast<std::uint64_t>(
       std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
   const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s) && !is_padded(s.m()));
-  e.operand_layout = kernel.b_by_columns ? Layout::b_by_columns
-                     : in_file_order     ? Layout::rows_file_order
-                                         : rows_layout(kernel);
+  e.operand_layout = kernel.b_by_columns   ? Layout::b_by_columns
+                     : in_file_order       ? Layout::rows_file_order
+                     : pads_blocks(kernel) ? Layout::rows
+                                           : Layout::rows_unpadded;
   return e;
 }
 
@@ -268,15 +227,14 @@ void cut_row_panels(Execution& e, const Problem& p) {
     e.expected_panels = e.panels.size();
     return;
   }
-  const bool in_runs = s.row_pairs.rows_per_run > 1;
   // Runs that are an eighth of a panel leave panels unevenly filled; a kernel that lists nothing cuts between rows.
   const std::uint32_t columns = kernel.is_dense()      ? s.nb()
                                 : !kernel.b_by_columns ? s.c_columns()
                                 : s.b_columns != 0     ? s.b_columns
                                                        : std::min(s.b.num_blocks, s.nb());
-  const std::uint64_t run_c_blocks =
-      kernel.listing == Listing::bounded ? max_run_bound(s.row_pairs, columns) : max_run_pairs(s.row_pairs);
-  e.wants_row_counts = in_runs && (kernel.listing == Listing::never || run_c_blocks > e.max_c_blocks / 8);
+  e.wants_row_counts = s.row_pairs.rows_per_run > 1 &&
+                       (kernel.listing == Listing::never ||
+                        most_of_run(s.row_pairs, kernel.listing == Listing::bounded, columns) > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
   e.panels =
       cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()));

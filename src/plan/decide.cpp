@@ -1,6 +1,8 @@
 #include "plan/decide.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <utility>
 
 #include "base/text.hpp"
@@ -67,17 +69,13 @@ void describe(Execution& e, const Problem& p) {
 
 /// What each device is expected to take.
 std::vector<DeviceShare> equal_shares(const Limits& limits) {
-  std::vector<DeviceShare> shares{{.number = limits.device->number, .name = limits.device->name}};
-  for (const DeviceLimits& other : limits.more_devices) {
-    shares.push_back({.number = other.number, .name = other.name});
-  }
-  for (DeviceShare& one : shares) one.share = 1.0 / limits.num_devices();
+  std::vector<DeviceShare> shares;
+  const auto add = [&](const Gpu& gpu) {
+    shares.push_back({.number = gpu.number, .name = gpu.name, .share = 1.0 / limits.num_devices()});
+  };
+  add(*limits.device);
+  for (const Gpu& other : limits.more_devices) add(other);
   return shares;
-}
-
-Limits for_one_device(Limits limits) {
-  limits.more_devices.clear();
-  return limits;
 }
 
 /// At once, or out of core: ranges come one after the other, on one device.
@@ -99,7 +97,9 @@ Execution decide_for_backend(const Problem& p) {
   Execution shared = decide_with_all_devices(p);
   const Limits& limits = p.limits;
   if (limits.more_devices.empty() || limits.shares_always || wanted_backend(limits) != Backend::cuda) return shared;
-  Execution alone = decide_with_all_devices({p.s, for_one_device(limits)});
+  Limits of_one = limits;
+  of_one.more_devices.clear();
+  Execution alone = decide_with_all_devices({p.s, of_one});
   const bool gains = !shared.is_refused() && !shared.is_out_of_core() && !alone.is_refused() &&
                      shared.predicted_s < kWorthSharing * alone.predicted_s;
   return gains ? shared : alone;
@@ -172,3 +172,20 @@ void throw_if_refused(const Execution& execution) {
 }
 
 }  // namespace spmm::plan
+
+namespace spmm {
+
+std::string reason_text(const Plan& plan) {
+  if (!plan.compared) return plan.why_backend;
+  const auto text_of = [](double seconds, const char* where) {  // "0.07 s on the CPU"
+    if (seconds == 0) return text("does not fit ", where);
+    std::array<char, 32> number{};
+    std::snprintf(number.data(), number.size(), "%.2g s ", seconds);
+    return text(number.data(), where);
+  };
+  const std::string cpu = text_of(plan.compared->cpu_s, "on the CPU");
+  const std::string cuda = text_of(plan.compared->cuda_s, "with CUDA");
+  return plan.backend == Backend::cuda ? text("predicted ", cuda, ", ", cpu) : text("predicted ", cpu, ", ", cuda);
+}
+
+}  // namespace spmm

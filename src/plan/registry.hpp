@@ -30,9 +30,8 @@ struct KernelRow {
   std::string_view name;  ///< on the command line and in reports
   Backend backend;
   std::string_view summary;
-  bool is_automatic = false;         ///< "auto" may take it
-  bool b_by_columns = false;         ///< wants B by block columns
-  bool writes_all_c_blocks = false;  ///< zero blocks too: compacted afterwards
+  bool is_automatic = false;  ///< "auto" may take it
+  bool b_by_columns = false;  ///< wants B by block columns
   bool needs_hopper = false;
   std::uint32_t max_side = 0;     ///< largest m that it takes; 0 = any
   std::uint32_t max_columns = 0;  ///< most block columns of C that it takes; 0 = any

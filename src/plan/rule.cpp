@@ -100,7 +100,7 @@ double listed_pairs_per_block(std::uint32_t m) {
 }
 
 bool is_listed(const Statistics& s) {
-  return pairs_per_place(s) < listed_pairs_per_block(s.m());
+  return s.num_pairs < listed_pairs_per_block(s.m()) * static_cast<double>(s.a_rows) * s.c_columns();
 }
 
 double share_before_saturation(const Statistics& s) {

@@ -107,7 +107,7 @@ double products_ms(KernelId kernel, const Statistics& s) {
 
 double device_ms(KernelId kernel, const Problem& p) {
   const auto& [s, limits] = p;
-  const DeviceLimits& device = *limits.device;
+  const Gpu& device = *limits.device;
   const double build = input_bytes(s.a) / kBuildBytesPerMs + input_bytes(s.b) / kBuildBytesPerMs +
                        static_cast<double>(s.num_blocks()) / kBuildBlocksPerMs;
   const double of_all =
@@ -177,7 +177,7 @@ double sort_seconds(const Problem& p) {
 double start_seconds(const Execution& e, const Limits& limits) {
   if (e.backend != Backend::cuda || !limits.device) return 0;
   double start_s = limits.device->start_s;
-  for (const DeviceLimits& other : limits.more_devices) start_s += other.start_s;
+  for (const Gpu& other : limits.more_devices) start_s += other.start_s;
   return start_s;
 }
 

@@ -14,11 +14,13 @@ enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
 struct Gpu {
   int number = 0;
   std::string name{};
-  std::uint64_t limit_bytes = 0;  ///< what the products of this engine may take together
+  std::uint64_t bytes = 0;        ///< what the products of this engine may take together
   bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
   double arithmetic = 1;          ///< multiprocessors times clock, over those of the measured device (times.cpp)
   double memory = 1;              ///< bandwidth, likewise
   double start_s = 0;             ///< until it can be used; 0: its context exists
+
+  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 struct Machine {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-
 namespace spmm::plan {
 
 Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t num_rows) {
@@ -36,26 +35,15 @@ Limits limits_of(const Machine& machine, unsigned num_threads) {
                 .host_bytes = machine.host_limit_bytes,
                 .why_no_device = machine.why_no_gpu,
                 .isa = machine.isa};
-  for (const Gpu& gpu : machine.gpus) {
-    const DeviceLimits device{.number = gpu.number,
-                              .bytes = gpu.limit_bytes,
-                              .name = gpu.name,
-                              .has_dense_tensor = gpu.has_dense_tensor,
-                              .arithmetic = gpu.arithmetic,
-                              .memory = gpu.memory,
-                              .start_s = gpu.start_s};
-    if (limits.device) {
-      limits.more_devices.push_back(device);
-    } else {
-      limits.device = device;
-    }
-  }
+  if (machine.gpus.empty()) return limits;
+  limits.device = machine.gpus.front();
+  limits.more_devices.assign(machine.gpus.begin() + 1, machine.gpus.end());
   return limits;
 }
 
 std::uint64_t Limits::device_bytes() const {
   std::uint64_t bytes = device->bytes;
-  for (const DeviceLimits& other : more_devices) bytes = std::min(bytes, other.bytes);
+  for (const Gpu& other : more_devices) bytes = std::min(bytes, other.bytes);
   return bytes;
 }
 

@@ -63,19 +63,6 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std
 /// Statistics of these block rows of the product, where `a` is the header of all of A.
 Statistics expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows);
 
-/// What a device offers to one product.
-struct DeviceLimits {
-  int number = 0;
-  std::uint64_t bytes = 0;
-  std::string name{};
-  bool has_dense_tensor = false;
-  double arithmetic = 1;
-  double memory = 1;
-  double start_s = 0;
-
-  friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
-};
-
 /// What the machine and the user allow.
 struct Limits {
   Backend backend = Backend::automatic;    ///< asked for, or chosen before
@@ -87,10 +74,10 @@ struct Limits {
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;
-  std::optional<DeviceLimits> device{};      ///< nothing: no device is usable
-  std::vector<DeviceLimits> more_devices{};  ///< that may share the product with it
-  bool shares_always = false;                ///< they do; else only where the product is predicted to end earlier
-  bool discards_result = false;              ///< the output is a character device, such as /dev/null
+  std::optional<Gpu> device{};      ///< nothing: no device is usable
+  std::vector<Gpu> more_devices{};  ///< that may share the product with it
+  bool shares_always = false;       ///< they do; else only where the product is predicted to end earlier
+  bool discards_result = false;     ///< the output is a character device, such as /dev/null
   std::string why_no_device{};
   Isa isa = Isa::portable;
 

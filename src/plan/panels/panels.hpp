@@ -60,21 +60,18 @@ enum class Listing : std::uint8_t {
 
 /// Runs of rows without pairs are left out. No panel has more than max_c_blocks C blocks (max_c_blocks >= 1), none that
 /// is listed more than max_c_blocks pairs, none that is `bounded` many more rows.
-/// Values: esc_pairs_per_block = below so many pairs per C block, listing is cheaper than visiting every C block.
+/// Values: listed_pairs_per_block = below so many pairs per C block, listing is cheaper than visiting every C block.
 ///         A run of several rows must have at most max_c_blocks pairs (bounded: or C blocks), and listing must not be
 ///         `never`.
 /// Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks / num_columns) panels.
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
                               Listing listing = Listing::by_density,
-                              double esc_pairs_per_block = kernels::kEscPairsPerBlock);
+                              double listed_pairs_per_block = kernels::kEscPairsPerBlock);
 
 /// C blocks of a run of rows, at most. Defined here: a decision asks for those of many thousand runs.
 inline std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns) {
   const std::uint64_t rows = std::uint64_t{pairs.first_row(run + 1)} - pairs.first_row(run);
   return std::min(pairs.offsets[run + 1] - pairs.offsets[run], rows * num_columns);
 }
-
-/// C blocks of any run, at most: of each row no more than its pairs, nor than there are columns.
-std::uint64_t max_run_bound(const RowPairs& pairs, std::uint32_t num_columns);
 
 }  // namespace spmm::plan
