@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,24 +12,6 @@
 #include "spmm/types.hpp"
 
 namespace spmm {
-
-/// What a file is known by while it is not rewritten: the same identity means the same records.
-struct SourceIdentity {
-  std::uint64_t device = 0;      ///< st_dev
-  std::uint64_t inode = 0;       ///< st_ino
-  std::uint64_t bytes = 0;       ///< length
-  std::int64_t modified_ns = 0;  ///< since the epoch
-  std::int64_t changed_ns = 0;   ///< the same of st_ctim, which no program can set back
-  MatrixHeader header{};         ///< as it was read
-  bool is_transposed = false;    ///< the records are those of the file transposed
-
-  friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;
-
-  /// Whether it may be an older or newer state of the same file.
-  [[nodiscard]] bool is_same_file(const SourceIdentity& other) const {
-    return device == other.device && inode == other.inode;
-  }
-};
 
 /// Input records of one matrix, in file order, packed as in the file.
 class Source {
@@ -51,8 +32,9 @@ class Source {
   /// Asks for the data ahead of time if that helps; returns soon. Threads: at any time.
   virtual void prefetch() const {}
 
-  /// As the data are now; nothing if they cannot be told from others, as in memory. Threads: as read().
-  [[nodiscard]] virtual std::optional<SourceIdentity> identity() const { return std::nullopt; }
+  /// What tells the data, as they are now, from others: sources with equal identities have equal records. Empty if they
+  /// cannot be told, as in memory. Threads: as read().
+  [[nodiscard]] virtual std::string identity() const { return {}; }
 
   /// Number of a record as messages give it; differs from `record` if the source is a part of another one.
   [[nodiscard]] virtual std::uint64_t original_record(std::uint64_t record) const { return record; }

@@ -1,6 +1,7 @@
-// Whole matrices from and to files.
+// Whole matrices from and to files, as lists of blocks and as block-CSR arrays.
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <vector>
 
 #include "base/records/errors.hpp"
@@ -9,7 +10,9 @@
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
 #include "io/formats/format.hpp"
+#include "io/memory/bsr_records.hpp"
 #include "io/memory/pack.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 
@@ -94,22 +97,66 @@ BlockList<T> read_list(const std::filesystem::path& path) {
   }
 }
 
-template <class T>
-void write_list(const std::filesystem::path& path, const BlockList<T>& matrix) {
-  io::check_matrix_sizes(matrix.n, matrix.m, matrix.index.size(), matrix.values.size(), path.string());
-  const std::uint64_t record = record_bytes<T>(matrix.m);
-  const std::uint64_t total = matrix.index.size();
+/// Writes records that pack(first, count, dst) makes.
+template <class Pack>
+void write_records(const std::filesystem::path& path, const MatrixHeader& header, std::uint64_t record,
+                   const Pack& pack) {
+  const std::uint64_t total = header.num_blocks;
   const std::uint64_t per_chunk = std::max<std::uint64_t>(1, kChunkBytes / record);
   std::vector<std::byte> chunk(std::min(per_chunk, total) * record);
   io::OutputFile file(path, {});
   file.expect_bytes(kHeaderBytes + total * record);
   for (std::uint64_t first = 0; first < total; first += per_chunk) {
     const std::uint64_t count = std::min(per_chunk, total - first);
-    io::pack_records(matrix, first, count, chunk.data());
+    pack(first, count, chunk.data());
     file.write_at(kHeaderBytes + first * record, {chunk.data(), count * record});
   }
-  file.finish(matrix.header());
+  file.finish(header);
   file.publish();
+}
+
+template <class T>
+void write_list(const std::filesystem::path& path, const BlockList<T>& matrix) {
+  io::check_matrix_sizes(matrix.n, matrix.m, matrix.index.size(), matrix.values.size(), path.string());
+  const auto pack = [&](std::uint64_t first, std::uint64_t count, std::byte* dst) {
+    io::pack_records(matrix, first, count, dst);
+  };
+  write_records(path, matrix.header(), record_bytes<T>(matrix.m), pack);
+}
+
+template <class T>
+void write_arrays(const std::filesystem::path& path, const BsrView<T>& matrix, const std::string& name) {
+  io::check_bsr_sides(matrix.rows, matrix.cols, matrix.m, name);
+  const auto side = static_cast<std::uint32_t>(std::max<std::uint64_t>({matrix.rows, matrix.cols, matrix.m}));
+  const io::BsrRecords<T> records(matrix, side, name);
+  records.check_distinct(name);
+  const auto pack = [&](std::uint64_t first, std::uint64_t count, std::byte* dst) { records.pack(first, count, dst); };
+  write_records(path, records.header(), record_bytes<T>(matrix.m), pack);
+}
+
+template <class T>
+BsrMatrix<T> to_bsr(BlockList<T> list) {
+  BsrMatrix<T> matrix{.rows = list.n, .cols = list.n, .m = list.m};
+  const std::size_t elements = std::size_t{list.m} * list.m;
+  matrix.indptr.assign(std::size_t{list.n} / list.m + 1, 0);
+  matrix.indices.reserve(list.index.size());
+  if (std::is_sorted(list.index.begin(), list.index.end())) {
+    for (const BlockIndex& at : list.index) matrix.indices.push_back(at.j);
+    matrix.data = std::move(list.values);
+  } else {
+    std::vector<std::uint32_t> order(list.index.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::sort(order.begin(), order.end(),
+              [&](std::uint32_t x, std::uint32_t y) { return list.index[x] < list.index[y]; });
+    matrix.data.reserve(list.values.size());
+    for (const std::uint32_t b : order) {
+      matrix.indices.push_back(list.index[b].j);
+      matrix.data.insert(matrix.data.end(), list.block(b), list.block(b) + elements);
+    }
+  }
+  for (const BlockIndex& at : list.index) ++matrix.indptr[std::size_t{at.i} + 1];
+  std::partial_sum(matrix.indptr.begin(), matrix.indptr.end(), matrix.indptr.begin());
+  return matrix;
 }
 
 }  // namespace
@@ -132,6 +179,24 @@ void write_matrix(const std::filesystem::path& path, const BlockMatrix& matrix) 
 
 void write_product(const std::filesystem::path& path, const ProductMatrix& matrix) {
   write_list(path, matrix);
+}
+
+template <>
+BsrMatrix<std::uint16_t> read_bsr<std::uint16_t>(const std::filesystem::path& path) {
+  return to_bsr(read_matrix(path));
+}
+
+template <>
+BsrMatrix<std::uint32_t> read_bsr<std::uint32_t>(const std::filesystem::path& path) {
+  return to_bsr(read_product(path));
+}
+
+void write_bsr(const std::filesystem::path& path, const BsrView<std::uint16_t>& matrix, const std::string& name) {
+  write_arrays(path, matrix, name);
+}
+
+void write_bsr(const std::filesystem::path& path, const BsrView<std::uint32_t>& matrix, const std::string& name) {
+  write_arrays(path, matrix, name);
 }
 
 }  // namespace spmm

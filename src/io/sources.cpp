@@ -21,7 +21,7 @@ class FileSource final : public Source {
   }
   void check_unchanged() const override { file_.check_unchanged(); }
   void prefetch() const override { file_.prefetch(); }
-  [[nodiscard]] std::optional<SourceIdentity> identity() const override { return file_.identity(); }
+  [[nodiscard]] std::string identity() const override { return file_.identity(); }
 
  private:
   io::InputFile file_;

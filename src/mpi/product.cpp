@@ -57,12 +57,12 @@ std::string description_of(const Source& source) {
 /// An input file of this rank.
 struct Operand {
   std::unique_ptr<Source> source;
-  std::optional<SourceIdentity> identity;  ///< when it was opened; nothing for a file that had just been changed
+  std::string identity;  ///< when it was opened; empty for a file that had just been changed
 
   /// Ranks read at different times. Errors: FormatError.
   void check_unchanged() const {
     source->check_unchanged();
-    if (!identity || source->identity() == identity) return;
+    if (identity.empty() || source->identity() == identity) return;
     throw FormatError(source->name(), "the file was changed while it was read",
                       "run again once nothing writes it, or give a copy");
   }

@@ -128,8 +128,8 @@ class SlabResults final : public Sink {
 };
 
 bool is_same_file(const Inputs& inputs) {
-  const auto identity = inputs.a.identity();
-  return identity.has_value() && identity == inputs.b.identity();
+  const std::string identity = inputs.a.identity();
+  return !identity.empty() && identity == inputs.b.identity();
 }
 
 std::uint64_t bytes_of(const MatrixHeader& header) {

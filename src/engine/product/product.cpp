@@ -41,7 +41,7 @@ void check_shapes(const Source& a, const Source& b) {
   const MatrixHeader& ha = a.header();
   const MatrixHeader& hb = b.header();
   if (ha.n == hb.n && ha.m == hb.m) return;
-  const bool are_files = a.identity().has_value() && b.identity().has_value();
+  const bool are_files = !a.identity().empty() && !b.identity().empty();
   throw ShapeError(text(a.name(), " and ", b.name()),
                    text(are_files ? "header (byte offset 0): " : "", "n = ", ha.n, ", m = ", ha.m,
                         " against n = ", hb.n, ", m = ", hb.m),

@@ -44,9 +44,8 @@ const char* open_remedy(int error) {
                    open_remedy(error));
 }
 
-/// Errors: always InputError, or FormatError for a result in parts.
+/// Errors: always InputError.
 [[noreturn]] void throw_not_a_file(const std::string& name, unsigned mode) {
-  if (S_ISDIR(mode)) reject_parts_folder(name);
   throw InputError(name, text("is ", kind_text(mode), ", expected a regular file"),
                    S_ISDIR(mode) ? "give the path of a matrix file inside the folder"
                                  : "store the data in a file first: records are read by position and more than once");
@@ -116,18 +115,14 @@ std::uint64_t InputFile::current_bytes() const {
   return static_cast<std::uint64_t>(current_state().st_size);
 }
 
-std::optional<SourceIdentity> InputFile::identity() const {
+std::string InputFile::identity() const {
   const struct stat info = current_state();
   timespec now{};
-  if (::clock_gettime(CLOCK_REALTIME, &now) != 0) return std::nullopt;
-  const SourceIdentity identity{.device = info.st_dev,
-                                .inode = info.st_ino,
-                                .bytes = static_cast<std::uint64_t>(info.st_size),
-                                .modified_ns = nanoseconds(info.st_mtim),
-                                .changed_ns = nanoseconds(info.st_ctim),
-                                .header = header_};
-  if (nanoseconds(now) - identity.changed_ns < kSettledNs) return std::nullopt;
-  return identity;
+  const bool is_settled =
+      ::clock_gettime(CLOCK_REALTIME, &now) == 0 && nanoseconds(now) - nanoseconds(info.st_ctim) >= kSettledNs;
+  if (!is_settled) return {};
+  return text("device ", info.st_dev, ", inode ", info.st_ino, ", ", info.st_size, " bytes, modified ",
+              nanoseconds(info.st_mtim), ", changed ", nanoseconds(info.st_ctim));
 }
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {

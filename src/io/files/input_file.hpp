@@ -51,7 +51,7 @@ class InputFile {
 
   /// What the file is known by now. Nothing where it was changed within the last 20 ms: a change in the same tick of
   /// the file system's clock would not be seen. Errors: IoError.
-  [[nodiscard]] std::optional<SourceIdentity> identity() const;
+  [[nodiscard]] std::string identity() const;
 
  private:
   void read_at(std::uint64_t offset, std::span<std::byte> dst) const;

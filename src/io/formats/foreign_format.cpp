@@ -1,4 +1,4 @@
-// Files of other programs by their first bytes, folders of older versions by their names.
+// Files of other programs by their first bytes.
 #include "io/formats/foreign_format.hpp"
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iterator>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "base/text.hpp"
@@ -103,17 +102,6 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
   throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
                     text("convert it first: ", converter(format != ForeignFormat::matrix_market), dashes_before(name),
                          shell_word(name), " ", shell_word(out)));
-}
-
-void reject_parts_folder(const std::string& name) {
-  const std::filesystem::path folder = name;
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder / "index.json", ignored)) return;
-  if (!std::filesystem::exists(folder / "part-000.bin", ignored)) return;
-  const std::string joined = (folder.has_filename() ? folder : folder.parent_path()).string() + ".bin";
-  throw FormatError(name, "is a result in parts, which version 0.2 wrote and reads, expected a matrix file",
-                    text("join the parts with spmm-cat of version 0.2: spmm-cat ", dashes_before(name),
-                         shell_word(name), " ", shell_word(joined)));
 }
 
 std::string operand_hint(const std::string& result_name) {

@@ -1,4 +1,4 @@
-// Matrix files of other programs and older versions.
+// Matrix files of other programs.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,6 @@ std::string shell_word(const std::string& word);
 /// Errors: FormatError that names the command which converts or unpacks the file, if its first bytes are of a foreign
 /// format.
 void reject_foreign_format(std::span<const std::byte> first_bytes, const std::string& name);
-
-/// Errors: FormatError if a directory is a result in parts as version 0.2 wrote it.
-void reject_parts_folder(const std::string& name);
 
 /// What to do about a result that is given as an operand: the command that makes one of it.
 std::string operand_hint(const std::string& result_name);

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "io/memory/transpose_records.hpp"
-#include "spmm/io.hpp"
 
 namespace spmm::io {
 namespace {
@@ -25,18 +24,6 @@ void TransposedSource::read(std::uint64_t first, std::uint64_t count, std::byte*
     count -= here;
     dst += here * bytes;
   }
-}
-
-std::optional<SourceIdentity> TransposedSource::identity() const {
-  std::optional<SourceIdentity> identity = plain_.identity();
-  if (identity) identity->is_transposed = !identity->is_transposed;
-  return identity;
-}
-
-std::unique_ptr<Source> open_operand(const std::filesystem::path& path, bool is_transposed) {
-  std::unique_ptr<Source> plain = open_file_source(path);
-  if (!is_transposed) return plain;
-  return std::make_unique<TransposedSource>(std::move(plain));
 }
 
 }  // namespace spmm::io

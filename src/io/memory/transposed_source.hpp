@@ -1,11 +1,7 @@
 // The transpose of a matrix, as a source.
 #pragma once
 
-#include <filesystem>
-#include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "spmm/stream.hpp"
 
@@ -17,13 +13,15 @@ class TransposedSource final : public Source {
  public:
   /// `plain` must outlive it.
   explicit TransposedSource(const Source& plain) : plain_(plain) {}
-  explicit TransposedSource(std::unique_ptr<const Source> plain) : owned_(std::move(plain)), plain_(*owned_) {}
 
   [[nodiscard]] const MatrixHeader& header() const override { return plain_.header(); }  // matrices are square
   [[nodiscard]] const std::string& name() const override { return plain_.name(); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void prefetch() const override { plain_.prefetch(); }
-  [[nodiscard]] std::optional<SourceIdentity> identity() const override;
+  [[nodiscard]] std::string identity() const override {
+    const std::string plain = plain_.identity();
+    return plain.empty() ? plain : plain + ", transposed";
+  }
   [[nodiscard]] std::uint64_t original_record(std::uint64_t record) const override {
     return plain_.original_record(record);
   }
@@ -34,11 +32,7 @@ class TransposedSource final : public Source {
   void check_unchanged() const override { plain_.check_unchanged(); }
 
  private:
-  std::unique_ptr<const Source> owned_;  // may be null
   const Source& plain_;
 };
-
-/// Opens a file as an operand. Errors: as open_file_source().
-std::unique_ptr<Source> open_operand(const std::filesystem::path& path, bool is_transposed);
 
 }  // namespace spmm::io

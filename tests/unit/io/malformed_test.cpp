@@ -269,22 +269,4 @@ TEST_CASE("headers are checked against themselves") {
   CHECK(contains(message_of<FormatError>([] { validate_header({.n = 4, .m = 0, .num_blocks = 0}, "A"); }), "A, byte"));
 }
 
-TEST_CASE("a result in parts of version 0.2 is refused with the program that joins it; other directories as such") {
-  const TempFolder folder;
-  std::filesystem::create_directory(folder / "c");
-  write_bytes(folder / "c/index.json", "{}");
-  const std::string c = folder / "c";
-  CHECK(contains(message_of<InputError>([&] { open_file_source(c); }), "is a directory, expected a regular file"));
-  write_bytes(folder / "c/part-000.bin", header_bytes(4, 2, 0));
-  for (const std::string& path : {c, c + "/"}) {
-    for (const std::string& message : {message_of<FormatError>([&] { open_file_source(path); }),
-                                       message_of<FormatError>([&] { read_product(path); })}) {
-      CHECK(contains(message, path + ": is a result in parts, which version 0.2 wrote and reads"));
-      CHECK(contains(message, "spmm-cat of version 0.2: spmm-cat " + path + " " + c + ".bin"));
-    }
-  }
-  std::filesystem::remove(folder / "c/index.json");
-  CHECK(contains(message_of<InputError>([&] { read_product(c); }), "is a directory, expected a regular file"));
-}
-
 }  // namespace
