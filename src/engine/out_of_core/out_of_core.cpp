@@ -259,13 +259,19 @@ class OutOfCore {
     std::uint32_t num_ranges = 0;
     do {
       run_.check_cancelled();
-      const FittingRows range = next_range(table, records);
-      if (!range.fits) throw_row_too_large(range.a);
+      RecordRange rows{.begin = records.begin, .end = records.begin};
+      if (!ends_.empty()) {
+        rows.end = ends_[num_ranges];
+      } else {
+        const FittingRows range = next_range(table, records);
+        if (!range.fits) throw_row_too_large(range.a);
+        rows = range.a;
+      }
       table.restart();  // the search went too far
-      for (std::uint32_t r = range.a.begin; r < range.a.end; ++r) table.add(indices_.at(r).j);
-      const RangesSource a(a_, {range.a});
+      for (std::uint32_t r = rows.begin; r < rows.end; ++r) table.add(indices_.at(r).j);
+      const RangesSource a(a_, {rows});
       const RangesSource b(this->b(), table.marked());
-      records.begin = range.a.end;
+      records.begin = rows.end;
       ++num_ranges;
       const bool is_last = records.begin == records.end && slab + 1 == tables_.size();
       if (b.header().num_blocks == 0 && !(is_last && total_.device.empty())) continue;  // one at least says what ran
@@ -299,17 +305,17 @@ class OutOfCore {
     const auto b_blocks = static_cast<double>(b().header().num_blocks);
     // What ranges with all columns build, and the longest row.
     double num_built = 0;
-    double num_ranges = 0;
     double num_pairs = 0;
     bool all_fit = true;
     RecordRange longest_row{};
-    for (RecordRange left{.begin = 0, .end = a_.header().num_blocks}; left.begin < left.end; ++num_ranges) {
+    for (RecordRange left{.begin = 0, .end = a_.header().num_blocks}; left.begin < left.end;) {
       const FittingRows range = next_range(tables_.front(), left);
       all_fit = all_fit && range.fits;
       num_built += range.a.size() + static_cast<double>(range.b_blocks);
       num_pairs += range.pairs;
       if (range.longest_row.size() > longest_row.size()) longest_row = range.longest_row;
       left.begin = range.a.end;
+      ends_.push_back(range.a.end);
     }
     constexpr double kSurely = 3;  // times the operands: no slabs take less
     if (all_fit && num_built <= kSurely * (a_blocks + b_blocks)) return;
@@ -327,7 +333,8 @@ class OutOfCore {
     constexpr double kMergeBytesPerS = 0.5e9;  // written, read and copied
     const plan::Statistics even = plan::expected_statistics(a_.header(), b().header());
     const double merge_s = std::min(num_pairs, even.num_c_blocks) * out_record / kMergeBytesPerS;
-    double best_s = all_fit ? seconds(num_built, num_ranges) : std::numeric_limits<double>::infinity();
+    double best_s =
+        all_fit ? seconds(num_built, static_cast<double>(ends_.size())) : std::numeric_limits<double>::infinity();
     std::uint64_t slab_blocks = 0;
     for (double most_b = b_blocks; most_b >= 1; most_b /= 1.25) {
       const std::uint64_t most_a = room_->most_of_a(static_cast<std::uint64_t>(most_b));
@@ -348,6 +355,7 @@ class OutOfCore {
     const SortedMatrix& by_rows = b();
     const std::uint64_t table_bytes = tables_.front().bytes();
     tables_.clear();
+    ends_.clear();
     Parts slabs = cut_keys(
         RangesSource(by_rows), [](BlockIndex at) { return std::uint64_t{at.j}; }, by_rows.header().blocks_per_side(),
         slab_blocks, sort_bytes_, run_);
@@ -392,8 +400,9 @@ class OutOfCore {
   std::optional<SortedMatrix> slabs_of_b_;  // B once more, if it is cut into slabs
   std::optional<plan::RangeRoom> room_;
   IndexReader indices_;
-  std::vector<RowTable> tables_;  // [slabs]
-  std::uint64_t most_of_a_ = 0;   // with slabs: blocks of A whose results are merged at a time
+  std::vector<RowTable> tables_;     // [slabs]
+  std::vector<std::uint32_t> ends_;  // without slabs: of the ranges of A
+  std::uint64_t most_of_a_ = 0;      // with slabs: blocks of A whose results are merged at a time
   ProductStats total_;
 };
 

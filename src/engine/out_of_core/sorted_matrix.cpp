@@ -2,6 +2,7 @@
 #include "engine/out_of_core/sorted_matrix.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -257,16 +258,39 @@ RangesSource::RangesSource(const SortedMatrix& matrix, std::vector<RecordRange> 
 }
 
 void RangesSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
-  if (count == 0) return;
+  constexpr std::uint64_t kBufferBytes = 64u << 10;
+  constexpr std::uint64_t kGapBytes = 2u << 10;  // are read in about the time of another call
+  std::array<std::byte, kBufferBytes> buffer;
   const std::uint64_t record = input_record_bytes(header_.m);
   auto x = static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), first) - firsts_.begin()) - 1;
-  for (; count > 0; ++x) {
-    const std::uint64_t skip = first - firsts_[x];
-    const std::uint64_t here = std::min<std::uint64_t>(count, ranges_[x].size() - skip);
-    matrix_.read(ranges_[x].begin + skip, here, dst);
-    first += here;
-    count -= here;
-    dst += here * record;
+  while (count > 0) {
+    // What one call reads: records of this range, and of next ones that lie close behind it.
+    const std::uint64_t begin = ranges_[x].begin + (first - firsts_[x]);
+    std::uint64_t end = std::min<std::uint64_t>(ranges_[x].end, begin + count);
+    std::uint64_t num = end - begin;
+    std::size_t behind = x + 1;
+    for (; behind < ranges_.size() && num < count; ++behind) {
+      const RecordRange& next = ranges_[behind];
+      const std::uint64_t next_end = std::min<std::uint64_t>(next.end, next.begin + (count - num));
+      if ((next.begin - end) * record > kGapBytes || (next_end - begin) * record > kBufferBytes) break;
+      num += next_end - next.begin;
+      end = next_end;
+    }
+    if (behind == x + 1) {
+      matrix_.read(begin, num, dst);
+      dst += num * record;
+    } else {
+      matrix_.read(begin, end - begin, buffer.data());
+      for (std::size_t y = x; y < behind; ++y) {
+        const std::uint64_t from = std::max<std::uint64_t>(begin, ranges_[y].begin);
+        const std::uint64_t bytes = (std::min<std::uint64_t>(end, ranges_[y].end) - from) * record;
+        std::memcpy(dst, buffer.data() + (from - begin) * record, bytes);
+        dst += bytes;
+      }
+    }
+    first += num;
+    count -= num;
+    x = behind;
   }
 }
 
