@@ -1,10 +1,10 @@
 // spmm-batch: many products, from a list.
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <optional>
