@@ -90,16 +90,17 @@ class Blocks {
   std::vector<Placed> placed_;
 };
 
-/// Positions of all blocks, ascending.
-std::vector<std::uint64_t> sorted_positions(const Blocks& blocks, const GenerateOptions& options) {
-  std::vector<std::uint64_t> positions(options.header.num_blocks);
-  parallel_for(options.num_threads, positions.size(), kSlotGrain, [&](std::uint64_t begin, std::uint64_t end) {
+/// Positions of all blocks, ascending. They are not filled before: that would take seconds in which no signal counts.
+std::unique_ptr<std::uint64_t[]> sorted_positions(const Blocks& blocks, const GenerateOptions& options) {
+  const std::uint64_t k = options.header.num_blocks;
+  auto positions = std::make_unique_for_overwrite<std::uint64_t[]>(k);
+  parallel_for(options.num_threads, k, kSlotGrain, [&](std::uint64_t begin, std::uint64_t end) {
     cli::check_cancelled("spmm-gen");
     for (std::uint64_t slot = begin; slot < end; ++slot) {
       positions[slot] = blocks.position(blocks.index_of_slot(slot));
     }
   });
-  std::sort(positions.begin(), positions.end());
+  std::sort(positions.get(), positions.get() + k);
   return positions;
 }
 
@@ -111,8 +112,7 @@ void generate_file(const std::filesystem::path& path, const std::vector<Part>& p
   file.expect_bytes(io::file_bytes_of(ElementType::u16, options.header));
   const Blocks blocks(pattern, options);
   const std::uint64_t k = options.header.num_blocks;
-  const std::vector<std::uint64_t> positions =
-      options.sorted ? sorted_positions(blocks, options) : std::vector<std::uint64_t>{};
+  const auto positions = options.sorted ? sorted_positions(blocks, options) : nullptr;
   const Permutation order(std::max<std::uint64_t>(k, 1), random_at(options.seed, kOrder));
   const std::uint64_t record = input_record_bytes(options.header.m);
   parallel_for(options.num_threads, k, std::max<std::uint64_t>(1, kWriteBytes / record),
