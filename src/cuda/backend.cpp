@@ -77,8 +77,10 @@ DeviceInfo describe(const DeviceContext& context) {
   // 1 if the driver does not tell.
   const auto speed = [&](double count, cudaDeviceAttr clock, double measured) {
     int khz = 0;
-    const bool is_known = cudaDeviceGetAttribute(&khz, clock, context.device()) == cudaSuccess && khz > 0 && count > 0;
-    return is_known ? count * khz / measured : 1;
+    if (cudaDeviceGetAttribute(&khz, clock, context.device()) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());  // not the error of a later launch
+    }
+    return khz > 0 && count > 0 ? count * khz / measured : 1;
   };
   return {.number = context.device(),
           .name = properties.name,
