@@ -18,23 +18,18 @@ namespace {
 
 constexpr int kAlarmTag = 1;
 
-/// Waits like MPI_Wait(), which would keep a core busy that another rank of this machine may need in order to come
-/// here.
-void wait_for(MPI_Request request) {
+std::uint64_t reduced(std::uint64_t value, MPI_Op operation) {
   constexpr int kTestsBeforeSleep = 200;
   constexpr unsigned kSleepMicroseconds = 20;
-  int is_done = 0;
-  for (int tests = 0;; ++tests) {
-    MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-    if (is_done != 0) return;
-    if (tests > kTestsBeforeSleep) ::usleep(kSleepMicroseconds);
-  }
-}
-
-std::uint64_t reduced(std::uint64_t value, MPI_Op operation) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, operation, MPI_COMM_WORLD, &request);
-  wait_for(request);
+  // To wait at once would keep a core busy that another rank of this machine may need in order to come here.
+  int is_done = 0;
+  for (int tests = 0; is_done == 0; ++tests) {
+    if (tests > kTestsBeforeSleep) ::usleep(kSleepMicroseconds);
+    MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+  }
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
   return value;
 }
 

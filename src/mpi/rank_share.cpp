@@ -19,9 +19,19 @@ namespace {
 
 constexpr std::uint64_t kWordBits = 64;
 
+/// Adds to one of many sums that threads may share; returns what it was. Plain additions wait for memory together.
 template <class T>
-T add(T& sum, T value) {
+T add(T& sum, T value, const Run& run) {
+  if (run.num_threads == 1) return std::exchange(sum, sum + value);
   return std::atomic_ref(sum).fetch_add(value, std::memory_order_relaxed);
+}
+
+/// On huge pages, which random additions need.
+template <class T>
+AlignedArray<T> zeros(std::uint64_t size) {
+  AlignedArray<T> array(size);
+  std::fill(array.begin(), array.end(), T{0});
+  return array;
 }
 
 /// Calls visit(record, block index) for all records, from several threads.
@@ -37,7 +47,7 @@ void for_indices(const PlainOperand& operand, const Run& run, const Visit& visit
 class Columns {
  public:
   Columns(std::span<const BlockIndex> all, RowRange rows, const Run& run)
-      : first_row_(rows.first), row_ends_(rows.end - rows.first + std::size_t{1}) {
+      : first_row_(rows.first), row_ends_(zeros<std::uint32_t>(rows.end - rows.first + std::uint64_t{1})) {
     const auto for_wanted = [&](const auto& visit) {
       constexpr std::uint64_t kGrain = 1u << 16;
       run.parallel_for(all.size(), kGrain, [&](std::uint64_t begin, std::uint64_t end) {
@@ -47,23 +57,22 @@ class Columns {
         }
       });
     };
-    for_wanted([&](std::size_t row, std::uint32_t) { add(row_ends_[row + 1], std::uint64_t{1}); });
+    for_wanted([&](std::size_t row, std::uint32_t) { add(row_ends_[row + 1], 1u, run); });
     std::partial_sum(row_ends_.begin(), row_ends_.end(), row_ends_.begin());
-    columns_ = AlignedArray<std::uint32_t>(row_ends_.back());
+    columns_ = AlignedArray<std::uint32_t>(row_ends_[row_ends_.size() - 1]);
     // Each row is filled from its begin, which moves to its end.
-    for_wanted(
-        [&](std::size_t row, std::uint32_t column) { columns_[add(row_ends_[row], std::uint64_t{1})] = column; });
+    for_wanted([&](std::size_t row, std::uint32_t column) { columns_[add(row_ends_[row], 1u, run)] = column; });
   }
 
   [[nodiscard]] std::span<const std::uint32_t> of(std::uint32_t row) const {
     const std::size_t x = row - first_row_;
-    const std::uint64_t begin = x == 0 ? 0 : row_ends_[x - 1];
+    const std::uint32_t begin = x == 0 ? 0 : row_ends_[x - 1];
     return {columns_.data() + begin, row_ends_[x] - begin};
   }
 
  private:
   std::uint32_t first_row_;
-  std::vector<std::uint64_t> row_ends_;
+  AlignedArray<std::uint32_t> row_ends_;  // there are fewer than 2^32 blocks
   AlignedArray<std::uint32_t> columns_;
 };
 
@@ -152,14 +161,14 @@ RankShare share_of_rank(const PlainOperand& a, const PlainOperand& b, RowRange r
   std::optional<RowsOfB> rows_of_b;
   if (fits) rows_of_b.emplace(b, run);
   AlignedArray<BlockIndex> all(fits ? a.source.header().num_blocks : 0);
-  std::vector<std::uint64_t> weights((num_rows >> shift) + 1);
+  const auto weights = zeros<std::uint64_t>((num_rows >> shift) + 1);
   for_indices(a, run, [&](std::uint64_t record, BlockIndex at) {
     if (fits) all[record] = at;
     if (at.i < rows.first || at.i >= rows.end) return;
     // A block of A is read and sorted whether or not it meets any of B.
-    add(weights[at.i >> shift], 1 + (fits ? rows_of_b->num_blocks(at.j) : 0));
+    add(weights[at.i >> shift], 1 + (fits ? rows_of_b->num_blocks(at.j) : 0), run);
   });
-  const std::vector<std::uint32_t> begins = cut_rows(weights, shift, rows, num_ranks);
+  const std::vector<std::uint32_t> begins = cut_rows({weights.data(), weights.size()}, shift, rows, num_ranks);
   RankShare share{.rows = {.first = begins[rank], .end = begins[rank + 1]}};
   if (share.rows.first == share.rows.end) share.num_blocks = 0;
   if (!fits || share.num_blocks) return share;

@@ -96,7 +96,6 @@ TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product
   ProductList products;
   const ProductList::How operands =
       products.add_operands(random_matrix(4096, 4, 20000, 65535, 61), random_matrix(4096, 4, 20000, 65535, 62));
-  const std::string good = operands.back();
   const ProductList::How inputs(operands.begin(), operands.end() - 1);
   for (int rank = 0; rank < 3; ++rank) {
     const std::string at = ":" + std::to_string(rank) + ":";
