@@ -31,10 +31,10 @@ void RangeCutter::weigh_columns() {
   for (std::uint64_t y = 0; y < counts_.b_columns.size(); y += stride) {
     ++blocks[counts_.b_columns[y] * bins / counts_.num_columns];
   }
-  const auto weighed = static_cast<double>(counts_.b_columns.size() / stride + 1);
+  const std::uint64_t weighed = counts_.b_columns.size() / stride + 1;
   work_.assign(1, 0);
   for (const std::uint32_t of_bin : blocks) {
-    work_.push_back(work_.back() + of_bin / weighed + 1 / static_cast<double>(bins));
+    work_.push_back(work_.back() + of_bin / static_cast<double>(weighed) + 1 / static_cast<double>(bins));
   }
 }
 

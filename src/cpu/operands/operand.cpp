@@ -271,10 +271,11 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
                             const Run& run) {
   IndexedRecords records = read_indexed_records(source, progress, run);
   const auto timing = run.clock.scope(Stage::build);
+  const std::uint32_t last_row = records.last_row;
   if (plan::key_bits(source.header()).word_bytes() == sizeof(std::uint64_t)) {
-    return OperandBuilder<std::uint64_t>(source, records.last_row, shape, side, run).build(std::move(records));
+    return OperandBuilder<std::uint64_t>(source, last_row, shape, side, run).build(std::move(records));
   }
-  return OperandBuilder<unsigned __int128>(source, records.last_row, shape, side, run).build(std::move(records));
+  return OperandBuilder<unsigned __int128>(source, last_row, shape, side, run).build(std::move(records));
 }
 
 AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side,

@@ -17,8 +17,8 @@ namespace {
 
 struct Vectors {
   using Register = __m256i;
-  static constexpr std::uint32_t kLanes = 8;            // of 32 bits
-  static constexpr std::uint32_t kQuarters = 2;         // of 128 bits, each of four lanes
+  static constexpr std::uint32_t kLanes = 8;             // of 32 bits
+  static constexpr std::uint32_t kQuarters = 2;          // of 128 bits, each of four lanes
   static constexpr std::uint32_t kNarrowStripRows = 12;  // sums of as many rows fit the registers
   static constexpr std::uint32_t kWideStripRows = 4;
 

@@ -65,7 +65,7 @@ std::byte* write_blocks_of_3(const TileRow& row, const TileSums& sums, std::byte
   const __m512i first_block = _mm512_setr_epi32(0, 0, 0, 1, 2, 8, 9, 10, 16, 17, 18, 0, 0, 0, 0, 0);
   for (std::uint32_t x = 0; x < row.count; ++x) {
     const std::uint32_t slot = slot_of(row, x, sums);
-    std::uint32_t* const tile = sums.values + slot * std::size_t{3 * plan::kTileLanes};
+    std::uint32_t* const tile = sums.values + slot * std::size_t{3} * plan::kTileLanes;
     auto* const rows = reinterpret_cast<__m256i*>(tile);
     const __m256i last_row = _mm256_load_si256(rows + 2);
     const __m512i upper_rows =
@@ -106,7 +106,7 @@ std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const
     __m256i third_factors[kSide];
     for (std::uint32_t r = 0; r < kSide; ++r) {
       std::int32_t both = 0;
-      std::memcpy(&both, segment.a + r * kSide, sizeof both);
+      std::memcpy(&both, segment.a + std::size_t{r} * kSide, sizeof both);
       factors[r] = _mm256_set1_epi32(both);
       if constexpr (kSide == 3) third_factors[r] = _mm256_set1_epi32(segment.a[r * kSide + 2]);
     }
@@ -124,7 +124,8 @@ std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const
       const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
       __m256i third = _mm256_setzero_si256();
       if constexpr (kSide == 3) {
-        third = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 2 * plan::kTileLanes)));
+        third = _mm256_cvtepu16_epi32(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + std::size_t{2} * plan::kTileLanes)));
       }
       for (std::uint32_t r = 0; r < kSide; ++r) {
         const __m256i before = _mm256_load_si256(tile + r);

@@ -55,7 +55,7 @@ struct SmallBlocks {
   /// Four columns of rows 2 * step and 2 * step + 1 of B, for every row of the sums.
   template <bool kWide>
   static Register columns_of_b(const std::uint16_t* b, std::uint32_t step, std::uint32_t col_group) {
-    const Register columns = Vectors::repeat(b + std::size_t{step} * 2 * kSide + col_group * 8);
+    const Register columns = Vectors::repeat(b + std::size_t{step} * 2 * kSide + std::size_t{col_group} * 8);
     return kWide ? Vectors::offset(columns) : columns;
   }
 
@@ -122,8 +122,8 @@ struct SmallBlocks {
       if constexpr (kColGroups == 1) {
         Vectors::store(to + g * kRegisterBytes, of[0]);
       } else {
-        Vectors::store(to + 2 * g * kRegisterBytes, Vectors::zip_lower(of[0], of[1]));
-        Vectors::store(to + (2 * g + 1) * kRegisterBytes, Vectors::zip_upper(of[0], of[1]));
+        Vectors::store(to + std::size_t{2} * g * kRegisterBytes, Vectors::zip_lower(of[0], of[1]));
+        Vectors::store(to + (std::size_t{2} * g + 1) * kRegisterBytes, Vectors::zip_upper(of[0], of[1]));
       }
     }
     if constexpr (kM != kSide) store_block(padded, kM, kSide, out);

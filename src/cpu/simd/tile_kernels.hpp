@@ -95,8 +95,8 @@ inline std::byte* write_blocks(const std::uint32_t* tile, BlockIndex first, std:
     const BlockIndex at{.i = first.i, .j = first.j + lane / kStride};
     std::memcpy(out, &at, kIndexBytes);
     for (std::uint32_t r = 0; r < kSide; ++r) {
-      std::memcpy(out + kIndexBytes + std::size_t{r} * kSide * sizeof *tile, tile + r * plan::kTileLanes + lane,
-                  kSide * sizeof *tile);
+      std::memcpy(out + kIndexBytes + std::size_t{r} * kSide * sizeof *tile,
+                  tile + std::size_t{r} * plan::kTileLanes + lane, kSide * sizeof *tile);
     }
     out += output_record_bytes(kSide);
   }

@@ -50,7 +50,7 @@ OperandSizes operand_sizes(const MatrixHeader& header, Side side, const PackedSh
 }
 
 std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
-  return header.num_blocks * 2 * key_bits(header).word_bytes() + operand_sizes(header, side, shape).bytes();
+  return 2 * key_bits(header).word_bytes() * header.num_blocks + operand_sizes(header, side, shape).bytes();
 }
 
 std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {

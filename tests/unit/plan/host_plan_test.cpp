@@ -145,6 +145,8 @@ TEST_CASE("building an operand takes words, their sort scratch and the packed bl
   // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
   CHECK(plan::operand_sizes(header, plan::Side::a, plain).bytes() == 100'000 * 6 + 8004);
   CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (16 + 6) + 8004);
+  const MatrixHeader largest{.n = 1u << 20, .m = 1, .num_blocks = 0xFFFF'FFFFu};  // words alone are 64 GB
+  CHECK(plan::build_bytes(largest, plan::Side::a, plain) > 0xFFFF'FFFFull * 22);
   const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // words of 16 bytes
   CHECK(plan::build_bytes(wide_index, plan::Side::a, plain) == 1000 * (32 + 6 + 8) + 4);
   const plan::PackedShape wide = plan::packed_shape(plan::Isa::avx2, 8);
