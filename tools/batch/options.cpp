@@ -33,11 +33,10 @@ working folder.
 
 One worker process per GPU has several jobs at once; smaller jobs go to worker processes on the cores, one job each: as
 many as there are cores and jobs, fewer for large operands. Each has an equal share of cores and memory; --in-flight 1
-gives one job all of them. A worker that dies is replaced, and its job runs up to
-two more times.
+gives one job all of them. A worker that dies is replaced, and its job runs up to two more times.
 
 JOBS.log beside the list (--log) gets a line for each job that is done. --resume skips a job if its line of the list is
-the same, with verify, on-saturation and durable, and A, B and OUT have the size and time that they had then.
+the same, options included, and A, B and OUT have the size and time that they had then.
 Each shard has a log and a report of its own (jobs.tsv.3-of-8.log, r.3-of-8.json); --resume reads those of all shards.
 
 On a signal such as SIGTERM, SIGINT or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are
@@ -53,10 +52,11 @@ cli::OptionTable make_options() {
   cli::OptionTable options("spmm-batch", "Multiplies a list of pairs of matrices.\n");
   options.usage("[options] JOBS", "spmm batch");
   options.add_options("hidden")("jobs", "", value());
-  options.add_options("Jobs, unless their line says otherwise")                                              //
-      ("backend", "auto = a GPU for larger products, cuda, cpu", value(), "BACKEND")                         //
-      ("kernel", "multiply kernel, as spmm --help lists them", value(), "NAME")                              //
-      ("verify", "before an output appears: recompute N blocks; full = prove all of it", value(), "full|N")  //
+  options.add_options("Jobs, unless their line says otherwise")                       //
+      ("backend", "auto = a GPU for larger products, cuda, cpu", value(), "BACKEND")  //
+      ("kernel", "multiply kernel, as spmm --help lists them", value(), "NAME")       //
+      ("verify", "before an output appears: prove some of its rows, as spmm --verify; full = all", value(),
+       "full|N")  //
       ("on-saturation", "if elements reach 4294967295: report = say how many, error = the job fails", value(),
        "report|error")                                                 //
       ("transpose-a", "multiply by the transposes of all A")           //

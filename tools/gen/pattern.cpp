@@ -72,22 +72,27 @@ class Intervals {
   std::size_t size_ = 0;
 };
 
-/// A region whose rows are those of row(number), with a table of the cells before each row.
-template <class Row>
-Region region_of_rows(std::uint64_t nb, Row row) {
-  const auto table = std::make_shared<std::vector<std::uint64_t>>(nb + 1);
-  for (std::uint64_t i = 0; i < nb; ++i) (*table)[i + 1] = (*table)[i] + row(i).num_cells();
-  const double rows_per_cell = static_cast<double>(nb) / static_cast<double>(table->back());
-  return {.capacity = table->back(), .cell = [=](std::uint64_t rank) {
-            const std::vector<std::uint64_t>& first = *table;
+/// A region whose rows are those of row(number); before(number) = cells in the rows before that one, of nb in all rows.
+template <class Row, class Before>
+Region region_of_rows(std::uint64_t nb, Row row, Before before) {
+  const double rows_per_cell = static_cast<double>(nb) / static_cast<double>(before(nb));
+  return {.capacity = before(nb), .cell = [=](std::uint64_t rank) {
             // From the row where it would be if all rows were equal, in steps of 1, 2, 4, ...: few for most patterns.
             std::uint64_t low = std::min(nb - 1, static_cast<std::uint64_t>(static_cast<double>(rank) * rows_per_cell));
             std::uint64_t high = low + 1;
-            for (std::uint64_t step = 1; first[low] > rank; step *= 2) low -= std::min(low, step);
-            for (std::uint64_t step = 1; first[high] <= rank; step *= 2) high = std::min(nb, high + step);
-            const std::uint64_t i = first_where(low, high - 1, [&](std::uint64_t x) { return first[x + 1] > rank; });
-            return cell_at(i, row(i).column(rank - first[i]));
+            for (std::uint64_t step = 1; before(low) > rank; step *= 2) low -= std::min(low, step);
+            for (std::uint64_t step = 1; before(high) <= rank; step *= 2) high = std::min(nb, high + step);
+            const std::uint64_t i = first_where(low, high - 1, [&](std::uint64_t x) { return before(x + 1) > rank; });
+            return cell_at(i, row(i).column(rank - before(i)));
           }};
+}
+
+/// The same with a table of 8 bytes for each row.
+template <class Row>
+Region region_of_counted_rows(std::uint64_t nb, Row row) {
+  const auto table = std::make_shared<std::vector<std::uint64_t>>(nb + 1);
+  for (std::uint64_t i = 0; i < nb; ++i) (*table)[i + 1] = (*table)[i] + row(i).num_cells();
+  return region_of_rows(nb, row, [=](std::uint64_t i) { return (*table)[i]; });
 }
 
 /// Cells that a pattern with room to spare offers for k blocks.
@@ -103,11 +108,17 @@ Region band(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> band
   }
   const auto fits = [&](std::uint64_t width) { return nb + width * (2 * nb - width - 1) >= roomy(nb, k); };
   const std::uint64_t width = bandwidth ? *bandwidth : first_where(0, nb - 1, fits);
-  return region_of_rows(nb, [=](std::uint64_t i) {
-    Intervals row;
-    row.add(i - std::min(i, width), std::min(nb, i + width + 1));
-    return row;
-  });
+  const auto row = [=](std::uint64_t i) {
+    Intervals cells;
+    cells.add(i - std::min(i, width), std::min(nb, i + width + 1));
+    return cells;
+  };
+  // Cells on one side of the diagonal in the first `rows` rows, where the band begins to be cut.
+  const auto side = [=](std::uint64_t rows) {
+    return rows <= width + 1 ? rows * (rows - std::min<std::uint64_t>(rows, 1)) / 2
+                             : width * (width + 1) / 2 + (rows - 1 - width) * width;
+  };
+  return region_of_rows(nb, row, [=](std::uint64_t i) { return i + side(i) + side(nb) - side(nb - i); });
 }
 
 /// Steps of 1, 2, 4, ... rows; the cells of a row are the first ones, half as many as in the step before.
@@ -121,11 +132,16 @@ Region staircase(std::uint64_t nb, std::uint64_t k) {
   };
   const std::uint64_t width =
       first_where(1, nb * nb, [&](std::uint64_t tried) { return capacity(tried) >= roomy(nb, k); });
-  return region_of_rows(nb, [=](std::uint64_t i) {
-    Intervals row;
-    row.add(0, std::min(nb, width >> (std::bit_width(i + 1) - 1)));
-    return row;
-  });
+  return {.capacity = capacity(width), .cell = [=](std::uint64_t rank) {
+            std::uint64_t row = 0;
+            std::uint64_t step = 1;
+            while (rank >= step * std::min(nb, width / step)) {
+              rank -= step * std::min(nb, width / step);
+              row += step;
+              step *= 2;
+            }
+            return cell_at(row + rank / std::min(nb, width / step), rank % std::min(nb, width / step));
+          }};
 }
 
 /// A node of a cubic grid, numbered line by line, and its neighbours: 6 along the axes (7 points), or all 26 of the box
@@ -165,28 +181,33 @@ Region block_diagonal(std::uint64_t nb, const PatternOptions& options) {
   if (group == 0 || group > nb) {
     throw UsageError("--group", text(group, " block rows: the matrix has ", nb), text("give 1 to ", nb));
   }
-  return region_of_rows(nb, [=](std::uint64_t i) {
-    Intervals row;
-    row.add(i - i % group, std::min(nb, i - i % group + group));
-    return row;
+  const auto row = [=](std::uint64_t i) {
+    Intervals cells;
+    cells.add(i - i % group, std::min(nb, i - i % group + group));
+    return cells;
+  };
+  return region_of_rows(nb, row, [=](std::uint64_t i) {
+    const std::uint64_t start = i - i % group;
+    return start * group + (i - start) * std::min(group, nb - start);
   });
 }
 
 /// Block row 0, block column 0 and the diagonal.
 Region arrow(std::uint64_t nb) {
-  return region_of_rows(nb, [=](std::uint64_t i) {
-    Intervals row;
-    row.add(0, i == 0 ? nb : 1);
-    if (i > 0) row.add(i, i + 1);
-    return row;
-  });
+  const auto row = [=](std::uint64_t i) {
+    Intervals cells;
+    cells.add(0, i == 0 ? nb : 1);
+    if (i > 0) cells.add(i, i + 1);
+    return cells;
+  };
+  return region_of_rows(nb, row, [=](std::uint64_t i) { return i == 0 ? 0 : nb + 2 * (i - 1); });
 }
 
 /// [[K, B^T], [B, 0]]: K is a 7-point stencil over the first 3/4 of the block rows; row p of B has blocks in columns
 /// 3p - 2 to 3p + 5, as far as K has them.
 Region saddle_point(std::uint64_t nb) {
   const std::uint64_t inner = nb - nb / 4;  // rows of K
-  return region_of_rows(nb, [=, stencil = Stencil{.nb = inner, .points = 7}](std::uint64_t i) {
+  return region_of_counted_rows(nb, [=, stencil = Stencil{.nb = inner, .points = 7}](std::uint64_t i) {
     if (i >= inner) {
       const std::uint64_t first = 3 * (i - inner);
       Intervals row;
@@ -289,9 +310,9 @@ std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, 
     case PatternKind::hub:
       return hub_parts(nb, k);
     case PatternKind::stencil_7:
-      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 7}), .count = k}};
+      return {{.region = region_of_counted_rows(nb, Stencil{.nb = nb, .points = 7}), .count = k}};
     case PatternKind::stencil_27:
-      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 27}), .count = k}};
+      return {{.region = region_of_counted_rows(nb, Stencil{.nb = nb, .points = 27}), .count = k}};
     case PatternKind::rmat:
       return {{.region = rmat(nb, k, options.seed), .count = k}};
     case PatternKind::block_diagonal:

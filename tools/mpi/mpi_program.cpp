@@ -174,7 +174,9 @@ void print_error(const std::string& message) {
 /// All ranks have agreed to end with this code. A plain exit would do under mpirun, but srun would call it a kill.
 [[noreturn]] void end_all(const mpi::Communicator& ranks, int code) {
   if (ranks.size() == 1) ::_exit(code);
-  if (ranks.rank() != 0) signal(SIGTERM, SIG_DFL);  // by which the launcher ends this rank, without a message
+  // Rank 0 has told what happened. The launcher ends the ranks by SIGTERM, perhaps rank 0, too: no other message.
+  signal(SIGALRM, SIG_IGN);
+  signal(SIGTERM, ranks.rank() == 0 ? SIG_IGN : SIG_DFL);
   ranks.barrier();
   if (ranks.rank() == 0) ranks.abort(code);
   ::sleep(5);

@@ -224,7 +224,7 @@ Examples:
   spmm --backend cpu --threads 8 a.bin b.bin c.bin
   spmm --plan a.bin b.bin                        will it fit, and what would run
   spmm --memory-limit 2G --report r.json a.bin b.bin c.bin
-  spmm --verify 100 --durable a.bin b.bin c.bin  check some blocks, survive a power cut
+  spmm --verify 100 --durable a.bin b.bin c.bin  check some rows, survive a power cut
   spmm --verify full a.bin b.bin c.bin           prove every row of the result
   spmm --rows 0:1000 a.bin b.bin c0.bin          the first 1000 block rows of the result; spmm cat joins such files
   spmm --transpose-a a.bin a.bin gram.bin        A^T * A

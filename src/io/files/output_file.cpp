@@ -71,6 +71,8 @@ OutputFile::OutputFile(Target target, const FileSinkOptions& options, TempKind k
 OutputFile::OutputFile(const std::string& name, Descriptor file, bool is_device, const FileSinkOptions& options)
     : options_(options), fd_(std::move(file)) {
   target_.name = name;
+  target_.folder = std::filesystem::path(name).parent_path().string();
+  if (target_.folder.empty()) target_.folder = ".";
   target_.is_device = is_device;
 }
 
@@ -323,10 +325,13 @@ void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
 void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
   const std::uint64_t written = written_bytes_;
   const std::uint64_t expected = std::max<std::uint64_t>(expected_bytes_, written);
-  const std::string need = result_bytes_ > expected ? text("the whole result takes about ", human_bytes(result_bytes_),
-                                                           " if the blocks are evenly spread (at least ",
-                                                           human_bytes(expected), " are needed)")
-                                                    : text("at least ", human_bytes(expected), " are needed");
+  const std::string progress = expected == 0 ? "" : text(" after ", written, " bytes, expected at least ", expected);
+  const std::string need =
+      expected == 0 ? "the result needs more room"
+      : result_bytes_ > expected
+          ? text("the whole result takes about ", human_bytes(result_bytes_),
+                 " if the blocks are evenly spread (at least ", human_bytes(expected), " are needed)")
+          : text("at least ", human_bytes(expected), " are needed");
   const auto hint = [&]() -> std::string {
     switch (error) {
       case ENOSPC:
@@ -341,7 +346,7 @@ void OutputFile::throw_write_error(int error, std::uint64_t offset) const {
     }
   };
   throw IoError(at_offset(target_.name, offset),
-                text("writing failed (", error_text(error), ") after ", written, " bytes, expected at least ", expected,
+                text("writing failed (", error_text(error), ")", progress,
                      target_.is_device ? "" : "; no output was left behind"),
                 hint());
 }
