@@ -10,7 +10,7 @@ namespace spmm::cli {
 namespace {
 
 /// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
-constexpr int kReportSchema = 1;
+constexpr int kReportSchema = 2;
 
 /// Members of one matrix but its last, which are the caller's.
 void open_matrix(JsonWriter& json, std::string_view name, const std::filesystem::path& path, const MatrixHeader& header,

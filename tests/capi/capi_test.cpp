@@ -148,7 +148,7 @@ TEST_CASE("the report is JSON with the keys of the command's") {
   const Handle<spmm_matrix> matrix(c);
   const Handle<spmm_report> report(made);
   const auto json = nlohmann::json::parse(spmm_report_json(report.get()));
-  CHECK(json["schema"] == 1);
+  CHECK(json["schema"] == 2);
   CHECK(json["a"]["blocks"] == 30);
   CHECK(json["c"]["blocks"] == spmm_matrix_num_blocks(c));
   CHECK(json["pairs"] == spmm_report_num_pairs(made));

@@ -181,7 +181,7 @@ TEST_CASE("the JSON report holds every number of the run") {
   REQUIRE(spmm_command(arguments).exit_code == kOk);
   const nlohmann::json report = json_of("r.json");
   const spmm::MatrixHeader c = spmm::read_header("c.bin", spmm::ElementType::u32);
-  CHECK(report["schema"] == 1);
+  CHECK(report["schema"] == 2);
   CHECK(report["version"].get<std::string>().rfind("spmm ", 0) == 0);
   CHECK(report["command"].size() == arguments.size() + 1);
   CHECK(report["a"] ==
@@ -287,7 +287,7 @@ TEST_CASE("--plan prints what would run and runs nothing") {
   }
   CHECK(spmm_command({"--plan", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
   CHECK(spmm_command({"--report", "p.json", "--plan", "a.bin", "b.bin"}).exit_code == kOk);
-  CHECK(parse_report("plan", bytes_of("p.json"))["schema"] == 1);
+  CHECK(parse_report("plan", bytes_of("p.json"))["schema"] == 2);
   CHECK(parse_report("plan", bytes_of("p.json"))["plan"]["expected_pairs"].get<double>() > 0);
   CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "p.json"});
 }
