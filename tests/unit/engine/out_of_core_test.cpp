@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -304,6 +306,9 @@ TEST_CASE("a disk that is full while operands are sorted, and one that is full o
 TEST_CASE("a file that is both operands is sorted once, and transposed ones as they are read") {
   const test::TemporaryFolder folder;
   write_matrix(folder.file("a"), test::random_matrix(8 * 8192, 8, 30'000, 65535, 1));
+  const auto source = open_file_source(folder.file("a"));
+  // A file that has just been changed has no identity: it may change again within the same tick of its clock.
+  while (source->identity().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   for (const bool transposed : {false, true}) {
     Options options = within(0);
     options.transpose_a = transposed;
