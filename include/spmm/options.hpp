@@ -44,13 +44,13 @@ struct ProductOptions {
   bool durable = false;         ///< files: fsync around the rename
   bool no_clobber = false;      ///< files: refuse to replace the output
   OnSaturation on_saturation = OnSaturation::report;  ///< elements of the result that are 2^32 - 1
-  std::uint64_t verify_blocks = 0;            ///< prove the block rows of that many blocks of A, chosen at random
-  std::uint64_t verify_seed = 1;              ///< of that choice
-  bool verify_full = false;                   ///< prove the whole result instead: see Report::proof
-  std::uint64_t proof_key = 0;                ///< of the random numbers of a proof; 0 = numbers of the system
-  ProgressFn on_progress{};                   ///< may be empty
-  NoticeFn on_notice{};                       ///< may be empty
-  Trace* trace = nullptr;                     ///< filled once the product is done: what happened when
+  std::uint64_t verify_blocks = 0;                    ///< N: prove the block rows of N blocks of A, chosen at random
+  std::uint64_t verify_seed = 1;                      ///< of that choice
+  bool verify_full = false;                           ///< prove the whole result instead: see Report::proof
+  std::uint64_t proof_key = 0;                        ///< of the random numbers of a proof; 0 = numbers of the system
+  ProgressFn on_progress{};                           ///< may be empty
+  NoticeFn on_notice{};                               ///< may be empty
+  Trace* trace = nullptr;                             ///< filled once the product is done: what happened when
   const std::atomic<bool>* cancel = nullptr;  ///< set to true to stop: Interrupted is thrown, nothing is written
 };
 

@@ -124,7 +124,7 @@ typedef struct spmm_product_options {
   spmm_progress_fn progress; /**< NULL: none */
   void* progress_context;    /**< its first argument */
   spmm_cancel* cancel;       /**< NULL: none */
-  uint64_t verify_blocks;    /**< prove the result in the block rows of that many blocks of A */
+  uint64_t verify_blocks;    /**< N: prove the block rows of N blocks of A, chosen at random */
   uint64_t verify_seed;      /**< 0: 1 */
   uint32_t max_threads;      /**< 0: those of the engine */
   int32_t durable;           /**< files: fsync around the rename */

@@ -59,7 +59,7 @@ class Release {
  public:
   /// Nothing to give back.
   Release() = default;
-  /// The same.
+  /// Nothing to give back.
   Release(std::nullptr_t) {}
   /// Values: call = a copyable function without arguments.
   template <std::invocable Call>

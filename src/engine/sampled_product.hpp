@@ -42,7 +42,7 @@ class SampledProduct {
   /// 4 Mi of them, statistics().
   [[nodiscard]] plan::Statistics count_c_blocks(std::uint64_t stride = 1) const;
 
-  /// One record in `stride` was read of the operand of which more were.
+  /// Of the operand whose sample is denser: one record in `stride` was read.
   [[nodiscard]] std::uint64_t least_stride() const { return std::min(a_.stride, b_.stride); }
 
  private:

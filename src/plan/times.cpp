@@ -38,7 +38,7 @@ constexpr double kDenseProductsPerMs = 8e11;  // byte products of dense-tensor
 constexpr double kTileSlowness = 1.5;         // tile-tensor over dense-tensor's time for full tiles
 constexpr double kTiledTermsPerMs = 6.5e9;    // multiply-adds of dense-tiled
 constexpr double kListedSlowness = 3;         // of pairs where C blocks are listed or found, of sides above 2
-constexpr double kListedSmallSlowness = 10;   // the same of sides 1 and 2
+constexpr double kListedSmallSlowness = 10;   // of such pairs of sides 1 and 2
 /// Pairs a ms where every C block is visited.
 double pairs_per_ms(std::uint32_t m) {
   constexpr double kSmall[] = {3.5e8, 1.2e8, 1.1e8, 1.1e8};

@@ -72,7 +72,8 @@ class Intervals {
   std::size_t size_ = 0;
 };
 
-/// A region whose rows are those of row(number); before(number) = cells in the rows before that one, of nb in all rows.
+/// A region whose rows are those of row(number); before(number) = cells in the rows before that one,
+/// before(nb) = cells of the region.
 template <class Row, class Before>
 Region region_of_rows(std::uint64_t nb, Row row, Before before) {
   const double rows_per_cell = static_cast<double>(nb) / static_cast<double>(before(nb));
@@ -87,7 +88,7 @@ Region region_of_rows(std::uint64_t nb, Row row, Before before) {
           }};
 }
 
-/// The same with a table of 8 bytes for each row.
+/// A region whose rows have no closed form: counts their cells into a table of 8 bytes for each row.
 template <class Row>
 Region region_of_counted_rows(std::uint64_t nb, Row row) {
   const auto table = std::make_shared<std::vector<std::uint64_t>>(nb + 1);

@@ -42,7 +42,7 @@ BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned,
   return {.count = planned.num_buffers * pieces, .bytes = planned.panel_bytes / pieces / record * record};
 }
 
-/// What a range may hold, with buffers of `buffer_records`, of which it should fill `useful_records`.
+/// What a range may hold if it should fill `useful_records` of a buffer of `buffer_records`.
 RangeLimits limits_of(const Prepared& product, unsigned num_threads, std::uint64_t buffer_records,
                       std::uint64_t useful_records) {
   constexpr std::uint64_t kRangesPerThread = 32;      // the last ones level out what the others differ

@@ -326,7 +326,7 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     side 1) tensor of int64.
 
     blocksize: side of the blocks, where the matrices have none or others: 8 or (8, 8). backend: "cuda" or "cpu". kernel: by name.
-    threads: at most. verify: prove the block rows of that many blocks of A; "full" or True: the whole result (report["proof"]).
+    threads: at most. verify: N proves the block rows of N blocks of A; "full" or True: the whole result (report["proof"]).
     transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. rows: (first, end),
     block rows of the result that are computed, the others stay empty; end = None: up to the last one. progress: called
     with stage, work done and total, from another thread; an exception of it cancels the product. report: a
