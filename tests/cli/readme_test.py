@@ -33,8 +33,6 @@ ELSEWHERE = {
     "python3 tools/scripts/scipy_bench.py": "scipy_bench_test, if SciPy is installed",
     "python3 tools/scripts/tables.py": "tables_test",
     "python3 -m spmm convert": "tests/python/test_convert.py, if NumPy is installed",
-    "python3 tools/scripts/process_times.py": "by hand: two builds are compared",
-    "python3 tools/scripts/plot_bench.py": "by hand: a picture of a measurement",
     "python3 tools/examples/": "examples_test, if SciPy is installed",
     "pip install": "python_wheel_test",
     "python3 -m venv": "readme_blocks_test",

@@ -1,5 +1,6 @@
 """The examples of docstrings and of the READMEs run, and print what they say."""
 import doctest
+import inspect
 import os
 import pathlib
 import pydoc
@@ -40,6 +41,15 @@ class Documents(unittest.TestCase):
         self.assertTrue(set(spmm.__all__) <= set(dir(spmm)))
         for name in ("Error", "FormatError", "UsageError", "SaturationError"):
             self.assertTrue(issubclass(getattr(spmm, name), spmm.Error))
+
+    def test_every_public_name_has_a_docstring(self):
+        names = [*spmm.__all__, *(name for name, kind in vars(spmm).items() if inspect.isclass(kind))]
+        for name in names:
+            kind = getattr(spmm, name)
+            members = vars(kind).items() if inspect.isclass(kind) else []
+            for member, value in [("", kind), *members]:
+                if not member.startswith("_"):
+                    self.assertTrue(inspect.getdoc(value), f"{name}.{member}")
 
     def test_readmes(self):
         for path in (ROOT / "README.md", ROOT / "tools/python/README.md"):

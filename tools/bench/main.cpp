@@ -39,23 +39,19 @@ Examples:
   spmm-bench --list
   spmm-bench --suite P --backend cpu --json before.json
   spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --e2e
-  spmm-bench --suite density-m4,density-m8 --kernel all --filter-seconds 2 --max-seconds 20 --json density.json
-  spmm-bench --suite patterns --checksum --max-seconds 10 --json patterns.json
+  spmm-bench --suite patterns --kernel all --max-seconds 20 --json patterns.json
   spmm-bench --diff before.json after.json --tolerance 1.05
 
 For each case both inputs are made as spmm-gen makes them (A with seed 1, B with seed 2) and left in the work folder for
-the next time. A baseline output is written by two-pointer (GPU) or row-merge (CPU). Then each kernel runs once to warm
-up, --runs times to /dev/null with the clock running, and once to a file whose bytes must be those of the baseline. A
-kernel that cannot run (memory, device, backend) is listed as refused, one that takes longer than --max-seconds for a
-run as skipped. The kernel "all" is auto and every kernel of the backend but reference and host-driven, which run only by
-name. The work folder needs room for two outputs of a case; for none with --checksum, which compares checksums of all
-records, except of cases with a memory limit. --baseline other is the kernel that is predicted to be the fastest of those
-that share no code with the one that auto takes: for products that two-pointer takes minutes for.
+the next time. Each kernel runs once for a checksum of its result, which must be that of a kernel that shares no code with
+the first one, then --runs times to /dev/null with the clock running. A kernel that cannot run (memory, device, backend)
+is listed as refused. With --max-seconds one whose run takes longer is stopped and listed as skipped, and no other run
+begins once those of a kernel have taken so long together. The kernel "all" is auto and every kernel of the backend but
+reference and host-driven, which run only by name. Within the memory limit of a case results go to the work folder.
 
 Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Each run
 uploads its inputs anew: device caches are cold. process = whole processes (--e2e), timed before this program starts
-CUDA itself. A table at the end has the time per pair * m^3 over that of the case named by compare_with, which runs
-first: memory limits beside none, skewed shapes beside even ones.
+CUDA itself.
 
 --json writes a complete measurement: command, revision, date, machine, and per case and kernel the median, least and
 largest time of every stage, of whole products and processes (with their memory).
@@ -74,7 +70,6 @@ cli::OptionTable make_options() {
       ("suites", "file of the suites (default: data/suites.json, here or above the program)", value(), "FILE")  //
       ("suite", "suites, with commas between", value(), "NAMES")                                                //
       ("case", "cases, with commas between", value(), "NAMES")                                                  //
-      ("no-partners", "leave out the cases that others are compared with, unless they are named")               //
       ("list", "list suites and cases")                                                                         //
       ("work", "folder for inputs and outputs (default: a temporary one)", value(), "DIR");
   options.add_options("Runs")                                                                                   //
@@ -84,13 +79,7 @@ cli::OptionTable make_options() {
       ("devices", "CUDA devices that share each product: all, or numbers with commas between", value(), "N,N")  //
       ("threads", "host threads (default: all cores)", value(), "T")                                            //
       ("runs", "timed runs", value("5"), "N")                                                                   //
-      ("filter-seconds", "a kernel whose first run takes longer is not run again for its times", value(), "S")  //
-      ("max-seconds", "a kernel is skipped on a case once a run takes longer", value(), "S")                    //
-      ("baseline",
-       "kernels that make the baseline, the first that runs; other = see below (default: two-pointer, row-merge)",
-       value(),
-       "NAMES")                                                                                        //
-      ("checksum", "compare checksums of results instead of files, for results larger than the disk")  //
+      ("max-seconds", "longest run, and time for the runs of a kernel on a case", value(), "S")                 //
       ("e2e", "also time whole processes of spmm, which lies beside this program");
   options.add_options("Other work")         //
       ("diff", "compare two measurements")  //
@@ -140,7 +129,7 @@ fs::path suites_path(const cli::ParsedOptions& parsed) {
   throw UsageError("--suites", "data/suites.json is neither here nor above the program", "name the file with --suites");
 }
 
-/// The work folder; a temporary one is removed with everything in it. Errors: OutputError.
+/// The folder for inputs and outputs; a temporary one is removed with everything in it. Errors: OutputError.
 class WorkFolder {
  public:
   explicit WorkFolder(const std::optional<cli::OptionText>& given) : temporary_(!given) {
@@ -169,27 +158,19 @@ class WorkFolder {
   bool temporary_;
 };
 
-/// Known kernels only: a misspelt one is a mistake, not a refusal.
-void check_kernel(const std::string& name, const char* option = "--kernel") {
-  std::string list = "all, auto";
-  for (const KernelInfo& kernel : kernel_names()) {
-    if (kernel.name == name) return;
-    list += ", " + kernel.name;
-  }
-  throw UsageError(option, "unknown kernel \"" + name + "\"", "use some of: " + list);
-}
-
-/// The kernels as typed, "all" replaced by what it stands for.
+/// The kernels as typed, "all" replaced by what it stands for. Errors: UsageError: a misspelt one is a mistake, not a
+/// refusal.
 std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backend backend) {
+  std::vector<std::string> known = {"all", "auto"};
+  for (const KernelInfo& kernel : kernel_names()) known.push_back(kernel.name);
   std::vector<std::string> names;
   for (const std::string& name : typed) {
-    if (name == "all") {
-      const std::vector<std::string> all = tools::all_kernels(backend);
-      names.insert(names.end(), all.begin(), all.end());
+    if (cli::parse_choice(name, "--kernel", known) != 0) {
+      names.push_back(name);
       continue;
     }
-    if (name != "auto") check_kernel(name);
-    names.push_back(name);
+    const std::vector<std::string> all = tools::all_kernels(backend);
+    names.insert(names.end(), all.begin(), all.end());
   }
   return names;
 }
@@ -216,16 +197,9 @@ tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   }
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
-  options.filter_s = option_number(parsed, "filter-seconds", 0);
   options.max_s = option_number(parsed, "max-seconds", 0);
-  options.checksum = cli::option_flag(parsed, "checksum");
-  options.baselines = option_names(parsed, "baseline");
-  if (options.baselines != std::vector<std::string>{"other"}) {
-    for (const std::string& name : options.baselines) check_kernel(name, "--baseline");
-  }
   options.e2e = cli::option_flag(parsed, "e2e");
-  options.baseline_backend = tools::backend_of(options.multiply);
-  options.kernels = kernels_of(option_names(parsed, "kernel"), options.baseline_backend);
+  options.kernels = kernels_of(option_names(parsed, "kernel"), tools::backend_of(options.multiply));
   return options;
 }
 
@@ -251,10 +225,6 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
     json["cases"].push_back(tools::case_result_json(result));
     if (json_file && with_table) tools::write_json(json_file->value, json);
   }
-  const std::string compared = tools::comparison_table(json);
-  if (with_table && !compared.empty()) {
-    std::cout << "\nTimes per pair * m^3 over those of another case\n\n" << compared;
-  }
   if (!with_table) tools::write_json("-", json);
   if (!any_ran) throw DeviceError("spmm-bench", "no kernel could run", "see the reasons in the table");
   return all_same ? cli::kOk : cli::kNegative;
@@ -272,8 +242,7 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
     cli::print_answer(tools::suites_text(suites));
     return cli::kOk;
   }
-  const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"),
-                                         !cli::option_flag(parsed, "no-partners"));
+  const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"));
   if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
   tools::BenchOptions options = bench_options(parsed);
   const WorkFolder work(cli::option_text(parsed, "work"));

@@ -1,14 +1,15 @@
-// JSON and tables of a measurement.
+// JSON and tables of a measurement, and the comparison of two.
 #include "tools/bench/report.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <utility>
 
 #include "base/text.hpp"
+#include "spmm/error.hpp"
 #include "tools/common/measurement.hpp"
 
 namespace spmm::tools {
@@ -16,47 +17,26 @@ namespace {
 
 constexpr const char* kNote =
     "Every run reads and uploads its inputs anew, so caches of the device are cold; inputs are in the page cache of "
-    "the host as far as it holds them. Timed runs write to /dev/null; file_total_s is one run that writes a new file; "
-    "e2e_s are whole processes that write one.";
+    "the host as far as it holds them. Timed runs write to /dev/null, behind one that is not timed; e2e_s are whole "
+    "processes that write a file.";
 
-constexpr std::array<Stage, 5> kDeviceStages = {Stage::build, Stage::count, Stage::plan, Stage::multiply,
-                                                Stage::compact};
-
-/// Median, least and largest of some numbers.
-struct Spread {
-  double median = 0;
-  double min = 0;
-  double max = 0;
-};
-
-Spread spread_of(std::vector<double> values) {
+/// Median, least and largest of some numbers, as in the JSON.
+Json spread_json(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   const double median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return {.median = median, .min = values.front(), .max = values.back()};
+  return {{"median", median}, {"min", values.front()}, {"max", values.back()}};
 }
 
 template <class Figure>
-Spread spread_of(const std::vector<Report>& runs, const Figure& figure) {
+Json spread_json(const std::vector<Report>& runs, const Figure& figure) {
   std::vector<double> values;
   for (const Report& run : runs) values.push_back(figure(run));
-  return spread_of(std::move(values));
-}
-
-Json spread_json(const Spread& spread) {
-  return {{"median", spread.median}, {"min", spread.min}, {"max", spread.max}};
-}
-
-double stage_ms(const Report& report, Stage stage) {
-  return report.stage(stage).s * 1000;
+  return spread_json(std::move(values));
 }
 
 double multiply_ms(const Report& report) {
-  return stage_ms(report, Stage::multiply);
-}
-
-double total_s(const Report& report) {
-  return report.total_s;
+  return report.stage(Stage::multiply).s * 1000;
 }
 
 /// "12.3" with three digits, whole above 1000.
@@ -66,44 +46,39 @@ std::string short_number(double value) {
   return out.data();
 }
 
-/// "| a | b |" and a new line.
+/// "| a | b |" and a new line. A message may hold what would end a cell.
 std::string table_line(const std::vector<std::string>& cells) {
   std::string line = "|";
-  for (const std::string& cell : cells) line += " " + printable(cell) + " |";
+  for (std::string cell : cells) {
+    std::replace(cell.begin(), cell.end(), '|', '/');
+    line += " " + printable(cell) + " |";
+  }
   return line + "\n";
 }
 
-/// The names of the columns and the line below them.
-std::string table_head(const std::vector<std::string>& names) {
-  return table_line(names) + table_line(std::vector<std::string>(names.size(), "---"));
+/// "12.3 (11.9-13)".
+std::string range_text(const Json& spread) {
+  const auto number = [&](const char* key) { return short_number(spread.at(key).get<double>()); };
+  return text(number("median"), " (", number("min"), "-", number("max"), ")");
 }
 
-/// 10^9 pairs per second.
-double pair_rate(std::uint64_t pairs, double ms) {
-  return ms > 0 ? static_cast<double>(pairs) * 1e-6 / ms : 0;
+/// 10^9 pairs per second of the median.
+double pair_rate(std::uint64_t pairs, const Json& ms) {
+  const double median = ms.at("median").get<double>();
+  return median > 0 ? static_cast<double>(pairs) * 1e-6 / median : 0;
 }
 
-std::string range_text(const Spread& spread) {
-  return text(short_number(spread.median), " (", short_number(spread.min), "-", short_number(spread.max), ")");
-}
-
-/// Spread of every stage that took time in some run.
-Json stages_json(const std::vector<Report>& runs) {
-  Json stages = Json::object();
-  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
-    const Spread spread = spread_of(runs, [s](const Report& run) { return run.stages[s].s * 1000; });
-    if (spread.max > 0) stages[std::string(kStageNames[s])] = spread_json(spread);
-  }
-  return stages;
-}
-
-Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
+Json kernel_json(const KernelResult& kernel) {
   if (!kernel.ran()) {
     return {{"kernel", kernel.kernel}, {"status", kernel.too_slow ? "skipped" : "refused"}, {"reason", kernel.refusal}};
   }
   const Report& first = kernel.runs.front();
-  const Spread device = spread_of(kernel.runs, device_ms);
-  const Spread multiply = spread_of(kernel.runs, multiply_ms);
+  Json stages = Json::object();  // that took time in some run
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
+    Json spread = spread_json(kernel.runs, [s](const Report& run) { return run.stages[s].s * 1000; });
+    if (spread.at("max") > 0) stages[std::string(kStageNames[s])] = std::move(spread);
+  }
+  const Json multiply = spread_json(kernel.runs, multiply_ms);
   Json json = {{"kernel", kernel.kernel},
                {"status", "ok"},
                {"validated", kernel.validated()},
@@ -113,58 +88,81 @@ Json kernel_json(const CaseResult& result, const KernelResult& kernel) {
                {"threads", first.plan.num_threads},
                {"pairs", first.pairs},
                {"peak_device_bytes", first.peak_device_bytes},
-               {"device_ms", spread_json(device)},
-               {"multiply_ms", spread_json(multiply)},
-               {"stages_ms", stages_json(kernel.runs)},
-               {"total_s", spread_json(spread_of(kernel.runs, total_s))},
-               {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply.median)}};
+               {"device_ms", spread_json(kernel.runs, device_ms)},
+               {"multiply_ms", multiply},
+               {"stages_ms", std::move(stages)},
+               {"total_s", spread_json(kernel.runs, [](const Report& run) { return run.total_s; })},
+               {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply)}};
   if (!kernel.difference.empty()) json["difference"] = kernel.difference;
-  if (!result.checksum) json["file_total_s"] = kernel.file_run.total_s;
   if (!kernel.processes.failure.empty()) json["e2e_failure"] = kernel.processes.failure;
   if (!kernel.processes.s.empty()) {
-    json["e2e_s"] = spread_json(spread_of(kernel.processes.s));
+    json["e2e_s"] = spread_json(kernel.processes.s);
     json["e2e_peak_resident_bytes"] = kernel.processes.peak_resident_bytes;
   }
   return json;
+}
+
+// ---- two measurements
+
+/// Entries of "kernels" by the names of case and kernel, as the table shows them.
+std::map<std::string, const Json*> entries_of(const Json& measurement) {
+  std::map<std::string, const Json*> entries;
+  for (const Json& one : measurement.at("cases")) {
+    for (const Json& kernel : one.at("kernels")) {
+      entries[printable(one.at("name").get<std::string>()) + " | " +
+              printable(kernel.at("kernel").get<std::string>())] = &kernel;
+    }
+  }
+  return entries;
+}
+
+/// "ok", "WRONG BYTES", or why it did not run.
+std::string state_of(const Json& kernel) {
+  const auto status = kernel.at("status").get<std::string>();
+  return status == "ok" && kernel.at("validated") != true ? "WRONG BYTES" : status;
+}
+
+/// "1.18 (12.3 -> 14.5)"; sets `worse` if that is slower beyond the spread of both.
+std::string figure_text(const Json& before, const Json& after, double tolerance, bool& worse) {
+  const double old_median = before.at("median").get<double>();
+  const double new_median = after.at("median").get<double>();
+  const bool slower =
+      new_median > tolerance * old_median && after.at("min").get<double>() > before.at("max").get<double>();
+  worse = worse || slower;
+  std::array<char, 96> out{};
+  std::snprintf(out.data(), out.size(), "%.3f (%.4g -> %.4g)%s", old_median > 0 ? new_median / old_median : 1,
+                old_median, new_median, slower ? " SLOWER" : "");
+  return out.data();
 }
 
 }  // namespace
 
 double device_ms(const Report& report) {
   double sum = 0;
-  for (const Stage stage : kDeviceStages) sum += stage_ms(report, stage);
+  for (const Stage stage : {Stage::build, Stage::count, Stage::plan, Stage::multiply, Stage::compact}) {
+    sum += report.stage(stage).s * 1000;
+  }
   return sum;
 }
 
 std::string table_header() {
-  return table_head({"case", "kernel", "chosen", "pairs", "multiply ms", "device ms", "Gpair/s multiply",
-                     "total s (null)", "total s (file)", "process s", "same bytes"});
+  const std::vector<std::string> names = {"case",      "kernel",           "chosen",  "pairs",     "multiply ms",
+                                          "device ms", "Gpair/s multiply", "total s", "process s", "same bytes"};
+  return table_line(names) + table_line(std::vector<std::string>(names.size(), "---"));
 }
 
 std::string table_row(const CaseResult& result, const KernelResult& kernel) {
   if (!kernel.ran()) {
-    // A message may hold what would end a cell.
-    std::string why = kernel.refusal;
-    std::replace(why.begin(), why.end(), '|', '/');
-    return table_line({result.what.name, kernel.kernel, (kernel.too_slow ? "skipped: " : "refused: ") + why});
+    return table_line(
+        {result.what.name, kernel.kernel, (kernel.too_slow ? "skipped: " : "refused: ") + kernel.refusal});
   }
-  const Report& first = kernel.runs.front();
-  const Spread device = spread_of(kernel.runs, device_ms);
-  const Spread multiply = spread_of(kernel.runs, multiply_ms);
-  std::vector<std::string> words = {result.what.name,
-                                    kernel.kernel,
-                                    first.plan.kernel,
-                                    short_number(static_cast<double>(first.pairs)),
-                                    range_text(multiply),
-                                    range_text(device),
-                                    short_number(pair_rate(first.pairs, multiply.median)),
-                                    range_text(spread_of(kernel.runs, total_s)),
-                                    result.checksum ? "" : short_number(kernel.file_run.total_s)};
+  const Json json = kernel_json(kernel);
   std::string process = kernel.processes.failure.empty() ? "" : "failed";
-  if (!kernel.processes.s.empty()) process = range_text(spread_of(kernel.processes.s));
-  words.push_back(process);
-  words.push_back(kernel.validated() ? "yes" : "NO: " + kernel.difference);
-  return table_line(words);
+  if (json.contains("e2e_s")) process = range_text(json["e2e_s"]);
+  return table_line({result.what.name, kernel.kernel, json["chosen"], short_number(json["pairs"].get<double>()),
+                     range_text(json["multiply_ms"]), range_text(json["device_ms"]),
+                     short_number(json["gpairs_per_s_multiply"].get<double>()), range_text(json["total_s"]), process,
+                     kernel.validated() ? "yes" : "NO: " + kernel.difference});
 }
 
 Json bench_json(const BenchOptions& options, const std::vector<std::string>& command) {
@@ -180,45 +178,49 @@ Json case_result_json(const CaseResult& result) {
   Json json = case_json(result.what);
   json["block_density"] = result.what.block_density();
   json["yardstick"] = result.baseline;  // the key in the layout of the files
-  json["compared_by"] = result.checksum ? "checksum" : "file";
-  if (!result.baseline.empty()) {
-    json["baseline"] = {{"kernel", result.baseline},
-                        {"device_ms", device_ms(result.baseline_run)},
-                        {"multiply_ms", multiply_ms(result.baseline_run)},
-                        {"total_s", result.baseline_run.total_s}};
-  }
-  Json kernels = Json::array();
-  for (const KernelResult& kernel : result.kernels) kernels.push_back(kernel_json(result, kernel));
-  json["kernels"] = std::move(kernels);
+  json["compared_by"] = "checksum";
+  json["kernels"] = Json::array();
+  for (const KernelResult& kernel : result.kernels) json["kernels"].push_back(kernel_json(kernel));
   return json;
 }
 
-std::string comparison_table(const Json& measurement) {
-  const Json& cases = measurement.at("cases");
-  const auto find = [](const Json& all, const char* key, const Json& name) {
-    return std::find_if(all.begin(), all.end(), [&](const Json& one) { return one.at(key) == name; });
-  };
-  std::string lines;
-  for (const Json& one : cases) {
-    if (!one.contains("compare_with")) continue;
-    const auto partner = find(cases, "name", one.at("compare_with"));
-    if (partner == cases.end()) continue;
-    const double m_ratio = one.at("m").get<double>() / partner->at("m").get<double>();
-    for (const Json& kernel : one.at("kernels")) {
-      const Json& others = partner->at("kernels");
-      const auto other = find(others, "kernel", kernel.at("kernel"));
-      if (other == others.end() || kernel.at("status") != "ok" || other->at("status") != "ok") continue;
-      const double work = kernel.at("pairs").get<double>() / other->at("pairs").get<double>() * std::pow(m_ratio, 3);
-      const auto ratio = [&](const char* figure) {
-        const double base = other->at(figure).at("median").get<double>() * work;
-        return base > 0 ? short_number(kernel.at(figure).at("median").get<double>() / base) : "";
-      };
-      lines += table_line({one.at("name").get<std::string>(), kernel.at("kernel").get<std::string>(),
-                           one.at("compare_with").get<std::string>(), ratio("multiply_ms"), ratio("device_ms"),
-                           ratio("total_s")});
+Diff diff_results(const Json& before, const Json& after, double tolerance) {
+  Diff diff{.table =
+                "| case | kernel | multiply_ms new / old | device_ms new / old | total_s new / old |\n"
+                "| --- | --- | --- | --- | --- |\n"};
+  bool any = false;
+  try {
+    const auto old_entries = entries_of(before);
+    auto new_entries = entries_of(after);
+    for (const auto& [name, was] : old_entries) {
+      const auto found = new_entries.find(name);
+      if (found == new_entries.end()) {
+        diff.table += "| " + name + " | only in the old file | | |\n";
+        continue;
+      }
+      any = true;
+      const Json& is = *found->second;
+      const std::string old_state = state_of(*was);
+      const std::string new_state = state_of(is);
+      if (old_state == "ok" && new_state == "ok") {
+        diff.table += "| " + name + " |";
+        for (const char* figure : {"multiply_ms", "device_ms", "total_s"}) {
+          diff.table += " " + figure_text(was->at(figure), is.at(figure), tolerance, diff.worse) + " |";
+        }
+        diff.table += "\n";
+      } else {
+        diff.worse = diff.worse || old_state == "ok";
+        diff.table += "| " + name + " | " + old_state + " -> " + new_state + " | | |\n";
+      }
+      new_entries.erase(found);
     }
+    for (const auto& [name, is] : new_entries) diff.table += "| " + name + " | only in the new file | | |\n";
+  } catch (const Json::exception& e) {
+    throw FormatError("--diff", text("a file lacks what spmm-bench writes (", e.what(), ")"),
+                      "name two files that spmm-bench --json wrote");
   }
-  return lines.empty() ? "" : table_head({"case", "kernel", "compared with", "multiply", "device", "total"}) + lines;
+  if (!any) throw UsageError("--diff", "the files have no case and kernel in common", "measure the same cases twice");
+  return diff;
 }
 
 }  // namespace spmm::tools

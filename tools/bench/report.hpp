@@ -1,4 +1,4 @@
-// What spmm-bench says about its runs: tables as text, JSON, and the comparison of two JSON files.
+// What spmm-bench says about its runs: a table as text, JSON, and the comparison of two JSON files.
 #pragma once
 
 #include <string>
@@ -21,10 +21,6 @@ Json bench_json(const BenchOptions& options, const std::vector<std::string>& com
 
 /// One entry of bench_json()["cases"].
 Json case_result_json(const CaseResult& result);
-
-/// Cases beside the case that they name in compare_with, measured by the same kernel: ratios of the time per
-/// multiply-add, in Markdown; "" if there are none. Shapes: `measurement` is bench_json() with its cases.
-std::string comparison_table(const Json& measurement);
 
 struct Diff {
   std::string table;

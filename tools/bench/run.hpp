@@ -1,4 +1,4 @@
-// Times kernels and whole processes on one case, within a time limit, and compares their outputs.
+// Times kernels and whole processes on one case, within a time limit, and compares their results.
 #pragma once
 
 #include <atomic>
@@ -16,17 +16,13 @@
 namespace spmm::tools {
 
 struct BenchOptions {
-  std::filesystem::path work;               ///< folder of inputs and outputs
-  std::vector<std::string> kernels;         ///< names, or "auto"
-  Options multiply;                         ///< backend, device, threads
-  Backend baseline_backend = Backend::cpu;  ///< its simplest fast kernel makes the baseline
+  std::filesystem::path work;        ///< folder of inputs, and of outputs within a memory limit
+  std::vector<std::string> kernels;  ///< names, or "auto"
+  Options multiply;                  ///< backend, device, threads
   unsigned num_runs = 5;
-  std::optional<double> filter_s;      ///< a warm-up that takes longer stays the only run
-  std::optional<double> max_s;         ///< a run that takes longer is stopped and its kernel skipped
-  std::vector<std::string> baselines;  ///< kernels of the baseline: the first that runs; none = the simplest fast one;
-                                       ///< "other" = see other_kernels()
-  bool checksum = false;               ///< compare checksums instead of files, except within a memory limit
-  bool e2e = false;                    ///< also time whole processes
+  std::optional<double> max_s;  ///< of a kernel on a case: a run that takes longer is stopped and the kernel skipped;
+                                ///< no other run begins once they have taken so long together
+  bool e2e = false;  ///< also time whole processes
 };
 
 /// Whole processes `spmm A B OUT` of one kernel that write a new file.
@@ -40,9 +36,8 @@ struct KernelResult {
   std::string kernel;        ///< as asked for
   std::string refusal;       ///< why it did not run; "" if it did
   bool too_slow = false;     ///< it did not run because it took too long
-  std::vector<Report> runs;  ///< to /dev/null
-  Report file_run;           ///< to a file, or to a checksum
-  std::string difference;    ///< from the baseline's bytes; "" if there is none
+  std::vector<Report> runs;  ///< to /dev/null, behind one that is not timed
+  std::string difference;    ///< from the baseline's result; "" if there is none
   ProcessTimes processes;
 
   [[nodiscard]] bool ran() const { return refusal.empty(); }
@@ -51,26 +46,18 @@ struct KernelResult {
 
 struct CaseResult {
   BenchCase what;
-  std::string baseline;   ///< kernel whose output the others must equal; "" if no kernel ran
-  Report baseline_run;    ///< its only run, to a file or a checksum, nothing warmed up
-  bool checksum = false;  ///< checksums were compared; no time of writing a file is known
+  std::string baseline;  ///< kernel whose result the others must equal; "" if there is none
   std::vector<KernelResult> kernels;
 };
 
 /// The backend that multiply() takes with these options. Errors: DeviceError.
 Backend backend_of(const Options& options);
 
-/// Kernels that share no product code with the one that a plan has chosen, faster ones first; on the CPU row-merge.
-std::vector<std::string> other_kernels(const Plan& plan);
-
 /// Kernels that "all" stands for: "auto" and every kernel of the backend but the slow reference and host-driven.
 std::vector<std::string> all_kernels(Backend backend);
 
 /// Writes an input unless the file is there already with the right header and length.
 std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed, const BenchOptions& options);
-
-/// How the second result differs from the first; "" if the bytes are the same. Errors: InputError, IoError.
-std::string result_difference(const std::filesystem::path& baseline, const std::filesystem::path& found);
 
 /// A flag for Options::cancel that is set when the time is over, or when `outer` is set.
 /// Threads: starts one if there is a limit; without one the flag is `outer` itself.
@@ -91,16 +78,10 @@ class TimeLimit {
   std::jthread watcher_;  // last: ends before what it sets
 };
 
-/// How a program ended.
-struct TimedProcess {
-  double s = 0;                           ///< from before its start until its end was seen, to half a millisecond
-  int exit_code = -1;                     ///< -1 if a signal ended it
-  std::uint64_t peak_resident_bytes = 0;  ///< as last seen while it ran: of a process of some milliseconds, too little
-};
-
-/// Runs a program with its standard output discarded; SIGTERM goes to it once *stop is set.
+/// Seconds of a program whose standard output is discarded, to half a millisecond, and its exit code, -1 if a signal
+/// ended it. SIGTERM goes to it once *stop is set.
 /// Shapes: argv[0] is the path of the program. Values: stop may be null. Errors: IoError (it cannot be started).
-TimedProcess time_process(const std::vector<std::string>& argv, const std::atomic<bool>* stop);
+std::pair<double, int> time_process(const std::vector<std::string>& argv, const std::atomic<bool>* stop);
 
 /// Folder of the running program. Errors: IoError.
 std::filesystem::path program_folder();
@@ -110,9 +91,9 @@ std::filesystem::path program_folder();
 /// the work folder. Errors: those of generate_file(); Interrupted.
 std::vector<ProcessTimes> time_processes(const BenchCase& bench_case, const BenchOptions& options);
 
-/// Runs every kernel on a case: one warm-up, the timed runs to /dev/null, one run to a file (or to a checksum).
-/// `on_kernel` is called after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except
-/// UsageError, OutOfMemory and DeviceError, which make a refusal.
+/// Runs every kernel on a case: once for the checksum of its result, then the timed runs to /dev/null. `on_kernel` is
+/// called after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except UsageError,
+/// OutOfMemory and DeviceError, which make a refusal.
 /// Values: processes = what time_processes() gave for the same case and options.
 CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
                     const std::vector<ProcessTimes>& processes,

@@ -86,43 +86,6 @@ class CaseReader {
   std::string where_;
 };
 
-template <class Items>
-std::string joined_names(const Items& items) {
-  std::string names;
-  for (const auto& item : items) names += (names.empty() ? "" : ", ") + item.name;
-  return names;
-}
-
-const BenchCase* find_case(const std::vector<BenchSuite>& suites, const std::string& name) {
-  for (const BenchSuite& suite : suites) {
-    for (const BenchCase& one : suite.cases) {
-      if (one.name == name) return &one;
-    }
-  }
-  return nullptr;
-}
-
-void refuse_missing_partners(const std::vector<BenchSuite>& suites, const std::string& where) {
-  for (const BenchSuite& suite : suites) {
-    for (const BenchCase& one : suite.cases) {
-      const BenchCase* const partner = one.compare_with ? find_case(suites, *one.compare_with) : nullptr;
-      if (!one.compare_with || (partner != nullptr && !partner->compare_with)) continue;
-      throw FormatError(text(where, ", suite ", suite.name, ", case ", one.name),
-                        text("compare_with is \"", *one.compare_with, "\", which is ",
-                             partner == nullptr ? "no case" : "compared with another one itself"),
-                        "name a case that stands alone");
-    }
-  }
-}
-
-/// Adds the case that `one` is compared with, where asked for, then the case itself, where they are not there yet.
-void add_case(std::vector<BenchCase>& chosen, const BenchCase& one, const std::vector<BenchSuite>& suites,
-              bool with_partner) {
-  if (one.compare_with && with_partner) add_case(chosen, *find_case(suites, *one.compare_with), suites, true);
-  const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const BenchCase& c) { return c.name == one.name; });
-  if (!known) chosen.push_back(one);
-}
-
 }  // namespace
 
 double BenchCase::block_density() const {
@@ -168,24 +131,37 @@ std::vector<BenchSuite> load_suites(const std::filesystem::path& path) {
     }
     suites.push_back(std::move(suite));
   }
-  refuse_missing_partners(suites, where);
   return suites;
 }
 
 std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
-                                    const std::vector<std::string>& case_names, bool with_partners) {
+                                    const std::vector<std::string>& case_names) {
   std::vector<BenchCase> chosen;
+  std::set<std::string> taken;
+  const auto add = [&](const BenchCase& one) {
+    if (taken.insert(one.name).second) chosen.push_back(one);
+  };
   for (const std::string& name : suite_names) {
-    const auto suite = std::find_if(suites.begin(), suites.end(), [&](const BenchSuite& s) { return s.name == name; });
-    if (suite == suites.end()) {
-      throw UsageError("--suite", "unknown suite \"" + name + "\"", "give one of: " + joined_names(suites));
+    std::string known;
+    bool found = false;
+    for (const BenchSuite& suite : suites) {
+      known += (known.empty() ? "" : ", ") + suite.name;
+      if (suite.name != name) continue;
+      found = true;
+      for (const BenchCase& one : suite.cases) add(one);
     }
-    for (const BenchCase& one : suite->cases) add_case(chosen, one, suites, with_partners);
+    if (!found) throw UsageError("--suite", "unknown suite \"" + name + "\"", "give one of: " + known);
   }
   for (const std::string& name : case_names) {
-    const BenchCase* const one = find_case(suites, name);
-    if (one == nullptr) throw UsageError("--case", "unknown case \"" + name + "\"", "see spmm-bench --list");
-    add_case(chosen, *one, suites, with_partners);
+    bool found = false;
+    for (const BenchSuite& suite : suites) {
+      for (const BenchCase& one : suite.cases) {
+        if (one.name != name) continue;
+        found = true;
+        add(one);
+      }
+    }
+    if (!found) throw UsageError("--case", "unknown case \"" + name + "\"", "see spmm-bench --list");
   }
   return chosen;
 }
@@ -196,8 +172,7 @@ std::string suites_text(const std::vector<BenchSuite>& suites) {
     lines += printable(suite.name) + "\n";
     for (const BenchCase& one : suite.cases) {
       lines += text("  ", printable(one.name), ": n ", one.header.n, ", m ", one.header.m, ", k ",
-                    one.header.num_blocks, ", ", pattern_name(one.pattern), ", elements to ", one.max_value,
-                    one.compare_with ? text(", compared with ", printable(*one.compare_with)) : "", "\n");
+                    one.header.num_blocks, ", ", pattern_name(one.pattern), ", elements to ", one.max_value, "\n");
     }
   }
   return lines;

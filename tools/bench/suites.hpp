@@ -22,7 +22,7 @@ struct BenchCase {
   std::optional<std::uint32_t> group;
   std::uint32_t max_value = 0;
   std::optional<double> memory_share;       ///< memory limit, over the bytes of both operands
-  std::optional<std::string> compare_with;  ///< a case whose time per pair * m^3 is set next to that of this one
+  std::optional<std::string> compare_with;  ///< a case of about the same work, for readers of the measurement
 
   /// Share of the blocks that are stored.
   [[nodiscard]] double block_density() const;
@@ -37,13 +37,12 @@ struct BenchSuite {
 };
 
 /// Errors: InputError (cannot open), FormatError (not JSON, unknown or missing keys, a name twice, an impossible
-/// shape, a partner that is no case).
+/// shape).
 std::vector<BenchSuite> load_suites(const std::filesystem::path& path);
 
-/// The cases of the named suites and the named cases, in this order, none twice; a case that is compared with another
-/// one comes after that one, which is left out without `with_partners`. Errors: UsageError (unknown names).
+/// The cases of the named suites and the named cases, in this order, none twice. Errors: UsageError (unknown names).
 std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
-                                    const std::vector<std::string>& case_names, bool with_partners = true);
+                                    const std::vector<std::string>& case_names);
 
 /// Every suite with its cases, one line each.
 std::string suites_text(const std::vector<BenchSuite>& suites);

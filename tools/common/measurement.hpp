@@ -16,10 +16,4 @@ inline constexpr int kMeasurementSchema = 1;
 /// nvidia_driver if there is one}.
 Json measurement_head(const std::string& program, const std::vector<std::string>& command);
 
-/// The revision in a text like "spmm 0.1.0 (git 0123456789ab), ..."; "unknown" if there is none.
-std::string revision_of(const std::string& version);
-
-/// "580.65.06" from the first line of /proc/driver/nvidia/version; "" if there is no version in it.
-std::string driver_version_of(const std::string& line);
-
 }  // namespace spmm::tools
