@@ -30,6 +30,7 @@ ELSEWHERE = {
     "squeue": "slurm_test",
     "python3 tools/scripts/cusparse_bench.py": "a GPU: tools/scripts/measure.sh cusparse",
     "build/bin/spmm-bench --suite cpu-limits": "minutes; tests/unit/engine/limits_work_test.cpp counts what is read",
+    "python3 tools/scripts/process_times.py": "by hand: tools/scripts/measure.sh processes",
     "python3 tools/scripts/scipy_bench.py": "scipy_bench_test, if SciPy is installed",
     "python3 tools/scripts/tables.py": "tables_test",
     "python3 -m spmm convert": "tests/python/test_convert.py, if NumPy is installed",

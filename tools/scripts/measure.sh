@@ -21,6 +21,7 @@ files to data/measurements/, then run python3 tools/scripts/tables.py.
   cusparse   cuSPARSE by CuPy (and Warp) beside spmm: patterns with sides up to 4 and some of S; the  gpu-cusparse.json
              Python package spmm must be installed, or PYTHONPATH and SPMM_LIBRARY name one
   scipy      SciPy beside the CPU backend                                                             cpu-scipy.json
+  processes  whole processes on the GPU, on the CPU, and where auto takes them                        processes.json
 
   --cpu      cases P1 to P5 on two threads of the CPU, and nothing else                               cpu-speed.json
   --bin      folder of spmm, spmm-bench and spmm-dense (build/bin)
@@ -40,7 +41,7 @@ while (($# > 0)); do
     --out) out=$2; shift ;;
     --work) work=$2; shift ;;
     --cpu) steps+=(cpu) ;;
-    speed | reference | density | shapes | dense | patterns | sides | cusparse | scipy) steps+=("$1") ;;
+    speed | reference | density | shapes | dense | patterns | sides | cusparse | scipy | processes) steps+=("$1") ;;
     *) printf 'unknown argument: %s\n' "$1" >&2; usage >&2; exit 2 ;;
   esac
   shift
@@ -87,6 +88,7 @@ measure() {
         rmat-1e6-m1,stencil-27-m1,uniform-m2,S2,rmat-4e6-m1,uniform-m3,stencil-27-m3,S1,S5,band-m4,uniform-m1,rmat-4e6-m4
       ;;
     scipy) script scipy_bench cpu-scipy.json --suite P,cpu-patterns --runs 3 --max-seconds 20 ;;
+    processes) script process_times processes.json --suite P,cpu-patterns,patterns --case S1,S2,S5 --runs 2 --max-seconds 6 ;;
     cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P --e2e ;;
   esac
 }

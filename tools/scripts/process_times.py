@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Times whole processes of spmm on the cases of data/suites.json: the GPU, the CPU and the backend that auto takes, in turns.
+
+usage: python3 tools/scripts/process_times.py --suite S,course --json processes.json
+       python3 tools/scripts/process_times.py --case S1,P3 --former old/bin/spmm
+
+A round runs each command once, with the result thrown away; files of operands stay in the page cache. --former runs the same
+with another program. A command whose first run takes longer than --max-seconds is not run again. ms: from the start of the
+process to its end; total_ms: total_s of its report. Exit codes: 0, 1 a command failed, 2 usage.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
+from bench_cases import fail, find_cases, head, make_input, make_parser, spread  # noqa: E402
+
+
+def run(program, backend, paths, report, limit_s):
+    """Seconds of a process, and its report; nothing and the reason if it failed."""
+    begin = time.perf_counter()
+    try:
+        done = subprocess.run([program, "--quiet", "--force", "--backend", backend, "--report", report, *paths, "/dev/null"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None, f"takes more than {limit_s:g} s"
+    seconds = time.perf_counter() - begin
+    if done.returncode != 0:
+        return None, f"exit code {done.returncode}: {done.stderr.strip()[:200]}"
+    return seconds, json.loads(pathlib.Path(report).read_text())
+
+
+def measure(arguments, case, programs):
+    paths = [make_input(arguments, case, seed) for seed in (1, 2)]
+    report = str(pathlib.Path(arguments.work) / "report.json")
+    rows = [{"program": name, "kernel": backend, "path": path} for backend in ("cuda", "cpu", "auto") for name, path in programs]
+    times = [[] for _ in rows]
+    totals = [[] for _ in rows]
+    counts = {}
+    for _ in range(arguments.runs):
+        for index, row in enumerate(rows):
+            if "reason" in row:
+                continue
+            seconds, said = run(row["path"], row["kernel"], paths, report, arguments.max_seconds)
+            if seconds is None:
+                row["reason"] = said
+                continue
+            row.update(backend=said["backend"], chosen=said["kernel"], device=said["device"])
+            counts = {"pairs": said["pairs"], "c_blocks": said["c"]["blocks"]}
+            times[index].append(seconds)
+            totals[index].append(said["total_s"])
+    for row, seconds, total in zip(rows, times, totals):
+        del row["path"]
+        if seconds:
+            row.pop("reason", None)
+            row.update(ms=spread(seconds), total_ms=spread(total))
+        print(f"{case['name']:24} {row['program']:7} {row['kernel']:5} ", end="")
+        print(row.get("reason") or f"{row['ms']['median']:9.1f} ms ({row['ms']['min']:.1f}-{row['ms']['max']:.1f})  {row['backend']} {row['chosen']}",
+              flush=True)
+    for path in paths:
+        pathlib.Path(path).unlink()
+    return {**case, **counts, "kernels": rows}
+
+
+def main():
+    parser = make_parser(__doc__)
+    parser.add_argument("--former", help="a program to compare with")
+    parser.add_argument("--max-seconds", type=float, default=20, help="a command that takes longer is given up")
+    parser.add_argument("--seconds", type=float, default=0, help="no case begins later than this (default: all cases)")
+    arguments = parser.parse_args()
+    programs = [("new", str(arguments.bin / "spmm"))] + ([("former", arguments.former)] if arguments.former else [])
+    deadline = time.monotonic() + (arguments.seconds or 1e9)
+    measured = []
+    devices = {}
+    with tempfile.TemporaryDirectory(dir=arguments.work) as work:
+        arguments.work = work
+        for case in find_cases(arguments):
+            if time.monotonic() < deadline:
+                measured.append(measure(arguments, case, programs))
+                devices.update((row.pop("device"), True) for row in measured[-1]["kernels"] if "device" in row)
+            if arguments.json:
+                found = head(arguments, devices=list(devices), cases=measured)
+                arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+    if any("reason" in row for case in measured for row in case["kernels"] if row["kernel"] == "auto"):
+        fail("a command failed")
+
+
+if __name__ == "__main__":
+    main()
