@@ -48,20 +48,22 @@ double pairs_per_ms(std::uint32_t m) {
   return kTermsPerMs[side <= 24 ? 0 : 1] / (side * side * side);
 }
 
-// The CPU, one thread. Source: evenly spread blocks and stencils of side 1 to 64 on a Zen 5 and a Xeon.
-constexpr double kCpuStartS = 4e-3;      // a process whose product has one block
-constexpr double kBuildNsPerBlock = 50;  // keys made and sorted
-constexpr double kBuildBytesPerS = 3e9;  // blocks packed
-constexpr double kPairNs = 5;            // a pair found and ordered; portable code four times as long
-constexpr double kBlockNs = 4;           // a C block found and written, and for each byte of its record:
+// The CPU, one thread. Source: whole processes on 16 cores of a Xeon, data/measurements/processes.json; four fifths of
+// its cases set these, and the others agree.
+constexpr double kCpuStartS = 8e-3;            // a process with its threads whose product has one block
+constexpr double kBuildNsPerBlock = 13;        // keys made and sorted
+constexpr double kBuildBytesPerS = 2.4e9;      // blocks packed
+constexpr double kLookupNs = 21;               // a block of A: the row of B lies elsewhere
+constexpr double kPairNs = 5.4;                // a pair found and ordered; portable code four times as long
+constexpr double kFarPairNs = 10;              // the same if the sums of a row are in no cache near by
+constexpr double kFarSumBytes = 4e6;           // of a full row of C
+constexpr double kTileNs[] = {1.9, 5.7, 8.8};  // a pair of side 1 to 3, added to its sums
+constexpr double kBlockNs = 2.4;               // a C block found and written, and for each byte of its record:
 constexpr double kOutputByteNs = 0.03;
-constexpr double kTileNs[] = {0.7, 1, 2};  // a pair of side 1 to 3 that is added to sums in the first-level cache
-constexpr double kFarBlockNs = 10;         // a C block of side 1 to 3 whose sums are in no cache near by
-constexpr double kLookupNs = 60;           // a block of A: the row of B lies elsewhere
 constexpr double kReferenceTermsPerNs = 0.3;
 /// Multiply-adds a ns, elements of up to 15 bits: AVX-512, AVX2, portable code.
 double terms_per_ns(Isa isa) {
-  return isa == Isa::avx512_vnni ? 60 : isa == Isa::portable ? 1.3 : 30;
+  return isa == Isa::avx512_vnni ? 42 : isa == Isa::portable ? 1.3 : 21;
 }
 
 /// How many times as fast as one thread this many are.
@@ -123,10 +125,13 @@ double row_merge_ms(const Problem& p) {
   const double portable = limits.isa == Isa::portable ? 4 : 1;
   double ns = kLookupNs * s.a.num_blocks + c_blocks * kBlockNs + output_bytes(s) * kOutputByteNs;
   if (s.m() <= 3) {
-    // Pairs that meet a C block again and again find its sums in a cache.
-    ns += s.num_pairs * kTileNs[s.m() - 1] * portable + c_blocks * kFarBlockNs;
+    ns += s.num_pairs * kTileNs[s.m() - 1] * portable;
   } else {
-    ns += s.num_pairs * (kPairNs * portable + m * m * std::max(4.0, m) / terms_per_ns(limits.isa));
+    const bool is_far =
+        s.nb() * m * m * sizeof(std::uint32_t) > kFarSumBytes &&
+        s.num_pairs > kernels::kShortRowPairs * static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+    ns += s.num_pairs *
+          ((is_far ? kFarPairNs : kPairNs) * portable + m * m * std::max(4.0, m) / terms_per_ns(limits.isa));
   }
   return ns / 1e6;
 }

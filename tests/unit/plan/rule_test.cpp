@@ -12,6 +12,7 @@
 
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
+#include "plan/times.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
 #include "unit/plan/plan_support.hpp"
@@ -136,6 +137,34 @@ TEST_CASE("the rule takes kernels that were measured to be fast") {
   CHECK(number == 151);
   INFO(other.size() << " cases whose kernel was not measured, first " << other.front());
   CHECK(other.size() <= 8);
+}
+
+TEST_CASE("a process takes the backend that was measured to end first") {
+  constexpr double kSlow = 1.3;
+  constexpr double kWorst = 2.5;
+  std::ifstream in(std::string(SPMM_SOURCE_DIR) + "/data/measurements/processes.json");
+  REQUIRE(in);
+  const nlohmann::json json = nlohmann::json::parse(in);
+  plan::Limits limits = large_machine();
+  limits.backend = Backend::automatic;
+  limits.num_threads = limits.num_cores = json["machine"]["cores"];
+  limits.device->start_s = plan::kDeviceStartS;
+  limits.discards_result = true;
+  std::vector<std::string> slow;
+  for (const nlohmann::json& one : json["cases"]) {
+    const MatrixHeader header{.n = one["n"], .m = one["m"], .num_blocks = one["k"]};
+    plan::Statistics s{.a = header, .b = header, .num_pairs = one["pairs"], .num_c_blocks = one["c_blocks"]};
+    s.a_rows = s.b_rows = static_cast<std::uint64_t>(stored_rows(one["name"], header));
+    std::map<std::string, double> ms;
+    for (const nlohmann::json& row : one["kernels"]) ms[row["kernel"]] = row["ms"]["median"];
+    const double taken = ms.at(plan::decide(s, limits).backend == Backend::cuda ? "cuda" : "cpu");
+    const double ratio = taken / std::min(ms.at("cuda"), ms.at("cpu"));
+    INFO(one["name"] << " takes " << ratio << " times as long as the faster backend");
+    CHECK(ratio <= kWorst);
+    if (ratio > kSlow) slow.push_back(one["name"]);
+  }
+  CHECK(json["cases"].size() >= 33);
+  CHECK(slow.size() <= json["cases"].size() / 10);
 }
 
 TEST_CASE("row-rank takes rows with many pairs in few of their places") {
