@@ -13,7 +13,7 @@
 #include "base/run/stage_progress.hpp"
 #include "cpu/operands/read_records.hpp"
 #include "cpu/output/queue.hpp"
-#include "plan/memory/host_bytes.hpp"
+#include "cpu/simd/layout.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -24,7 +24,7 @@ struct StoredBlock {
   BlockIndex at;
   std::uint32_t record;
 };
-static_assert(sizeof(StoredBlock) == plan::kStoredBlockBytes);
+static_assert(sizeof(StoredBlock) == kStoredBlockBytes);
 
 /// A matrix as it was read, and the order of its blocks.
 struct StoredMatrix {

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <optional>
 
 #include "base/run/run.hpp"
 #include "cuda/backend.hpp"
@@ -18,7 +16,6 @@
 #include "cuda/operands/operands.hpp"
 #include "cuda/operands/upload.hpp"
 #include "cuda/output/download.hpp"
-#include "cuda/output/panel_output.hpp"
 #include "plan/execution.hpp"
 
 namespace spmm::cuda {
@@ -35,11 +32,7 @@ class Pipeline {
         stream_(context_),
         memory_(stream_, expected.device_limit_bytes, use.memory),
         ring_(context_, expected.num_buffers),
-        events_(stage_hooks(), stream_) {
-    if (run_.arrays != nullptr && run_.arrays->call.allocator.serves_workspace) {
-      memory_.take_from(run_.arrays->call.allocator);
-    }
-  }
+        events_(stage_hooks(), stream_) {}
 
   /// Where the operands are uploaded to, and the pinned slots of this device.
   [[nodiscard]] UploadTarget upload_target() { return {.memory = memory_, .events = events_}; }
@@ -50,22 +43,17 @@ class Pipeline {
   /// Puts that sort, and what goes along with it, on the stream.
   void queue_sort(const ParsedOperands& parsed);
 
-  /// Operands that are on the device already.
-  [[nodiscard]] ParsedOperands read(const DeviceArrays& arrays, const MatrixHeader& header);
+  /// From parsed operands to the last panel taken. Pairs are those of the whole product, blocks and panels those of
+  /// this device.
+  ProductStats run(ParsedOperands parsed, const Source& a, const Source& b, PanelTaker& taker);
 
-  /// From parsed operands to the last record handed over. Pairs are those of the whole product, blocks and panels those
-  /// of this device.
-  ProductStats run(ParsedOperands parsed, const Source& a, const Source& b, PanelOutput& output);
-
-  /// The same up to the multiplier, for a pattern: every value counts as the largest there is, no block as zero.
-  /// Operands keep the order of their blocks; nothing is timed from then on.
+  /// Operands as the exact decision wants them, and what has been counted. Values: keeps_order = for other values of
+  /// the same pattern.
   struct Arranged {
-    DeviceOperands operands{};
     plan::Statistics statistics{};
-    std::uint32_t largest = 0;           ///< element of the arrays; 0: there were none
-    DeviceBuffer<std::uint16_t> ones{};  ///< that operands in file order borrow
+    DeviceOperands operands{};
   };
-  [[nodiscard]] Arranged arrange_pattern(ParsedOperands parsed, const Source& a, const Source& b);
+  [[nodiscard]] Arranged arrange(ParsedOperands parsed, const Source& a, const Source& b, bool keeps_order = false);
   /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.
   [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const DeviceOperands& operands,
                                                           unsigned long long* num_saturated);
@@ -76,23 +64,14 @@ class Pipeline {
 
   /// What ran: the exact decision, with the panels of this device.
   [[nodiscard]] const plan::Execution& execution() const { return execution_; }
-  /// Adds the times of the stages on the device.
-  void collect(StageSpans& spans) { events_.collect(spans, run_.clock.trace(), context_); }
 
  private:
   GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
-  DeviceOperands decide_and_arrange(SortedOperands sorted, plan::Statistics& statistics);
   bool decide_anew(const plan::Statistics& more);
   TileMaps count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
-  [[nodiscard]] std::optional<std::uint64_t> direct_c_blocks(const Multiplier& multiplier,
-                                                             const plan::Statistics& statistics) const;
-  [[nodiscard]] std::unique_ptr<PanelTaker> make_taker(const Multiplier& multiplier, const plan::Statistics& statistics,
-                                                       unsigned long long* num_saturated, PanelOutput& output,
-                                                       std::deque<PackedPanel>& packed);
-  void run_panels(const DeviceOperands& operands, const plan::Statistics& statistics, PanelOutput& output,
-                  ProductStats& stats);
+  void run_panels(const Arranged& product, PanelTaker& taker, ProductStats& stats);
 
   plan::Execution execution_;
   const plan::Decide& decide_;
@@ -104,10 +83,5 @@ class Pipeline {
   StageEvents events_;
   std::unique_ptr<CountedSort> queued_;  // last: may still write what the others own
 };
-
-/// Several devices, run.device first: each parses and sorts both operands, which are read once, and computes its share
-/// of the row panels. As multiply(). Errors: those of a device name it.
-ProductStats multiply_on_all(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
-                             const plan::Decide& decide, const DeviceRun& run);
 
 }  // namespace spmm::cuda

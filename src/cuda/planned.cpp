@@ -29,14 +29,19 @@ class Planned : public PlannedProduct {
     check_arrays(*run_.arrays, *run_.device);
     kept_.emplace(DeviceUse{.device = run_.device, .memory = run_.memory}, expected, decide_, run_);
     Pipeline& pipeline = kept_->pipeline;
-    Pipeline::Arranged arranged = pipeline.arrange_pattern(pipeline.read(*run_.arrays, a.header()), a, b);
+    use_callers_memory(*run_.arrays, pipeline.memory());
+    ParsedOperands parsed = read_arrays(*run_.arrays, a.header(), pipeline.upload_target());
+    const std::uint32_t largest = std::max(parsed.a.max_element, parsed.b.max_element);  // of the arrays; 0: no values
+    const DeviceBuffer<std::uint16_t> ones = set_to_ones(parsed, a.header().m);  // that operands in file order borrow
+    Pipeline::Arranged arranged = pipeline.arrange(std::move(parsed), a, b, true);
+    pipeline.events().stop();  // nothing is timed from now on
     kept_->operands = std::move(arranged.operands);
     find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
     if (keep_pairs(arranged.statistics)) return;
     const bool any_visits =
         std::any_of(panels().begin(), panels().end(), [](const auto& panel) { return !panel.expand; });
-    if (arranged.largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(arranged.largest + 1) - 1);
+    if (largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(largest + 1) - 1);
     const DeviceOperands& operands = kept_->operands;
     const bool is_copied = operands.m > 1 && (operands.a_numbers.size() != 0 || operands.side != operands.m);
     kept_->b_transposed = {pipeline.memory(), is_copied ? operands.b.columns.size() * block_elements() : 0, "elements"};
@@ -107,6 +112,20 @@ class Planned : public PlannedProduct {
 
   [[nodiscard]] std::uint64_t block_elements() const { return std::uint64_t{kept_->operands.m} * kept_->operands.m; }
 
+  /// Every value counts as the largest there is, no block as zero, no sum of products as zero.
+  DeviceBuffer<std::uint16_t> set_to_ones(ParsedOperands& parsed, std::uint32_t m) {
+    const std::uint64_t most_blocks = std::max(parsed.a.keys.size(), parsed.b.keys.size());
+    const Stream& stream = kept_->pipeline.stream();
+    DeviceBuffer<std::uint16_t> ones(kept_->pipeline.memory(), most_blocks * m * m, "elements");
+    check(cudaMemsetAsync(ones.data(), 1, ones.size() * sizeof(std::uint16_t), stream.get()), "set elements");
+    for (ParsedMatrix* matrix : {&parsed.a, &parsed.b}) {
+      matrix->values = DeviceBuffer<std::uint16_t>::borrow(ones.data(), matrix->keys.size() * m * m);
+      matrix->max_element = kMaxElement;
+      matrix->has_zeros = false;
+    }
+    return ones;
+  }
+
   /// Multiplies as it is right for operands whose largest element lies between these; nothing happens for others.
   void multiply_if(std::uint32_t least, std::uint32_t most, std::uint32_t* c) {
     kept_->operands.max_element = most;
@@ -132,7 +151,7 @@ class Planned : public PlannedProduct {
   /// Multiplies blocks of ones. Errors: OutOfMemory.
   void find_pattern(std::uint64_t num_pairs) {
     Pipeline& pipeline = kept_->pipeline;
-    ArrayCollector collector(*run_.arrays, pipeline.memory(), pipeline.events(), nullptr);
+    ArrayCollector collector(*run_.arrays, pipeline.memory(), pipeline.events());
     if (!panels().empty()) {
       kept_->multiplier = pipeline.multiplier_of(kept_->operands, nullptr);
       std::uint64_t most = 0;

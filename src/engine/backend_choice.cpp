@@ -6,9 +6,6 @@
 #include <cstdint>
 
 #include "base/memory/machine_memory.hpp"
-#include "base/run/parallel.hpp"
-#include "cpu/backend.hpp"
-#include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/product/product.hpp"
@@ -22,12 +19,12 @@ namespace {
 constexpr unsigned kMaxThreads = 4;  // more take longer to start than they save
 constexpr std::uint32_t kMaxCountedRows = 1u << 24;
 
-/// The host alone.
-plan::Machine this_machine(const Options& options) {
+/// Limits of this machine, where so many devices, none of them started, may be used.
+plan::Limits limits_before_start(const Options& options, unsigned num_gpus) {
   const std::uint64_t given = options.memory_limit_bytes;
-  return {.num_cores = usable_cores(),
-          .host_limit_bytes = given != 0 ? given : available_memory_bytes(),
-          .isa = cpu::choose_isa()};
+  plan::Limits limits = product_limits(options, given != 0 ? given : available_memory_bytes());
+  limits.gpus.assign(num_gpus, {.bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
+  return limits;
 }
 
 plan::Statistics with_c_blocks(plan::Statistics s, double c_blocks) {
@@ -113,12 +110,10 @@ plan::Statistics sampled_statistics(const ProductOperands& operands, const plan:
 }
 
 Plan expected_plan(const Source& a, const Source& b, const Options& options, Expecting expecting) {
-  plan::Machine machine = this_machine(options);
-  const std::uint64_t given = options.memory_limit_bytes;
-  if (options.backend != Backend::cpu && cuda::may_start(machine.why_no_gpu)) {
-    machine.gpus.push_back({.bytes = given != 0 ? given : kUnseenDeviceBytes, .has_dense_tensor = true});
-  }
-  const plan::Limits limits = product_limits(machine, options);
+  std::string why_no_gpu;
+  const bool has_gpu = options.backend != Backend::cpu && cuda::may_start(why_no_gpu);
+  plan::Limits limits = limits_before_start(options, has_gpu ? 1 : 0);
+  limits.why_no_gpu = why_no_gpu;
   ProductOptions whole = options;
   whole.rows = {};  // picking rows reads all of A
   StageClock clock;
@@ -145,17 +140,12 @@ Plan expected_plan(const Source& a, const Source& b, const Options& options, Exp
 
 unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Options& options, unsigned num_visible,
                           bool discards_result) {
-  plan::Machine machine = this_machine(options);
-  const std::uint64_t given = options.memory_limit_bytes;
-  for (unsigned x = 0; x < num_visible; ++x) {
-    machine.gpus.push_back({.bytes = given != 0 ? given : kUnseenDeviceBytes,
-                            .has_dense_tensor = true,
-                            .start_s = x == 0 ? plan::kDeviceStartS : plan::kMoreDeviceStartS});
+  plan::Limits limits = limits_before_start(options, num_visible);
+  for (plan::Gpu& gpu : limits.gpus) {
+    gpu.start_s = &gpu == &limits.gpus.front() ? plan::kDeviceStartS : plan::kMoreDeviceStartS;
   }
-  const plan::Statistics expected = plan::expected_of_rows(a, b, options.rows);
-  plan::Limits limits = product_limits(machine, options);
   limits.discards_result = discards_result;
-  const plan::Execution e = plan::decide(expected, limits);
+  const plan::Execution e = plan::decide(plan::expected_of_rows(a, b, options.rows), limits);
   if (e.backend == Backend::cpu) return 0;
   return static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()));
 }

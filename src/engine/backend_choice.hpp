@@ -22,7 +22,7 @@ struct BackendChoice {
 /// The backend on which the product ends first. Headers tell how much work evenly spread blocks make. If the CPU may
 /// be the faster one, indices of both operands are sampled: skewed ones may make a hundred times the work. If the
 /// choice depends on the size of the result, its C blocks are estimated from random pairs.
-/// Values: limits.device is set. Errors: what sources throw.
+/// Values: limits.gpus has one. Errors: what sources throw.
 BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
 
 /// Whether the product runs otherwise than if no other process had memory of its devices: in more ranges, by another

@@ -9,10 +9,8 @@
 
 #include "base/memory/machine_memory.hpp"
 #include "base/memory/spare_pages.hpp"
-#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
-#include "cpu/simd/isa.hpp"
 #include "engine/product/product.hpp"
 #include "plan/decide.hpp"
 #include "plan/times.hpp"
@@ -149,27 +147,27 @@ plan::Gpu EngineDevices::describe_gpu(const cuda::DeviceContext& device, MemoryS
 
 /// Looks again for kBusyPatience where other processes have memory of a device that makes a difference: the one before
 /// may be about to end.
-void EngineDevices::wait_for_others(const Target& target, const plan::Statistics& expected,
-                                    const ProductOptions& product, OutputKind output, plan::Machine machine) const {
+void EngineDevices::wait_for_others(const Target& target, const plan::Statistics& expected, plan::Limits limits,
+                                    const ProductOptions& product) const {
   constexpr std::uint64_t kOwnPercent = 5;  // at most, of an idle device: contexts, and what the driver keeps
+  const auto idle_bytes = [](const cuda::DeviceInfo& info) { return info.all_bytes / 100 * (100 - kOwnPercent); };
+  limits.shares_always = true;
+  limits.backend = Backend::cuda;
   const auto limits_with = [&](bool alone) {
-    machine.gpus.clear();
+    limits.gpus.clear();
     for (const auto& device : target.devices) {
       const cuda::DeviceInfo info = cuda::describe(*device);
-      const std::uint64_t bytes = alone ? info.all_bytes / 100 * (100 - kOwnPercent) : info.memory_bytes;
-      machine.gpus.push_back({.bytes = std::min(limit_bytes(bytes), bytes),
-                              .has_dense_tensor = info.has_dense_tensor,
-                              .arithmetic = info.arithmetic,
-                              .memory = info.memory});
+      const std::uint64_t bytes = alone ? idle_bytes(info) : info.memory_bytes;
+      limits.gpus.push_back({.bytes = std::min(limit_bytes(bytes), bytes),
+                             .has_dense_tensor = info.has_dense_tensor,
+                             .arithmetic = info.arithmetic,
+                             .memory = info.memory});
     }
-    plan::Limits limits = limits_of(machine, product, output);
-    limits.shares_always = true;
-    limits.backend = Backend::cuda;
     return limits;
   };
-  const auto is_idle = [](const auto& device) {
+  const auto is_idle = [&](const auto& device) {
     const cuda::DeviceInfo info = cuda::describe(*device);
-    return info.memory_bytes >= info.all_bytes / 100 * (100 - kOwnPercent);
+    return info.memory_bytes >= idle_bytes(info);
   };
   const auto end = std::chrono::steady_clock::now() + kBusyPatience;
   while (!std::all_of(target.devices.begin(), target.devices.end(), is_idle) &&
@@ -197,19 +195,11 @@ std::vector<plan::Gpu> EngineDevices::expect_gpus(MemoryShare& share) const {
   return gpus;
 }
 
-plan::Limits EngineDevices::limits_of(const plan::Machine& machine, const ProductOptions& product,
-                                      OutputKind output) const {
-  plan::Limits limits = product_limits(machine, {options_, product});
-  limits.discards_result = output.discards_result;
-  return limits;
-}
-
 /// How many devices a product is to share that insists on CUDA; no matter where they are named.
-unsigned EngineDevices::num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
-                                    plan::Machine machine, MemoryShare& share) const {
+unsigned EngineDevices::num_devices(const plan::Statistics& expected, plan::Limits limits, OutputKind output,
+                                    MemoryShare& share) const {
   if (output.stays_on_device || are_named() || num_expected() == 1) return 1;
-  machine.gpus = expect_gpus(share);
-  plan::Limits limits = limits_of(machine, product, output);
+  limits.gpus = expect_gpus(share);
   limits.backend = Backend::cuda;
   return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
 }
@@ -231,53 +221,51 @@ Backend EngineDevices::insisted_backend(const ProductOptions& product) const {
 Target EngineDevices::choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
                                     MemoryShare& share, Workers& workers, const std::string& why_not_cuda) {
   Backend backend = insisted_backend(product);
-  plan::Machine machine{
-      .num_cores = usable_cores(),
-      .host_limit_bytes = share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(output)); }),
-      .isa = cpu::choose_isa(),
-      .why_no_gpu = why_not_cuda};
   Target target;
+  plan::Limits& limits = target.limits;
+  limits = product_limits({options_, product},
+                          share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(output)); }));
+  limits.discards_result = output.discards_result;
+  limits.why_no_gpu = why_not_cuda;
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
-  if (is_open && (!started().empty() || cuda::may_start(machine.why_no_gpu))) {
-    machine.gpus = expect_gpus(share);
-    target.choice = choose_backend(operands, limits_of(machine, product, output), workers);
+  if (is_open && (!started().empty() || cuda::may_start(limits.why_no_gpu))) {
+    limits.gpus = expect_gpus(share);
+    target.choice = choose_backend(operands, limits, workers);
     backend = target.choice->backend;
     const BackendTimes& times = target.choice->times;
     if (backend == Backend::cpu && times.cuda_s > 0) {
       const std::lock_guard lock(mutex_);
-      lost_s_ += std::max(0.0, times.cpu_s - times.cuda_s + machine.gpus.front().start_s);
+      lost_s_ += std::max(0.0, times.cpu_s - times.cuda_s + limits.gpus.front().start_s);
     }
-    machine.gpus.clear();
+    limits.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const unsigned num =
-        target.choice ? target.choice->num_devices : num_devices(operands.expected(), product, output, machine, share);
+    const plan::Statistics& expected = operands.expected();
+    const unsigned num = target.choice ? target.choice->num_devices : num_devices(expected, limits, output, share);
     std::optional<Prefetching> prefetching;
     const bool is_first = started().empty();
     if (is_first) prefetching.emplace(operands.inputs());
-    target.devices = start(num, machine.why_no_gpu);
-    if (is_first && !output.brings_memory) wait_for_others(target, operands.expected(), product, output, machine);
+    target.devices = start(num, limits.why_no_gpu);
+    if (is_first && !output.brings_memory) wait_for_others(target, expected, limits, product);
     prefetching.reset();
-    for (const auto& device : target.devices) {
-      MemoryShare& of_device =
-          machine.gpus.empty() ? share : target.shares.emplace_back(budget_of(machine.gpus.size()));
-      machine.gpus.push_back(describe_gpu(*device, of_device, output.brings_memory));
-    }
     if (target.devices.empty() && !target.choice) {
       throw DeviceError(are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
-                        machine.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
+                        limits.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
+    }
+    if (output.stays_on_device && !target.devices.empty()) target.devices.resize(1);  // which holds the operands
+    for (const auto& device : target.devices) {
+      MemoryShare& of_device = limits.gpus.empty() ? share : target.shares.emplace_back(budget_of(limits.gpus.size()));
+      limits.gpus.push_back(describe_gpu(*device, of_device, output.brings_memory));
     }
   }
   const bool has_device = !target.devices.empty();
-  if (output.stays_on_device && has_device) target.devices.resize(1);  // the one that holds the operands
-  target.limits = limits_of(machine, product, output);
-  target.limits.shares_always = true;  // it has been decided which
-  target.limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
-  target.limits.gpu_failed = !why_not_cuda.empty() || (target.choice && backend == Backend::cuda && !has_device);
+  limits.shares_always = true;  // it has been decided which
+  limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
+  limits.gpu_failed = !why_not_cuda.empty() || (target.choice && backend == Backend::cuda && !has_device);
   if (target.choice && (has_device || backend == Backend::cpu)) {
-    target.limits.compared = target.choice->times;
+    limits.compared = target.choice->times;
   } else if (target.choice) {
-    target.limits.why_backend = machine.why_no_gpu;
+    limits.why_backend = limits.why_no_gpu;
   }
   return target;
 }

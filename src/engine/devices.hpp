@@ -17,7 +17,7 @@
 #include "engine/backend_choice.hpp"
 #include "engine/product/operands.hpp"
 #include "engine/product/record.hpp"
-#include "plan/inputs/machine.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/options.hpp"
 
 namespace spmm {
@@ -84,12 +84,10 @@ class EngineDevices {
   [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share,
                                        bool brings_memory = false) const;
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
-  [[nodiscard]] plan::Limits limits_of(const plan::Machine& machine, const ProductOptions& product,
-                                       OutputKind output) const;
-  [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, const ProductOptions& product, OutputKind output,
-                                     plan::Machine machine, MemoryShare& share) const;
-  void wait_for_others(const Target& target, const plan::Statistics& expected, const ProductOptions& product,
-                       OutputKind output, plan::Machine machine) const;
+  [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, plan::Limits limits, OutputKind output,
+                                     MemoryShare& share) const;
+  void wait_for_others(const Target& target, const plan::Statistics& expected, plan::Limits limits,
+                       const ProductOptions& product) const;
 
   EngineOptions options_;
   mutable std::mutex mutex_;

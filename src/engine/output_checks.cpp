@@ -7,7 +7,7 @@
 #include "base/records/head.hpp"
 #include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
-#include "plan/inputs/statistics.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {

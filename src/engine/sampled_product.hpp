@@ -7,7 +7,7 @@
 #include "base/records/head.hpp"
 #include "base/run/workers.hpp"
 #include "engine/product/operands.hpp"
-#include "plan/inputs/statistics.hpp"
+#include "plan/statistics.hpp"
 
 namespace spmm {
 

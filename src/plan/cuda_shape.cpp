@@ -1,13 +1,14 @@
-#include "plan/cuda_shape.hpp"
-
+// Memory and panels of a CUDA kernel.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/text.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/dense_plan.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "plan/rule.hpp"
+#include "plan/shapes.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {
@@ -148,8 +149,7 @@ std::uint64_t most_of_run(const RowPairs& pairs, bool is_bounded, std::uint32_t 
 }
 
 /// host-driven launches once per C block.
-void limit_launches(Execution& e, const Problem& p) {
-  const auto& [s, limits] = p;
+void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
   std::uint64_t launches = 0;
   for (const Panel& panel : e.panels) launches += panel.max_c_blocks();
   if (limits.force || s.b_columns == 0 || launches <= kernels::kMaxHostDrivenLaunches) return;
@@ -161,23 +161,40 @@ void limit_launches(Execution& e, const Problem& p) {
 }
 
 /// Why a kernel cannot run a product, or "".
-std::string refusal_of(const KernelRow& kernel, const Problem& p) {
-  const auto& [s, limits] = p;
+std::string refusal_of(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
   if (kernel.max_side != 0 && s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
   if (kernel.max_columns != 0 && s.c_columns() > kernel.max_columns)
     return text("takes up to ", kernel.max_columns, " block columns, not ", s.c_columns());
   if (kernel.expansion == Expansion::tiles) {
-    if (limits.num_devices() > 1) return "runs on one device";  // panels of several are cut between any two rows
+    if (limits.num_gpus() > 1) return "runs on one device";  // panels of several are cut between any two rows
     if (std::uint64_t{s.nb()} * s.m() > kernels::kMaxTileSide) return text("takes n up to ", kernels::kMaxTileSide);
     if (s.tiles.counted && s.tiles.rows.empty() && s.tiles.stages != 0) return "too many products of tiles";
   }
   return kernel.refusal == nullptr ? "" : kernel.refusal(s);
 }
 
+/// Asks for the tiles of tile-tensor if another kernel takes long enough for them to be worth counting.
+void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
+  if (limits.kernel || s.tiles.counted || !limits.has_dense_tensor() || limits.num_gpus() > 1) return;
+  const std::uint64_t worth = tile_stages_worth(s);
+  // They lie where a copy of A's elements will be, or could be.
+  if (worth == 0 || tile_map_bytes(tile_grid(s)) > std::uint64_t{2} * s.m() * s.m() * s.a.num_blocks) return;
+  e.wants_tile_counts = true;
+  e.max_tile_stages = worth;
+}
+
+/// Panels of a product that several devices share: a few for each, unless they were tiny.
+std::uint64_t num_shared_panels(const Execution& e, const Statistics& s, std::uint64_t num_gpus) {
+  constexpr std::uint64_t kOfDevice = 4;  // it downloads one while it computes the next
+  const std::uint64_t least_c_blocks = kernels::kRingSlotBytes / output_record_bytes(s.m());
+  const auto c_blocks = static_cast<std::uint64_t>(s.num_c_blocks);
+  const std::uint64_t of_device = std::max(kOfDevice, c_blocks / e.max_c_blocks / num_gpus + 1);
+  return std::clamp<std::uint64_t>(c_blocks / least_c_blocks, 1, of_device * num_gpus);
+}
+
 }  // namespace
 
-Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
-  const auto& [s, limits] = p;
+Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
   Execution e;
   e.backend = Backend::cuda;
   e.id = kernel.id;
@@ -186,8 +203,8 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
   e.host_limit_bytes = limits.host_bytes;
   e.device_limit_bytes = limits.device_bytes();
   const bool lacks_hopper = kernel.needs_hopper && !limits.has_dense_tensor();
-  const std::string problem =
-      lacks_hopper ? text(limits.device->name, " has no warpgroup matrix products") : refusal_of(kernel, p);
+  const std::string problem = lacks_hopper ? text(limits.gpus.front().name, " has no warpgroup matrix products")
+                                           : refusal_of(kernel, s, limits);
   if (!problem.empty()) {
     e.refusal = {.kind = lacks_hopper ? Refusal::Kind::device : Refusal::Kind::usage,
                  .what = text("ProductOptions::kernel ", kernel.name),
@@ -204,7 +221,7 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
   } else if (!e.is_refused() && kernel.is_dense()) {
     size_dense(e, kernel, s, operands);
   }
-  if (!e.is_refused()) size_ring(e, limits.num_devices());
+  if (!e.is_refused()) size_ring(e, limits.num_gpus());
   if (e.is_refused()) return e;
   const std::uint64_t record = output_record_bytes(s.m());
   e.panel_bytes = e.max_c_blocks * record;
@@ -218,8 +235,7 @@ Execution cuda_shape(const KernelRow& kernel, const Problem& p) {
   return e;
 }
 
-void cut_row_panels(Execution& e, const Problem& p) {
-  const auto& [s, limits] = p;
+void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   const KernelRow& kernel = row_of(e.id);
   if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
     e.wants_tile_counts = !s.tiles.counted;
@@ -227,6 +243,7 @@ void cut_row_panels(Execution& e, const Problem& p) {
     e.expected_panels = e.panels.size();
     return;
   }
+  want_tile_counts(e, s, limits);
   // Runs that are an eighth of a panel leave panels unevenly filled; a kernel that lists nothing cuts between rows.
   const std::uint32_t columns = kernel.is_dense()      ? s.nb()
                                 : !kernel.b_by_columns ? s.c_columns()
@@ -236,8 +253,19 @@ void cut_row_panels(Execution& e, const Problem& p) {
                        (kernel.listing == Listing::never ||
                         most_of_run(s.row_pairs, kernel.listing == Listing::bounded, columns) > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
-  e.panels =
-      cut_panels(s.row_pairs, std::max(1u, columns), e.max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()));
+  std::uint64_t max_c_blocks = e.max_c_blocks;
+  std::uint64_t max_pairs = std::numeric_limits<std::uint64_t>::max();
+  if (limits.num_gpus() > 1 && s.a_rows != 0) {  // panels of about equal work
+    constexpr std::uint32_t kTileRows = 128;     // of every dense kernel: elements
+    const std::uint64_t num = num_shared_panels(e, s, limits.num_gpus());
+    const std::uint64_t step = std::max(1u, kTileRows / s.m());  // block rows of a tile
+    const std::uint64_t rows = ((s.a_rows - 1) / num / step + 1) * step;
+    if (kernel.is_dense()) max_c_blocks = std::min(max_c_blocks, rows * columns);
+    if (!kernel.is_dense()) max_pairs = static_cast<std::uint64_t>(s.num_pairs) / num + 1;
+  }
+  e.panels = cut_panels(s.row_pairs, std::max(1u, columns), max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()),
+                        max_pairs);
+  share_out(e.panels, limits.num_gpus(), kernel.is_dense());
   e.expected_panels = e.panels.size();
   if (kernel.prefilters && e.num_planes > 1) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
@@ -248,17 +276,7 @@ void cut_row_panels(Execution& e, const Problem& p) {
     // Blocks are padded where they are gathered.
     e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;
   }
-  if (kernel.launches_each_c_block) limit_launches(e, p);
-}
-
-void want_tile_counts(Execution& e, const Problem& p) {
-  const auto& [s, limits] = p;
-  if (limits.kernel || s.tiles.counted || !limits.device->has_dense_tensor || limits.num_devices() > 1) return;
-  const std::uint64_t worth = tile_stages_worth(s);
-  // They lie where a copy of A's elements will be, or could be.
-  if (worth == 0 || tile_map_bytes(tile_grid(s)) > std::uint64_t{2} * s.m() * s.m() * s.a.num_blocks) return;
-  e.wants_tile_counts = true;
-  e.max_tile_stages = worth;
+  if (kernel.launches_each_c_block) limit_launches(e, s, limits);
 }
 
 }  // namespace spmm::plan

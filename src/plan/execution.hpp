@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/inputs/statistics.hpp"
-#include "plan/panels/panels.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/plan.hpp"
 
 namespace spmm::plan {

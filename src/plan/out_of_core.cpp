@@ -38,7 +38,7 @@ Execution decide_range(const MatrixHeader& a, std::uint64_t a_blocks, const Matr
                        const Limits& limits) {
   const Statistics s =
       expected_statistics(with_blocks(a, static_cast<double>(a_blocks)), with_blocks(b, static_cast<double>(b_blocks)));
-  return decide_at_once({s, limits});
+  return decide_at_once(s, limits);
 }
 
 std::uint64_t RangeRoom::most_of_a(std::uint64_t b_blocks) {
@@ -68,11 +68,9 @@ std::uint64_t RangeRoom::most_of_a(std::uint64_t b_blocks) {
   return most;
 }
 
-Execution decide_out_of_core(const Problem& p) {
-  const Statistics& whole = p.s;
-  const Limits& limits = p.limits;
+Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
   Limits of_range = limits;
-  of_range.more_devices.clear();
+  if (of_range.num_gpus() > 1) of_range.gpus.resize(1);
   of_range.host_bytes -= limits.host_bytes / kTableShare;
   of_range.num_threads = std::min(limits.num_threads, std::max(1u, limits.num_cores));
   Limits of_threads = of_range;
@@ -128,7 +126,7 @@ Execution decide_out_of_core(const Problem& p) {
     const double merged = in_slabs ? whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m())) : 0;
     const double found =
         in_slabs ? 0 : kFindS * whole.a.num_blocks + kReadS * num_ranges * num_runs * share_of_b(share);
-    one.predicted_s = sort_seconds(p) + found + num_products * range_seconds(one, {s, of_range}) +
+    one.predicted_s = sort_seconds(whole, limits) + found + num_products * range_seconds(one, s, of_range) +
                       merge_seconds(merged) + start_seconds(one, limits);
     one.expected_panels = static_cast<std::uint64_t>(static_cast<double>(one.expected_panels) * num_products);
     if (!(one.predicted_s >= e.predicted_s)) e = std::move(one);

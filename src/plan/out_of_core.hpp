@@ -9,7 +9,7 @@ namespace spmm::plan {
 /// Out of core, both operands are sorted into a scratch file, and ranges of the product are computed one after the
 /// other, each as a product at once within execution.range_limits, which are those where tables of rows take a quarter.
 /// Refused if not even one block of each operand fits. Values: statistics are expected ones; limits name the backend.
-Execution decide_out_of_core(const Problem& whole);
+Execution decide_out_of_core(const Statistics& whole, const Limits& limits);
 
 /// What is expected of a range that has so many blocks of A and B, sorted by row. Refused if it does not fit.
 /// Values: a, b = headers of the whole operands; limits = of a range.

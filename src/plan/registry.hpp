@@ -2,6 +2,7 @@
 // case in its backend.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -9,14 +10,25 @@
 #include <string_view>
 
 #include "kernels/tuning.hpp"
-#include "plan/inputs/statistics.hpp"
-#include "plan/memory/host_bytes.hpp"
-#include "plan/panels/panels.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/plan.hpp"
 
 namespace spmm::plan {
 
-/// Host memory of a CPU kernel.
+/// Host bytes of a product as a function of its shape.
+struct HostBytes {
+  std::uint64_t preparing = 0;   ///< peak while operands are read, sorted and packed
+  std::uint64_t resident = 0;    ///< operands and lists while it multiplies
+  std::uint64_t per_thread = 0;  ///< lists of one worker
+
+  [[nodiscard]] std::uint64_t total(unsigned num_threads, std::uint64_t num_buffers, std::uint64_t buffer_bytes) const {
+    return std::max(preparing, resident + num_buffers * buffer_bytes + num_threads * per_thread);
+  }
+};
+
+/// Host memory of a CPU kernel: what its arrays add up to; src/cpu/simd/layout.cpp.
+HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
+HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
 
 /// Why a CUDA kernel cannot run a product of blocks that it takes, or "".

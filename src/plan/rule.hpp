@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "plan/inputs/statistics.hpp"
+#include "plan/statistics.hpp"
 
 namespace spmm::plan {
 

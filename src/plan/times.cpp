@@ -107,19 +107,17 @@ double products_ms(KernelId kernel, const Statistics& s) {
   return s.num_pairs / pairs_per_ms(s.m()) * slowness;
 }
 
-double device_ms(KernelId kernel, const Problem& p) {
-  const auto& [s, limits] = p;
-  const Gpu& device = *limits.device;
+double device_ms(KernelId kernel, const Statistics& s, const Limits& limits) {
+  const Gpu& device = limits.gpus.front();
   const double build = input_bytes(s.a) / kBuildBytesPerMs + input_bytes(s.b) / kBuildBytesPerMs +
                        static_cast<double>(s.num_blocks()) / kBuildBlocksPerMs;
   const double of_all =
       products_ms(kernel, s) / device.arithmetic + output_bytes(s) / kResultBytesPerMs / device.memory;
-  return kLaunchesMs + build / device.memory + of_all / limits.num_devices();
+  return kLaunchesMs + build / device.memory + of_all / limits.num_gpus();
 }
 
 /// Milliseconds of row-merge by one thread.
-double row_merge_ms(const Problem& p) {
-  const auto& [s, limits] = p;
+double row_merge_ms(const Statistics& s, const Limits& limits) {
   const double m = s.m();
   const double c_blocks = s.num_c_blocks;
   const double portable = limits.isa == Isa::portable ? 4 : 1;
@@ -137,8 +135,7 @@ double row_merge_ms(const Problem& p) {
 }
 
 /// Seconds until the CPU has built both operands from their records.
-double build_seconds(const Execution& e, const Problem& p) {
-  const auto& [s, limits] = p;
+double build_seconds(const Execution& e, const Statistics& s, const Limits& limits) {
   constexpr double kPieceBlocks = 1 << 14;  // that one thread builds
   const double pieces = std::clamp(static_cast<double>(s.num_blocks()) / kPieceBlocks, 1.0, double(e.num_threads));
   const double packing = s.m() == 1 ? 0 : (input_bytes(s.a) + input_bytes(s.b)) / kBuildBytesPerS;
@@ -147,13 +144,13 @@ double build_seconds(const Execution& e, const Problem& p) {
 }
 
 /// Seconds by which the output makes a product on the CPU longer.
-double write_seconds(const Execution& e, const Problem& p, double kernel_s) {
-  if (p.limits.discards_result) return 0;
-  const double out = output_bytes(p.s);
+double write_seconds(const Execution& e, const Statistics& s, const Limits& limits, double kernel_s) {
+  if (limits.discards_result) return 0;
+  const double out = output_bytes(s);
   // The threads that multiply and those that write share the cores.
-  const double hidden_s = p.limits.num_cores < kMinMappedCores ? kernel_s : 0;
-  return std::max(out / output_rate(p.limits) - hidden_s,
-                  out / kCoreWriteBytesPerS / parallel_speed(e.num_threads, p.limits));
+  const double hidden_s = limits.num_cores < kMinMappedCores ? kernel_s : 0;
+  return std::max(out / output_rate(limits) - hidden_s,
+                  out / kCoreWriteBytesPerS / parallel_speed(e.num_threads, limits));
 }
 
 }  // namespace
@@ -170,8 +167,7 @@ double merge_seconds(double bytes) {
   return bytes / kMergeBytesPerS;
 }
 
-double sort_seconds(const Problem& p) {
-  const auto& [s, limits] = p;
+double sort_seconds(const Statistics& s, const Limits& limits) {
   const bool is_short = s.m() == 1;  // a record fits a key, unless n is very large
   const double bytes = is_short ? 0 : input_bytes(s.a) + input_bytes(s.b);
   const double block_ns = is_short ? kSortNsPerElement : kSortNsPerBlock;
@@ -180,46 +176,44 @@ double sort_seconds(const Problem& p) {
 }
 
 double start_seconds(const Execution& e, const Limits& limits) {
-  if (e.backend != Backend::cuda || !limits.device) return 0;
-  double start_s = limits.device->start_s;
-  for (const Gpu& other : limits.more_devices) start_s += other.start_s;
+  double start_s = 0;
+  for (const Gpu& gpu : limits.gpus) start_s += e.backend == Backend::cuda ? gpu.start_s : 0;
   return start_s;
 }
 
-double kernel_ms(const Execution& e, const Problem& p) {
-  const double m = p.s.m();
+double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits) {
+  const double m = s.m();
   switch (e.id) {
     case KernelId::two_pointer:
     case KernelId::binary_search:
     case KernelId::host_driven:
       return 0;
     case KernelId::row_merge:
-      return row_merge_ms(p) / parallel_speed(e.num_threads, p.limits);
+      return row_merge_ms(s, limits) / parallel_speed(e.num_threads, limits);
     case KernelId::reference:
-      return p.s.num_pairs * m * m * m / kReferenceTermsPerNs / 1e6;
+      return s.num_pairs * m * m * m / kReferenceTermsPerNs / 1e6;
     default:
-      return device_ms(e.id, p);
+      return device_ms(e.id, s, limits);
   }
 }
 
-double product_seconds(const Execution& e, const Problem& p) {
-  const auto& [s, limits] = p;
+double product_seconds(const Execution& e, const Statistics& s, const Limits& limits) {
   const double in = input_bytes(s.a) + input_bytes(s.b);
   const double read_s = read_seconds(in, limits);
-  const double kernel_s = kernel_ms(e, p) / 1e3;
+  const double kernel_s = kernel_ms(e, s, limits) / 1e3;
   if (e.backend != Backend::cuda) {
-    return kCpuStartS + read_s + build_seconds(e, p) + kernel_s + write_seconds(e, p, kernel_s);
+    return kCpuStartS + read_s + build_seconds(e, s, limits) + kernel_s + write_seconds(e, s, limits, kernel_s);
   }
   const double out = output_bytes(s);
-  const std::uint32_t num_devices = limits.num_devices();
+  const std::uint32_t num_devices = limits.num_gpus();
   const double file_s = limits.discards_result ? 0 : out / output_rate(limits);
   const double writing = std::max(file_s, out / kLinkBytesPerS / num_devices);
   return overlapped(read_s, in / kLinkBytesPerS) + overlapped(kernel_s, writing) + (num_devices - 1) * kSharingS;
 }
 
-double range_seconds(const Execution& e, const Problem& p) {
-  if (e.backend == Backend::cuda) return product_seconds(e, p);
-  return product_seconds(e, p) - kCpuStartS + e.num_threads * kRangeThreadS;
+double range_seconds(const Execution& e, const Statistics& s, const Limits& limits) {
+  if (e.backend == Backend::cuda) return product_seconds(e, s, limits);
+  return product_seconds(e, s, limits) - kCpuStartS + e.num_threads * kRangeThreadS;
 }
 
 }  // namespace spmm::plan

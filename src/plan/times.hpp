@@ -16,13 +16,13 @@ inline constexpr double kMoreDeviceStartS = 0.1;
 
 /// Milliseconds of the kernel: CUDA from parsing to packed records, CPU the stage multiply. 0 for the baselines of
 /// CUDA, which are not predicted.
-double kernel_ms(const Execution& e, const Problem& p);
+double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits);
 
 /// Seconds of one product at once. Without the start of the device.
-double product_seconds(const Execution& e, const Problem& p);
+double product_seconds(const Execution& e, const Statistics& s, const Limits& limits);
 
 /// The same of a range of a product out of core, one of many.
-double range_seconds(const Execution& e, const Problem& p);
+double range_seconds(const Execution& e, const Statistics& s, const Limits& limits);
 
 /// Seconds until a device can be used; 0 on the CPU.
 double start_seconds(const Execution& e, const Limits& limits);
@@ -31,7 +31,7 @@ double start_seconds(const Execution& e, const Limits& limits);
 double read_seconds(double bytes, const Limits& limits);
 
 /// Seconds to sort both operands into a scratch file.
-double sort_seconds(const Problem& p);
+double sort_seconds(const Statistics& s, const Limits& limits);
 
 /// Seconds to merge `bytes` of kept results and hand them on.
 double merge_seconds(double bytes);

@@ -60,7 +60,7 @@ class BlockPacker {
 
 /// Sorts the records of a source: a counting sort by the upper bits of their block rows, which parts them into buckets,
 /// then each bucket by the rest of their positions. An entry is this rest and the number of the record, or, of side 1,
-/// its only element. Values: Word = 8 bytes, or 16 if plan::key_bits() need them.
+/// its only element. Values: Word = 8 bytes, or 16 if key_bits() need them.
 template <class Word>
 class OperandBuilder {
  public:
@@ -82,7 +82,7 @@ class OperandBuilder {
       records.heads = {};
       scratch = AlignedArray<Word>(size_);
     }
-    const plan::OperandSizes sizes = plan::operand_sizes(source_.header(), side_, shape_);
+    const OperandSizes sizes = operand_sizes(source_.header(), side_, shape_);
     out_.rows = AlignedArray<std::uint32_t>(sizes.rows);
     out_.row_ptr = AlignedArray<std::uint32_t>(sizes.rows + 1);
     out_.cols = AlignedArray<std::uint32_t>(sizes.blocks);
@@ -114,7 +114,7 @@ class OperandBuilder {
   /// whose index is out of range.
   void part(const IndexedRecords& records) {
     const std::uint32_t nb = source_.header().blocks_per_side();
-    const plan::KeyBits bits = bits_;
+    const KeyBits bits = bits_;
     const unsigned row_shift = row_shift_;
     const Word low_rows = (std::uint64_t{1} << row_shift) - 1;
     const auto num_workers =
@@ -171,7 +171,7 @@ class OperandBuilder {
   /// Rows, columns and blocks of a sorted bucket. Values: kElements = side 1. Threads: any.
   template <bool kElements>
   void fill(std::uint64_t bucket, const Word* sorted, const BlockPacker& packer) {
-    const plan::KeyBits bits = bits_;  // a copy: it cannot change while arrays are written
+    const KeyBits bits = bits_;  // a copy: it cannot change while arrays are written
     const Word columns = (std::uint64_t{1} << bits.index) - 1;
     const Word payloads = (std::uint64_t{1} << bits.payload) - 1;
     const std::uint64_t begin = begins_[bucket];
@@ -252,7 +252,7 @@ class OperandBuilder {
   const PackedShape shape_;
   const Side side_;
   const Run& run_;
-  const plan::KeyBits bits_ = plan::key_bits(source_.header());
+  const KeyBits bits_ = key_bits(source_.header());
   const std::uint64_t size_ = source_.header().num_blocks;
   unsigned row_shift_ = 0;                 // from a block row to its bucket
   AlignedArray<Word> entries_;             // bucket by bucket
@@ -272,7 +272,7 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
   IndexedRecords records = read_indexed_records(source, progress, run);
   const auto timing = run.clock.scope(Stage::build);
   const std::uint32_t last_row = records.last_row;
-  if (plan::key_bits(source.header()).word_bytes() == sizeof(std::uint64_t)) {
+  if (key_bits(source.header()).word_bytes() == sizeof(std::uint64_t)) {
     return OperandBuilder<std::uint64_t>(source, last_row, shape, side, run).build(std::move(records));
   }
   return OperandBuilder<unsigned __int128>(source, last_row, shape, side, run).build(std::move(records));
@@ -282,7 +282,7 @@ AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, 
                                       const Run& run) {
   const bool has_all_rows = b.num_rows() == blocks_per_side;  // then positions are block rows
   AlignedArray<std::uint32_t> table;                          // [blocks_per_side], where it pays
-  if (!has_all_rows && plan::has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
+  if (!has_all_rows && has_row_table(blocks_per_side, a.cols.size() + b.cols.size())) {
     table = AlignedArray<std::uint32_t>(blocks_per_side);
     for_ranges(run, table.size(), [&](std::uint64_t begin, std::uint64_t end) {
       std::fill(table.data() + begin, table.data() + end, kNoRow);

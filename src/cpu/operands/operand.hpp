@@ -8,12 +8,10 @@
 #include "base/run/run.hpp"
 #include "base/run/stage_progress.hpp"
 #include "cpu/simd/isa.hpp"
-#include "plan/memory/host_bytes.hpp"
+#include "cpu/simd/layout.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {
-
-using plan::Side;
 
 /// Memory: nothing is proportional to the number of block rows, which may be 2^32 - 1 for a handful of blocks.
 struct PackedOperand {

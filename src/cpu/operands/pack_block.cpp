@@ -71,7 +71,7 @@ std::uint32_t pack_b_plain(const PackedShape& shape, const std::byte* raw, std::
 }  // namespace
 
 PackBlock choose_pack_a(const PackedShape& shape) {
-  if (shape.packing == plan::Packing::rows) return pack_a<0, 0>;
+  if (shape.packing == Packing::rows) return pack_a<0, 0>;
   switch (shape.m) {
     case 4:
       return pack_a<4, 4>;
@@ -89,7 +89,7 @@ PackBlock choose_pack_a(const PackedShape& shape) {
 }
 
 PackBlock choose_pack_b(const PackedShape& shape) {
-  if (shape.packing == plan::Packing::rows) return pack_b_plain;
+  if (shape.packing == Packing::rows) return pack_b_plain;
   switch (shape.m) {
     case 4:
       return pack_interleaved<4, 4>;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/run/cancellable.hpp"
-#include "plan/panels/tiles.hpp"
+#include "cpu/simd/layout.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::uint64_t kTileRowGrain = 4096;
 /// A loop without branches, which the compiler turns into vectors.
 template <std::uint32_t kSide>
 std::uint32_t tiles_of_row(const PackedOperand& b, std::uint64_t row) {
-  constexpr std::uint32_t kBlocks = plan::tile_blocks(kSide);
+  constexpr std::uint32_t kBlocks = tile_blocks(kSide);
   const std::uint32_t* const cols = b.cols.data() + b.row_ptr[row];
   const std::uint32_t size = b.row_ptr[row + 1] - b.row_ptr[row];
   std::uint32_t count = size == 0 ? 0 : 1;
@@ -23,9 +23,9 @@ std::uint32_t tiles_of_row(const PackedOperand& b, std::uint64_t row) {
 
 template <std::uint32_t kSide, bool kPaired>
 void fill_row(const PackedOperand& b, std::uint64_t row, const TileOperand& out) {
-  constexpr std::uint32_t kBlocks = plan::tile_blocks(kSide);
-  constexpr std::uint32_t kStride = plan::kTileLanes / kBlocks;
-  constexpr std::uint32_t kElements = kSide * plan::kTileLanes;
+  constexpr std::uint32_t kBlocks = tile_blocks(kSide);
+  constexpr std::uint32_t kStride = kTileLanes / kBlocks;
+  constexpr std::uint32_t kElements = kSide * kTileLanes;
   std::uint32_t next = out.row_ptr[row];
   std::uint32_t last = 0;
   for (std::uint32_t x = b.row_ptr[row]; x < b.row_ptr[row + 1]; ++x) {
@@ -45,11 +45,11 @@ void fill_row(const PackedOperand& b, std::uint64_t row, const TileOperand& out)
         pairs[2 * c] = from[c];
         pairs[2 * c + 1] = from[kSide + c];
       }
-      if constexpr (kSide == 3) std::copy_n(from + 6, 3, tile_values + 2 * plan::kTileLanes + lane);
+      if constexpr (kSide == 3) std::copy_n(from + 6, 3, tile_values + 2 * kTileLanes + lane);
       continue;
     }
     std::uint16_t* const to = tile_values + lane;
-    for (std::uint32_t r = 0; r < kSide; ++r) std::copy_n(from + r * kSide, kSide, to + r * plan::kTileLanes);
+    for (std::uint32_t r = 0; r < kSide; ++r) std::copy_n(from + r * kSide, kSide, to + r * kTileLanes);
   }
 }
 
@@ -77,7 +77,7 @@ TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, con
   out.row_ptr = count_tiles(b, m, run);
   const std::uint64_t num_tiles = out.row_ptr[num_rows];
   // The larger one first: it may lie where the records were, and those pages need not be cleared again.
-  out.values = AlignedArray<std::uint16_t>(num_tiles * plan::tile_value_bytes(m) / sizeof(std::uint16_t));
+  out.values = AlignedArray<std::uint16_t>(num_tiles * tile_value_bytes(m) / sizeof(std::uint16_t));
   out.cols = AlignedArray<std::uint32_t>(num_tiles);
   const auto fill = m == 1   ? fill_row<1, false>
                     : m == 2 ? (paired ? fill_row<2, true> : fill_row<2, false>)

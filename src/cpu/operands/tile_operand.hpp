@@ -15,7 +15,7 @@ struct TileOperand {
   AlignedArray<std::uint16_t> values;   ///< [num_tiles, m, 8]; paired: the first two rows [8, 2]
 };
 
-/// Values: m for which plan::sums_in_tiles(); paired (sides 2 and 3): as TileKernel wants them. Errors: Interrupted.
+/// Values: m for which sums_in_tiles(); paired (sides 2 and 3): as TileKernel wants them. Errors: Interrupted.
 TileOperand make_tiles(const PackedOperand& b, std::uint32_t m, bool paired, const Run& run);
 
 }  // namespace spmm::cpu

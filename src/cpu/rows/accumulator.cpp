@@ -4,7 +4,7 @@
 #include <array>
 
 #include "cpu/rows/fetch_ahead.hpp"
-#include "plan/memory/packed_shape.hpp"
+#include "cpu/simd/layout.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::cpu {
@@ -25,8 +25,8 @@ void add_blocks(const std::uint16_t* a, std::size_t count, std::uint32_t* sums) 
 
 }  // namespace
 
-RowAccumulator::RowAccumulator(const RowProduct& product, const plan::MergeSizes& sizes,
-                               std::span<std::uint32_t> cursors, const Run& run)
+RowAccumulator::RowAccumulator(const RowProduct& product, const MergeSizes& sizes, std::span<std::uint32_t> cursors,
+                               const Run& run)
     : a_(product.a),
       b_(product.b),
       shape_(product.operands.shape),

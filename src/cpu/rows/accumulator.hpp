@@ -16,8 +16,7 @@ namespace spmm::cpu {
 class RowAccumulator {
  public:
   /// Shapes: cursors, for each block of a row of A; of longer rows none is accepted.
-  RowAccumulator(const RowProduct& product, const plan::MergeSizes& sizes, std::span<std::uint32_t> cursors,
-                 const Run& run);
+  RowAccumulator(const RowProduct& product, const MergeSizes& sizes, std::span<std::uint32_t> cursors, const Run& run);
 
   /// Whether a row of the compressed A with so many pairs is faster here than by ordering its pairs.
   [[nodiscard]] bool takes(std::uint32_t row, std::uint64_t pairs) const;

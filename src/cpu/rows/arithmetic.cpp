@@ -54,8 +54,7 @@ RowArithmetic choose_row_arithmetic(const PackedOperand& a, const PackedOperand&
                                     const Run& run) {
   RowArithmetic out;
   out.common = choose_arithmetic(shape, a.seen_bits, b.seen_bits);
-  if (shape.packing == plan::Packing::rows || (!out.common.wide && out.common.flush_pairs >= kPlentyOfPairs))
-    return out;
+  if (shape.packing == Packing::rows || (!out.common.wide && out.common.flush_pairs >= kPlentyOfPairs)) return out;
   out.wide_flush_pairs = choose_arithmetic(shape, kMaxElement, kMaxElement).flush_pairs;
   const AlignedArray<std::uint32_t> b_bits = row_bits(b, shape.b_elements(), run);
   out.flush_pairs = row_bits(a, shape.a_elements(), run);
@@ -72,7 +71,7 @@ RowArithmetic choose_row_arithmetic(const PackedOperand& a, const PackedOperand&
       if (arithmetic.wide) any_wide = true;
     }
   });
-  if (any_wide && shape.packing == plan::Packing::row_pairs) out.a_row_sums = row_sums_of(a, shape, run);
+  if (any_wide && shape.packing == Packing::row_pairs) out.a_row_sums = row_sums_of(a, shape, run);
   return out;
 }
 

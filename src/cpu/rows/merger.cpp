@@ -9,7 +9,7 @@
 
 #include "base/records/head.hpp"
 #include "cpu/rows/fetch_ahead.hpp"
-#include "plan/memory/packed_shape.hpp"
+#include "cpu/simd/layout.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -24,7 +24,7 @@ constexpr std::uint32_t kLineColumns = kCacheLineBytes / sizeof(std::uint32_t);
 constexpr std::uint32_t kMergedAhead = 4;  // whose columns are fetched
 
 /// Of one list.
-std::uint32_t max_list_pairs(const RowProduct& product, const plan::MergeSizes& sizes) {
+std::uint32_t max_list_pairs(const RowProduct& product, const MergeSizes& sizes) {
   const std::uint32_t m = product.operands.shape.m;
   return std::min(sizes.pairs, kMaxMultiplyAdds / (m * m * m));
 }
@@ -34,7 +34,7 @@ std::uint32_t max_list_pairs(const RowProduct& product, const plan::MergeSizes& 
 RowMerger::RowMerger(const RowProduct& product, const Run& run)
     : product_(product),
       run_(run),
-      sizes_(plan::merge_sizes(product.blocks_per_side, product.b.cols.size())),
+      sizes_(merge_sizes(product.blocks_per_side, product.b.cols.size())),
       operands_(product.operands),
       max_pairs_(max_list_pairs(product, sizes_)),
       segments_(sizes_.pairs),
@@ -42,10 +42,9 @@ RowMerger::RowMerger(const RowProduct& product, const Run& run)
       c_blocks_(sizes_.pairs),
       cursors_(sizes_.pairs),
       position_(sizes_.columns),
-      marks_(plan::MarkSizes(sizes_.columns).words),
-      summary_(plan::MarkSizes(sizes_.columns).summary_words),
+      marks_(MarkSizes(sizes_.columns).words),
+      summary_(MarkSizes(sizes_.columns).summary_words),
       accumulator_(product, sizes_, {cursors_.data(), cursors_.size()}, run) {
-  using plan::MergeSizes;
   static_assert(sizeof(Segment) + sizeof(PairRef) + sizeof(CBlock) + sizeof(std::uint32_t) == MergeSizes::kEntryBytes);
   static_assert(2 * sizeof(std::uint64_t) + sizeof(PairRef) == MergeSizes::kSortedBytes);
   std::fill(position_.begin(), position_.end(), 0);

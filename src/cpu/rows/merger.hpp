@@ -55,7 +55,7 @@ class RowMerger {
 
   const RowProduct& product_;
   const Run& run_;
-  const plan::MergeSizes sizes_;
+  const MergeSizes sizes_;
   PackedBlocks operands_;           // with the arithmetic of the row
   std::uint32_t max_pairs_;         // of one list
   std::uint32_t row_ = 0;           // of the compressed A

@@ -12,7 +12,7 @@
 #include "cpu/rows/merger.hpp"
 #include "cpu/rows/tile_merger.hpp"
 #include "cpu/simd/kernels.hpp"
-#include "plan/panels/tiles.hpp"
+#include "cpu/simd/layout.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -113,8 +113,8 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Sink
 ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
                                 const Run& run) {
   const PackedShape& shape = product.shape;
-  if (plan::sums_in_tiles(shape.m)) {
-    static_assert(RangeCutter::kColumnGrain % plan::tile_blocks(1) == 0, "no tile is cut");
+  if (sums_in_tiles(shape.m)) {
+    static_assert(RangeCutter::kColumnGrain % tile_blocks(1) == 0, "no tile is cut");
     const TileKernel kernel = choose_tile_kernel(isa, shape.m, std::max(product.a.seen_bits, product.b.seen_bits));
     TileOperand tiles;
     {

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "cpu/rows/fetch_ahead.hpp"
-#include "plan/memory/host_bytes.hpp"
-#include "plan/panels/tiles.hpp"
+#include "cpu/simd/layout.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cpu {
@@ -24,18 +23,17 @@ TileMerger::TileMerger(const TileProduct& product, const Run& run)
     : product_(product),
       run_(run),
       tile_columns_(product.kernel.shape.num_columns(product.blocks_per_side)),
-      sizes_(plan::tile_merge_sizes(product.blocks_per_side, product.m, product.b.cols.size())),
-      segments_(plan::kMaxTileSegments),
+      sizes_(tile_merge_sizes(product.blocks_per_side, product.m, product.b.cols.size())),
+      segments_(kMaxTileSegments),
       values_(std::uint64_t{window_} * product.kernel.shape.sums),
       fresh_(std::uint64_t{window_} + kScannedSlots),
       touched_(std::uint64_t{window_} + kTouchedPadding),
-      marks_(plan::MarkSizes(window_).words),
-      summary_(plan::MarkSizes(window_).summary_words),
+      marks_(MarkSizes(window_).words),
+      summary_(MarkSizes(window_).summary_words),
       keyed_(sizes_.sorted),
       scratch_(sizes_.sorted),
       ranks_(sizes_.sorted),
       tile_records_(product.kernel.shape.blocks * output_record_bytes(product.m)) {
-  using plan::TileMergeSizes;
   static_assert(sizeof(TileSegment) == TileMergeSizes::kSegmentBytes);
   static_assert(sizeof(std::uint8_t) + sizeof(std::uint32_t) == TileMergeSizes::kSlotBytes);
   static_assert(2 * sizeof(std::uint64_t) + sizeof(std::uint32_t) == TileMergeSizes::kSortedBytes);

@@ -68,7 +68,7 @@ class TileMerger {
   const TileProduct& product_;
   const Run& run_;
   std::uint32_t tile_columns_;
-  plan::TileMergeSizes sizes_;
+  TileMergeSizes sizes_;
   std::uint32_t window_ = sizes_.window;
   std::uint32_t row_ = 0;    // of the compressed A
   bool saturates_ = false;   // sums of the row might pass the largest u32

@@ -64,8 +64,8 @@ std::byte* write_elements(const TileRow& row, const TileSums& sums, std::byte* o
   const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   for (std::uint32_t x = 0; x < row.count; ++x) {
     const std::uint32_t slot = slot_of(row, x, sums);
-    auto* const tile = reinterpret_cast<__m256i*>(sums.values + std::size_t{slot} * plan::kTileLanes);
-    const __m256i first = _mm256_set1_epi32(static_cast<int>(row.tiles[x] * plan::kTileLanes));
+    auto* const tile = reinterpret_cast<__m256i*>(sums.values + std::size_t{slot} * kTileLanes);
+    const __m256i first = _mm256_set1_epi32(static_cast<int>(row.tiles[x] * kTileLanes));
     out = store_records(of_row, _mm256_add_epi32(first, lanes), _mm256_load_si256(tile), out);
     _mm256_store_si256(tile, _mm256_setzero_si256());
     sums.fresh[slot] = 1;

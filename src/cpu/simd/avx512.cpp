@@ -30,8 +30,8 @@ std::byte* write_elements(const TileRow& row, const TileSums& sums, std::byte* o
     const std::uint32_t y = std::min(x + 1, row.count - 1);
     const std::uint32_t first = slot_of(row, x, sums);
     const std::uint32_t second = slot_of(row, y, sums);
-    auto* const of_first = reinterpret_cast<__m256i*>(sums.values + first * std::size_t{plan::kTileLanes});
-    auto* const of_second = reinterpret_cast<__m256i*>(sums.values + second * std::size_t{plan::kTileLanes});
+    auto* const of_first = reinterpret_cast<__m256i*>(sums.values + first * std::size_t{kTileLanes});
+    auto* const of_second = reinterpret_cast<__m256i*>(sums.values + second * std::size_t{kTileLanes});
     const __m512i values =
         _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_load_si256(of_first)), _mm256_load_si256(of_second), 1);
     const __m512i tiles = _mm512_inserti64x4(_mm512_set1_epi32(static_cast<int>(row.tiles[x])),
@@ -65,7 +65,7 @@ std::byte* write_blocks_of_3(const TileRow& row, const TileSums& sums, std::byte
   const __m512i first_block = _mm512_setr_epi32(0, 0, 0, 1, 2, 8, 9, 10, 16, 17, 18, 0, 0, 0, 0, 0);
   for (std::uint32_t x = 0; x < row.count; ++x) {
     const std::uint32_t slot = slot_of(row, x, sums);
-    std::uint32_t* const tile = sums.values + slot * std::size_t{3} * plan::kTileLanes;
+    std::uint32_t* const tile = sums.values + slot * std::size_t{3} * kTileLanes;
     auto* const rows = reinterpret_cast<__m256i*>(tile);
     const __m256i last_row = _mm256_load_si256(rows + 2);
     const __m512i upper_rows =
@@ -91,7 +91,7 @@ std::byte* write_blocks_of_3(const TileRow& row, const TileSums& sums, std::byte
 template <std::uint32_t kSide, bool kSaturates, bool kLists>
 std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const TileSums& sums,
                          std::uint32_t num_touched) {
-  constexpr std::uint32_t kElements = kSide * plan::kTileLanes;
+  constexpr std::uint32_t kElements = kSide * kTileLanes;
   std::uint32_t* const touched = sums.touched;
   std::uint8_t* const fresh = sums.fresh;
   std::uint32_t* const values = sums.values;
@@ -124,8 +124,8 @@ std::uint32_t add_paired(const TileSegment* segments, std::uint32_t count, const
       const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
       __m256i third = _mm256_setzero_si256();
       if constexpr (kSide == 3) {
-        third = _mm256_cvtepu16_epi32(
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + std::size_t{2} * plan::kTileLanes)));
+        third =
+            _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + std::size_t{2} * kTileLanes)));
       }
       for (std::uint32_t r = 0; r < kSide; ++r) {
         const __m256i before = _mm256_load_si256(tile + r);

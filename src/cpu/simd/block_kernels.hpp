@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "cpu/simd/kernels.hpp"
-#include "plan/memory/packed_shape.hpp"
+#include "cpu/simd/layout.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -233,7 +233,7 @@ struct SmallBlocks {
   static AccumulatorKernel accumulator(Isa isa) {
     return {.sum_elements = kSumElements,
             .sums_bytes = kSide == 4 ? kSide4SumsBytes : kSumsBytes,
-            .least_pairs = plan::least_summed_pairs(isa, kM),
+            .least_pairs = least_summed_pairs(isa, kM),
             .add = add<Growth::plain>,
             .add_clamped = add<Growth::clamped>,
             .add_wide = add<Growth::wide>,

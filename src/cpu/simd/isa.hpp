@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "plan/memory/packed_shape.hpp"
+#include "cpu/simd/layout.hpp"
 
 namespace spmm::cpu {
 
@@ -15,8 +15,5 @@ std::string_view isa_name(Isa isa);
 /// ("portable", on x86-64 "avx2" and "avx512-vnni"). Errors: UsageError for an unknown name or one this machine does
 /// not have.
 Isa choose_isa();
-
-using plan::packed_shape;
-using plan::PackedShape;
 
 }  // namespace spmm::cpu

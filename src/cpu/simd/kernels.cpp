@@ -17,7 +17,7 @@ constexpr std::uint64_t kMaxByte = 255;
 Arithmetic choose_arithmetic(const PackedShape& shape, std::uint32_t a_bound, std::uint32_t b_bound) {
   const std::uint64_t narrow_term = std::max<std::uint64_t>(1, std::uint64_t{a_bound} * b_bound * shape.m);
   const std::uint64_t narrow_pairs = kMaxUnsignedSum / narrow_term;
-  if (shape.packing == plan::Packing::rows) {
+  if (shape.packing == Packing::rows) {
     return {.wide = narrow_pairs == 0, .flush_pairs = std::max(1u, static_cast<std::uint32_t>(narrow_pairs))};
   }
   if (a_bound < kNarrowLimit && b_bound < kNarrowLimit && narrow_pairs != 0) {

@@ -14,7 +14,7 @@ struct Vectors {
   /// A bit for each lane that is not 0. Shapes: row [8].
   static std::uint32_t nonzero_lanes(const std::uint32_t* row) {
     std::uint32_t lanes = 0;
-    for (std::uint32_t c = 0; c < plan::kTileLanes; ++c) lanes |= (row[c] != 0 ? 1u : 0u) << c;
+    for (std::uint32_t c = 0; c < kTileLanes; ++c) lanes |= (row[c] != 0 ? 1u : 0u) << c;
     return lanes;
   }
   /// A bit for each byte that is 0. Shapes: bytes [64].

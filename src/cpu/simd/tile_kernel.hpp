@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cpu/simd/isa.hpp"
-#include "plan/panels/tiles.hpp"
+#include "cpu/simd/layout.hpp"
 
 namespace spmm::cpu {
 
@@ -65,14 +65,14 @@ struct TileKernel {
   AddSegments add[2][2] = {};  ///< [saturates][lists]
   ListTouched list = nullptr;
   WriteTiles write = nullptr;
-  plan::TileShape shape;
+  TileShape shape;
   bool paired = false;  ///< sides 2 and 3: wants the first two rows of a tile of B element by element [8, 2]
 };
 
 /// Elements up to which kernels for paired rows are exact: they are signed words to a processor.
 inline constexpr std::uint32_t kMaxPairedElement = 0x7FFF;
 
-/// Values: m for which plan::sums_in_tiles(); max_element: no element of A or B is larger.
+/// Values: m for which sums_in_tiles(); max_element: no element of A or B is larger.
 TileKernel portable_tile_kernel(std::uint32_t m);
 TileKernel avx2_tile_kernel(std::uint32_t m);
 TileKernel avx512_tile_kernel(std::uint32_t m, std::uint32_t max_element);

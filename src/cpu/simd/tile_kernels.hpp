@@ -7,15 +7,15 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/simd/layout.hpp"
 #include "cpu/simd/tile_kernel.hpp"
-#include "plan/panels/tiles.hpp"
 #include "spmm/types.hpp"
 
 SPMM_ISA_BEGIN
 namespace spmm::cpu {
 namespace {
 
-static_assert(sizeof(Lanes) == plan::kTileLanes * sizeof(std::uint32_t));
+static_assert(sizeof(Lanes) == kTileLanes * sizeof(std::uint32_t));
 
 constexpr std::uint32_t kSegmentsAhead = 4;  // that are fetched: rows of B lie anywhere
 
@@ -89,14 +89,14 @@ inline std::uint32_t occupied_blocks(const std::uint32_t* tile) {
 /// Shapes: tile [kSide, 8]. Returns the end of the records.
 template <std::uint32_t kSide>
 inline std::byte* write_blocks(const std::uint32_t* tile, BlockIndex first, std::byte* out) {
-  constexpr std::uint32_t kStride = plan::kTileLanes / plan::tile_blocks(kSide);
+  constexpr std::uint32_t kStride = kTileLanes / tile_blocks(kSide);
   for (std::uint32_t blocks = occupied_blocks<kSide>(tile); blocks != 0; blocks &= blocks - 1) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(blocks));
     const BlockIndex at{.i = first.i, .j = first.j + lane / kStride};
     std::memcpy(out, &at, kIndexBytes);
     for (std::uint32_t r = 0; r < kSide; ++r) {
-      std::memcpy(out + kIndexBytes + std::size_t{r} * kSide * sizeof *tile,
-                  tile + std::size_t{r} * plan::kTileLanes + lane, kSide * sizeof *tile);
+      std::memcpy(out + kIndexBytes + std::size_t{r} * kSide * sizeof *tile, tile + std::size_t{r} * kTileLanes + lane,
+                  kSide * sizeof *tile);
     }
     out += output_record_bytes(kSide);
   }
@@ -107,8 +107,8 @@ template <std::uint32_t kSide>
 std::byte* write_tiles(const TileRow& row, const TileSums& sums, std::byte* out) {
   for (std::uint32_t x = 0; x < row.count; ++x) {
     const std::uint32_t slot = slot_of(row, x, sums);
-    std::uint32_t* const values = sums.values + std::size_t{slot} * kSide * plan::kTileLanes;
-    const BlockIndex first{.i = row.row, .j = row.tiles[x] * plan::tile_blocks(kSide)};
+    std::uint32_t* const values = sums.values + std::size_t{slot} * kSide * kTileLanes;
+    const BlockIndex first{.i = row.row, .j = row.tiles[x] * tile_blocks(kSide)};
     out = write_blocks<kSide>(values, first, out);
     sums.fresh[slot] = 1;
     std::memset(values, 0, kSide * sizeof(Lanes));
@@ -122,7 +122,7 @@ TileKernel tile_kernel_of() {
                   {add_segments<kSide, true, false>, add_segments<kSide, true, true>}},
           .list = list_touched,
           .write = write_tiles<kSide>,
-          .shape = plan::wide_tile(kSide)};
+          .shape = wide_tile(kSide)};
 }
 
 inline TileKernel tile_kernel_for(std::uint32_t m) {

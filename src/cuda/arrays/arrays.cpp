@@ -1,12 +1,15 @@
 // Arrays of a caller -> keys and elements; packed panels -> arrays of the result.
 #include "cuda/arrays/arrays.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "base/records/errors.hpp"
+#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
@@ -58,6 +61,30 @@ void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFi
       kernels::launch_max_element(to.values.data(), count, &findings->max_element, stream);
     }
   }
+}
+
+/// C blocks, about: of groups of runs, since each takes the host 60 ns, and the device waits.
+double expected_c_blocks(const plan::Statistics& statistics) {
+  constexpr std::size_t kGroups = 256;
+  const plan::RowPairs& pairs = statistics.row_pairs;
+  const double columns = statistics.c_columns();
+  const double b_row_blocks =
+      static_cast<double>(statistics.b.num_blocks) / static_cast<double>(std::max<std::uint64_t>(1, statistics.b_rows));
+  // Of a row with `row_pairs` pairs, if B's blocks lie anywhere in the columns.
+  const auto expected = [&](double row_pairs) {
+    if (b_row_blocks >= columns) return std::min(columns, row_pairs);
+    const double blocks = columns * -std::expm1(row_pairs / b_row_blocks * std::log1p(-b_row_blocks / columns));
+    return std::min(blocks, row_pairs);
+  };
+  const std::size_t num_runs = pairs.num_runs();
+  const std::size_t group = (num_runs + kGroups - 1) / kGroups;
+  double sum = 0;
+  for (std::size_t run = 0; run < num_runs; run += group) {
+    const std::size_t end = std::min(run + group, num_runs);
+    const double num_rows = pairs.first_row(end) - pairs.first_row(run);
+    sum += num_rows * expected(static_cast<double>(pairs.offsets[end] - pairs.offsets[run]) / num_rows);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -112,8 +139,14 @@ void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
   }
 }
 
-ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, DeviceMemory& memory, StageEvents& events) {
+void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory) {
+  if (arrays.call.allocator.serves_workspace) memory.take_from(arrays.call.allocator);
+}
+
+ParsedOperands read_arrays(const DeviceArrays& arrays, const MatrixHeader& header, const UploadTarget& target) {
+  DeviceMemory& memory = target.memory;
   const Stream& stream = memory.stream();
+  const unsigned key_bits = key_bits_of(header.blocks_per_side());
   const Event called;
   check(cudaEventRecord(called.get(), arrays.call.stream), "event");
   stream.wait_for(called);
@@ -124,7 +157,7 @@ ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, Device
   using Both = std::array<kernels::ArrayFindings, 2>;
   const DeviceBuffer<Both> findings(memory, 1, "findings");
   const Both nothing{};
-  events.timed(Stage::build, stream, [&] {
+  target.events.timed(Stage::build, stream, [&] {
     copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
     auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());
     put_on_stream(a, key_bits, found, parsed.a, memory);
@@ -136,14 +169,8 @@ ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, Device
   return parsed;
 }
 
-ArrayCollector::ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events,
-                               unsigned long long* num_saturated, std::uint64_t sure_blocks)
-    : arrays_(arrays),
-      memory_(memory),
-      stream_(memory.stream()),
-      events_(events),
-      num_saturated_(num_saturated),
-      sure_blocks_(sure_blocks) {}
+ArrayCollector::ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events)
+    : arrays_(arrays), memory_(memory), stream_(memory.stream()), events_(events) {}
 
 std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory& memory, std::uint64_t bytes,
                                            const char* what) {
@@ -189,6 +216,18 @@ ArrayCollector::Piece ArrayCollector::make_piece(std::uint64_t num_blocks) const
   return {.num_blocks = num_blocks,
           .heads = {memory_, 2 * num_blocks, "block rows and columns"},
           .values = allocate<std::uint32_t>(num_blocks * elements, "result elements")};
+}
+
+bool ArrayCollector::takes_directly(const plan::Execution& execution, const plan::Statistics& counted) {
+  constexpr std::uint64_t kLittleBytes = 64u << 20;
+  constexpr double kRoom = 2;  // copying what is used takes a third of what taking records apart does
+  sure_blocks_ = sure_terms(counted.max_element, counted.max_element) / counted.m();
+  std::uint64_t most = 0;
+  for (const plan::Panel& panel : execution.panels) most += panel.max_c_blocks();
+  most = std::min(most, static_cast<std::uint64_t>(counted.num_pairs));
+  const bool is_full = most * output_record_bytes(counted.m()) <= kLittleBytes ||
+                       static_cast<double>(most) <= kRoom * expected_c_blocks(counted);
+  return is_full && reserve(most, execution.panels.size());
 }
 
 bool ArrayCollector::reserve(std::uint64_t max_c_blocks, std::size_t num_panels) {

@@ -23,7 +23,10 @@ bool is_aligned(const void* values);
 /// B's blocks are transposed into a copy. Waits for the stream.
 /// Stream: behind the work of the caller's stream at the moment of the call.
 /// Errors: FormatError (indptr or indices), OutOfMemory.
-ParsedOperands read_arrays(const DeviceArrays& arrays, unsigned key_bits, DeviceMemory& memory, StageEvents& events);
+ParsedOperands read_arrays(const DeviceArrays& arrays, const MatrixHeader& header, const UploadTarget& target);
+
+/// From now on memory comes from the caller's allocator, if that is to serve more than results.
+void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory);
 
 /// Errors: DeviceError (memory that is not this device's).
 void check_memory(const void* data, const std::string& name, const DeviceContext& context);
@@ -40,10 +43,11 @@ std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory&
 /// order of the stream that packs.
 class ArrayCollector : public PanelTaker {
  public:
-  /// num_saturated: as Downloader has it. sure_blocks: rows of A with no more blocks bring no element to the limit.
-  ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events,
-                 unsigned long long* num_saturated, std::uint64_t sure_blocks = 0);
+  ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events);
 
+  void start(plan::Execution&, unsigned long long* num_saturated) override { num_saturated_ = num_saturated; }
+  /// If the arrays would not have much more room than C blocks are expected.
+  bool takes_directly(const plan::Execution& execution, const plan::Statistics& counted) override;
   /// From now on panels are written to arrays that have room for max_c_blocks. Returns false, and changes nothing, if
   /// there is no memory for them. Arrays whose last quarter is empty in the end are copied to smaller ones.
   bool reserve(std::uint64_t max_c_blocks, std::size_t num_panels);
@@ -81,8 +85,8 @@ class ArrayCollector : public PanelTaker {
   DeviceMemory& memory_;
   const Stream& stream_;
   StageEvents& events_;
-  unsigned long long* num_saturated_;
-  std::uint64_t sure_blocks_;
+  unsigned long long* num_saturated_ = nullptr;
+  std::uint64_t sure_blocks_ = 0;           // rows of A with no more blocks bring no element to the limit
   std::vector<Piece> pieces_;               // a single one if it has been reserved
   DeviceBuffer<std::uint32_t> num_so_far_;  // [panels + 1], if pieces are reserved: blocks of all panels before
   std::size_t num_panels_ = 0;              // that have been written to what is reserved

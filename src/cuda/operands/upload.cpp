@@ -4,20 +4,49 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "cuda/operands/destination.hpp"
+#include "base/records/head.hpp"
+#include "cuda/device/errors.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
 
 namespace spmm::cuda {
 namespace {
+
+constexpr unsigned long long kNoRecord = std::numeric_limits<unsigned long long>::max();
+
+/// What parsing tells of a matrix; on the device.
+struct ParseFindings {
+  unsigned long long first_bad = kNoRecord;
+  std::uint32_t max_element = 0;
+  std::uint32_t has_zeros = 0;
+};
+
+/// Does something on the device of a target; errors name it if there are several.
+template <class Body>
+void on_device(std::span<const UploadTarget> targets, std::size_t d, const Body& body) {
+  DeviceContext& context = targets[d].memory.context();
+  const DeviceGuard guard(context.device());
+  if (targets.size() == 1) return body();
+  naming_device(context, body);
+}
+
+/// Records that fit a slot, at least one.
+std::uint64_t chunk_records(const MatrixHeader& header) {
+  return std::max<std::uint64_t>(1, kernels::kRingSlotBytes / input_record_bytes(header.m));
+}
+
+/// Records of either matrix that are parsed together. Values: a = A's header.
+std::uint64_t section_records(const MatrixHeader& a) {
+  return plan::upload_section_chunks(a) * chunk_records(a);
+}
 
 /// A run of records of one matrix that travels in one slot.
 struct Chunk {
@@ -69,18 +98,46 @@ class OwnSlots {
   std::vector<Slot> slots_;
 };
 
-/// What has become of the sections that take turns in one staging, on all devices alike.
-struct StagingUse {
-  std::uint64_t num_records = 0;   // of the section that is arriving
-  std::uint64_t num_sections = 0;  // that have been put on the streams whole, parsing included
+/// A matrix on its way to one device.
+struct Destination {
+  Destination(const MatrixHeader& header, std::uint64_t section_records, ParsedMatrix& to, const UploadTarget& target)
+      : parsed(to),
+        events(target.events),
+        staging{staging_of(header, section_records, 0, target.memory),
+                staging_of(header, section_records, 1, target.memory)},
+        findings(target.memory, 1, "flags"),
+        stream(target.memory.context()) {
+    const ParseFindings nothing;
+    const Event allocated;
+    allocated.record(target.memory.stream());
+    stream.wait_for(allocated);
+    copy_async(findings.data(), &nothing, 1, stream);
+    stream.synchronize();
+  }
+
+  /// Staging for a section; the second one only if there are several.
+  static DeviceBuffer<std::byte> staging_of(const MatrixHeader& header, std::uint64_t records, int turn,
+                                            DeviceMemory& memory) {
+    const bool is_used = turn == 0 || header.num_blocks > records;
+    const std::uint64_t held = is_used ? std::min<std::uint64_t>(records, header.num_blocks) : 0;
+    return {memory, held * input_record_bytes(header.m), "upload"};
+  }
+
+  ParsedMatrix& parsed;
+  StageEvents& events;
+  std::array<DeviceBuffer<std::byte>, 2> staging;  // raw records of a section; sections take turns
+  DeviceBuffer<ParseFindings> findings;            // [1]
+  Stream stream;                                   // last: waits for the parsing before anything else goes
 };
 
-/// One matrix while it travels.
+/// One matrix while it travels, in sections of records that are parsed together.
 struct MatrixUpload {
   const Source& source;
-  std::uint64_t section_records;  // records of a section; the last one may have less
-  std::array<StagingUse, 2> stagings{};
-  std::deque<Destination> to{};  // a device each
+  bool is_b;
+  std::uint64_t section_records;                // the last section may have less
+  std::array<std::uint64_t, 2> num_records{};   // of the section that is arriving in each staging, on all devices alike
+  std::array<std::uint64_t, 2> num_sections{};  // of each staging that are on the streams whole, parsing included
+  std::deque<Destination> to{};                 // a device each
 };
 
 /// Chunks of A and B in turn, so that both travel at the same time.
@@ -98,45 +155,67 @@ std::vector<Chunk> cut_chunks(const MatrixHeader& a, const MatrixHeader& b) {
   return chunks;
 }
 
-/// Adds a device.
-void add_destination(MatrixUpload& matrix, ParsedMatrix& parsed, const UploadTarget& target) {
-  const bool is_long = matrix.source.header().num_blocks > matrix.section_records;
-  add_destination(matrix.to, matrix.source.header(), {.records = matrix.section_records, .take_turns = is_long}, parsed,
-                  target);
-}
-
-/// Takes over what the parsing has found. Errors: FormatError if a record lies outside the matrix.
-void finish(const MatrixUpload& matrix, const Destination& to) {
-  const unsigned long long bad = take_findings(to, matrix.source.header().m).first_bad;
-  if (bad == kNoRecord) return;
-  std::vector<std::byte> raw(input_record_bytes(matrix.source.header().m));
-  matrix.source.read(bad, 1, raw.data());
-  BlockIndex found;
-  std::memcpy(&found.i, raw.data(), sizeof found.i);
-  std::memcpy(&found.j, raw.data() + sizeof found.i, sizeof found.j);
-  throw_index_out_of_range(matrix.source, bad, found);
+/// Takes over what the parsing has found. Waits for it. Errors: FormatError if a record lies outside the matrix.
+void finish(const Source& source, const Destination& to) {
+  const std::uint32_t m = source.header().m;
+  const ParseFindings findings = fetch(to.findings.data(), to.stream);
+  to.parsed.max_element = findings.max_element;
+  if (kernels::parsing_finds_zeros(m)) to.parsed.has_zeros = findings.has_zeros != 0;
+  if (findings.first_bad == kNoRecord) return;
+  std::vector<std::byte> raw(input_record_bytes(m));
+  source.read(findings.first_bad, 1, raw.data());
+  throw_index_out_of_range(source, findings.first_bad, read_index(raw.data()));
 }
 
 /// The readers: each owns some slots and takes chunk after chunk.
 class Uploader {
  public:
-  /// Both or neither.
-  struct WorkAhead {
-    std::function<void()> prepare;  // called once, before queue, by a thread that has nothing left to read
-    std::function<void()> queue;    // called once everything is on the streams
-  };
+  Uploader(const Source& a, const Source& b, std::span<const UploadTarget> targets, const Run& run,
+           const WorkAhead& ahead)
+      : parsed_(targets.size()),
+        a_{.source = a, .is_b = false, .section_records = section_records(a.header())},
+        b_{.source = b, .is_b = true, .section_records = section_records(a.header())},
+        targets_(targets),
+        run_(run),
+        ahead_(ahead) {
+    const auto parsed_place = [&](const MatrixHeader& header, DeviceMemory& memory) {
+      const std::uint64_t elements = std::uint64_t{header.m} * header.m * header.num_blocks;
+      return ParsedMatrix{.keys = {memory, header.num_blocks, "sort keys"},
+                          .values = {memory, elements, "input elements"},
+                          .max_element = 0,
+                          .has_zeros = {}};
+    };
+    for_each_device([&](std::size_t d) {
+      DeviceMemory& memory = targets[d].memory;
+      parsed_[d] = {.a = parsed_place(a.header(), memory),
+                    .b = parsed_place(b.header(), memory),
+                    .key_bits = key_bits_of(a.header().blocks_per_side())};
+      a_.to.emplace_back(a.header(), a_.section_records, parsed_[d].a, targets[d]);
+      b_.to.emplace_back(b.header(), b_.section_records, parsed_[d].b, targets[d]);
+    });
+  }
 
-  Uploader(MatrixUpload& a, MatrixUpload& b, unsigned key_bits, std::span<const UploadTarget> targets, const Run& run,
-           WorkAhead ahead)
-      : a_(a), b_(b), key_bits_(key_bits), targets_(targets), run_(run), ahead_(std::move(ahead)) {}
+  std::vector<ParsedOperands> run(PinnedRing& ring) {
+    read_all(ring);
+    for_each_device([&](std::size_t d) {
+      finish(a_.source, a_.to[d]);
+      finish(b_.source, b_.to[d]);
+    });
+    return std::move(parsed_);
+  }
+
+ private:
+  template <class Body>
+  void for_each_device(const Body& body) {
+    for (std::size_t d = 0; d < targets_.size(); ++d) on_device(targets_, d, [&] { body(d); });
+  }
 
   /// All slots of the ring are back afterwards; copies from them may still be on their way if this throws.
-  void run(PinnedRing& ring) {
+  void read_all(PinnedRing& ring) {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
     const auto num_slots = std::min<std::uint64_t>(ring.max_slots(), chunks.size());
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, run_.num_threads));
-    const std::uint64_t bytes = input_record_bytes(a_.source.header().m);
-    for (const Chunk& c : chunks) total_bytes_ += c.count * bytes;
+    for (const Chunk& c : chunks) total_bytes_ += c.count * input_record_bytes(a_.source.header().m);
     num_left_ = chunks.size();
     if (num_readers == 0) return;
     std::atomic<std::uint64_t> next{0};
@@ -160,12 +239,10 @@ class Uploader {
     });
   }
 
- private:
   void send(const Chunk& chunk, Slot& slot) {
     run_.check_cancelled();
     MatrixUpload& matrix = chunk.is_b ? b_ : a_;
-    const MatrixHeader& header = matrix.source.header();
-    const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
+    const std::uint64_t bytes = chunk.count * input_record_bytes(matrix.source.header().m);
     slot.synchronize();
     {
       const auto timing = run_.clock.scope(Stage::read, {.bytes = bytes});
@@ -174,17 +251,29 @@ class Uploader {
     run_.clock.add_bytes(Stage::read, bytes);
     run_.clock.add_bytes(Stage::h2d, bytes * targets_.size());
     put_on_streams(chunk, slot, matrix);
-    if (--num_left_ == 0 && ahead_.queue) {
-      prepare();
-      ahead_.queue();
-    }
+    if (--num_left_ == 0) queue();
     const std::lock_guard lock(progress_mutex_);
     done_bytes_ += bytes;
     if (run_.on_progress) run_.on_progress(Stage::read, done_bytes_, total_bytes_);
   }
 
+  /// Once, by a thread that has nothing left to read.
   void prepare() {
-    if (ahead_.prepare) std::call_once(prepared_, ahead_.prepare);
+    std::call_once(prepared_, [&] { for_each_device([&](std::size_t d) { ahead_.prepare(d, parsed_[d]); }); });
+  }
+
+  /// Once everything is on the streams.
+  void queue() {
+    prepare();
+    for_each_device([&](std::size_t d) {
+      const Stream& stream = targets_[d].memory.stream();
+      for (const MatrixUpload* matrix : {&a_, &b_}) {
+        const Event parsed_there;
+        parsed_there.record(matrix->to[d].stream);
+        stream.wait_for(parsed_there);
+      }
+      ahead_.queue(d, parsed_[d]);
+    });
   }
 
   /// Copies a chunk to its place in its section on every device, and parses the section once it is whole.
@@ -192,31 +281,49 @@ class Uploader {
     const MatrixHeader& header = matrix.source.header();
     const std::uint64_t number = chunk.first / matrix.section_records;
     const std::uint64_t first = number * matrix.section_records;
-    const Section section{.turn = number % 2,
-                          .first = first,
-                          .num_records = std::min<std::uint64_t>(matrix.section_records, header.num_blocks - first)};
-    StagingUse& staging = matrix.stagings.at(section.turn);
+    const std::uint64_t num_records = std::min<std::uint64_t>(matrix.section_records, header.num_blocks - first);
+    const std::size_t turn = number % 2;
     std::unique_lock lock(stream_mutex_);
-    section_done_.wait(lock, [&] { return staging.num_sections == number / 2 || failed_; });
+    section_done_.wait(lock, [&] { return matrix.num_sections.at(turn) == number / 2 || failed_; });
     if (failed_) return;
-    staging.num_records += chunk.count;
-    const bool is_whole = staging.num_records == section.num_records;
+    matrix.num_records.at(turn) += chunk.count;
+    const bool is_whole = matrix.num_records.at(turn) == num_records;
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
     const std::uint64_t place = (chunk.first - first) * input_record_bytes(header.m);
-    for (std::size_t d = 0; d < targets_.size(); ++d) {
-      on_device(targets_, d, [&] {
-        Destination& to = matrix.to[d];
-        to.events.timed(Stage::h2d, to.stream,
-                        [&] { copy_async(to.staging.at(section.turn).data() + place, slot.host, bytes, to.stream); },
-                        {.bytes = bytes});
-        slot.free[d].record(to.stream);
-        if (is_whole) parse(section, header, {.key_bits = key_bits_, .transpose = &matrix == &b_}, to);
-      });
-    }
+    for_each_device([&](std::size_t d) {
+      Destination& to = matrix.to[d];
+      const std::byte* const raw = to.staging.at(turn).data();
+      to.events.timed(Stage::h2d, to.stream,
+                      [&] { copy_async(to.staging.at(turn).data() + place, slot.host, bytes, to.stream); },
+                      {.bytes = bytes});
+      slot.free[d].record(to.stream);
+      if (is_whole) parse(raw, first, num_records, matrix, to);
+    });
     if (!is_whole) return;
-    staging.num_records = 0;
-    ++staging.num_sections;
+    matrix.num_records.at(turn) = 0;
+    ++matrix.num_sections.at(turn);
     section_done_.notify_all();
+  }
+
+  void parse(const std::byte* raw, std::uint64_t first, std::uint64_t count, const MatrixUpload& matrix,
+             Destination& to) const {
+    const MatrixHeader& header = matrix.source.header();
+    ParseFindings* const findings = to.findings.data();
+    to.events.timed(Stage::build, to.stream, [&] {
+      kernels::launch_parse_records({.data = raw,
+                                     .first = first,
+                                     .count = count,
+                                     .m = header.m,
+                                     .nb = header.blocks_per_side(),
+                                     .key_bits = key_bits_of(header.blocks_per_side()),
+                                     .transpose = matrix.is_b},
+                                    {.keys = to.parsed.keys.data(),
+                                     .values = to.parsed.values.data(),
+                                     .first_bad = &findings->first_bad,
+                                     .max_element = &findings->max_element,
+                                     .has_zeros = &findings->has_zeros},
+                                    to.stream.get());
+    });
   }
 
   /// Wakes threads that wait for sections which will never be whole.
@@ -226,12 +333,13 @@ class Uploader {
     section_done_.notify_all();
   }
 
-  MatrixUpload& a_;
-  MatrixUpload& b_;
-  unsigned key_bits_;
+  // In front of the uploads, whose streams wait for their work when they go: nothing is freed that is still written.
+  std::vector<ParsedOperands> parsed_;
+  MatrixUpload a_;
+  MatrixUpload b_;
   std::span<const UploadTarget> targets_;
   const Run& run_;
-  WorkAhead ahead_;
+  const WorkAhead& ahead_;
   std::once_flag prepared_;
   std::atomic<std::uint64_t> num_left_{0};  // chunks that have not been put on the streams
   std::mutex stream_mutex_;
@@ -246,43 +354,7 @@ class Uploader {
 
 std::vector<ParsedOperands> upload(const Source& a, const Source& b, PinnedRing& ring,
                                    std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead) {
-  const std::uint32_t nb = a.header().blocks_per_side();
-  const unsigned key_bits = key_bits_of(nb);
-  // Declared before the uploads, whose streams wait for their work when they go: nothing is freed that is still
-  // written.
-  std::vector<ParsedOperands> parsed(targets.size());
-  const std::uint64_t section_chunks = plan::upload_section_chunks(a.header());
-  MatrixUpload upload_a{.source = a, .section_records = section_chunks * chunk_records(a.header())};
-  MatrixUpload upload_b{.source = b, .section_records = section_chunks * chunk_records(b.header())};
-  for (std::size_t d = 0; d < targets.size(); ++d) {
-    on_device(targets, d, [&] {
-      parsed[d] = {.a = allocate_parsed(a.header(), targets[d].memory),
-                   .b = allocate_parsed(b.header(), targets[d].memory),
-                   .key_bits = key_bits};
-      add_destination(upload_a, parsed[d].a, targets[d]);
-      add_destination(upload_b, parsed[d].b, targets[d]);
-    });
-  }
-  const auto queue = [&] {
-    const Stream& stream = targets.front().memory.stream();
-    for (const MatrixUpload* matrix : {&upload_a, &upload_b}) {
-      const Event parsed_there;
-      parsed_there.record(matrix->to.front().stream);
-      stream.wait_for(parsed_there);
-    }
-    ahead.queue(parsed.front());
-  };
-  const auto prepare = [&] { ahead.prepare(parsed.front()); };
-  Uploader::WorkAhead work;
-  if (ahead.queue && targets.size() == 1) work = {.prepare = prepare, .queue = queue};
-  Uploader(upload_a, upload_b, key_bits, targets, run, std::move(work)).run(ring);
-  for (std::size_t d = 0; d < targets.size(); ++d) {
-    on_device(targets, d, [&] {
-      finish(upload_a, upload_a.to[d]);
-      finish(upload_b, upload_b.to[d]);
-    });
-  }
-  return parsed;
+  return Uploader(a, b, targets, run, ahead).run(ring);
 }
 
 }  // namespace spmm::cuda

@@ -44,22 +44,22 @@ struct UploadTarget {
   StageEvents& events;
 };
 
-/// What follows parsing on one device, and wants nothing of the host before. Called by threads that have the device
-/// current; both or neither.
+/// Work of each device that follows parsing, and wants nothing of the host before. Called for device d by threads that
+/// have it current.
 struct WorkAhead {
-  std::function<void(const ParsedOperands&)> prepare;  // some time before
-  std::function<void(const ParsedOperands&)> queue;  // when all records and their parsing have been put on the streams:
-                                                     // what it puts on memory.stream() runs behind the parsing
+  using Work = std::function<void(std::size_t d, const ParsedOperands& parsed)>;
+  Work prepare{};  // some time before
+  Work queue{};    // when all records and their parsing have been put on the streams: what it puts on memory.stream()
+                   // runs behind the parsing
 };
 
 /// Reads both matrices once with the threads of the run through the slots of `ring`, and parses them on each device. A
 /// and B travel on streams of their own, overlapped with reading, with each other and with those of other devices.
 /// Shapes: a pair for each target.
-/// Values: with several targets nothing is done ahead.
 /// Stream: returns, or throws, when all streams are done with the buffers; they belong to memory.stream().
 /// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw; with several targets,
 /// those of a device name it.
 std::vector<ParsedOperands> upload(const Source& a, const Source& b, PinnedRing& ring,
-                                   std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead = {});
+                                   std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead);
 
 }  // namespace spmm::cuda

@@ -1,39 +1,50 @@
-// The sink of a product that several devices share: each hands its pieces over in turn, or at their places.
+// The sink of a product and the devices that compute it: each hands its panels over in turn, or at their places.
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/run/run.hpp"
-#include "cuda/output/panel_output.hpp"
-#include "plan/panels/output_places.hpp"
-#include "plan/panels/panel_shares.hpp"
+#include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
 
-/// What the devices know of each other. Threads: any.
-/// A piece waits for earlier ones: to be counted where the sink takes places, to be handed over where it does not.
-/// Every device goes through its pieces in the common order, so the first unfinished piece of all never waits.
+/// Another device has failed; never leaves this folder.
+struct DeviceStopped {};
+
+/// What the devices of a product know of each other; there may be one. Threads: any.
+/// A panel waits for earlier ones: to be counted where the sink takes places, to be handed over where it does not.
+/// Every device goes through its panels in the common order, so the first unfinished panel of all never waits.
 class CommonOutput {
  public:
-  CommonOutput(Sink& sink, std::uint32_t num_devices, const Run& run)
-      : sink_(sink), num_devices_(num_devices), run_(run), at_places_(sink.takes_places()) {}
+  /// Values: m = side of the blocks.
+  CommonOutput(Sink& sink, std::uint32_t m, std::uint32_t num_devices, const Run& run)
+      : sink_(sink),
+        record_bytes_(output_record_bytes(m)),
+        num_devices_(num_devices),
+        run_(run),
+        at_places_(sink.takes_places()) {}
 
-  /// The first device that comes here shares out; the others must have come to the same panels.
-  /// Returns the numbers of the device's pieces, and leaves their panels in the execution.
-  std::vector<std::size_t> start(std::uint32_t device, plan::Execution& execution, const plan::Statistics& statistics);
+  [[nodiscard]] std::uint32_t num_devices() const { return num_devices_; }
 
-  /// Counts a piece and waits for its turn, or until its place is known. Returns the blocks in front of it. Errors:
-  /// OutOfMemory (too many blocks), Interrupted, DeviceStopped.
-  std::uint64_t begin(std::size_t piece, std::uint64_t num_blocks);
-  void append(std::uint64_t first_block, std::span<const std::byte> records, Release release);
-  void end(std::size_t piece);
+  /// All devices must have come to the same panels. Returns the numbers of the device's panels among them, and leaves
+  /// these in the execution.
+  std::vector<std::size_t> start(std::uint32_t device, plan::Execution& execution);
+
+  /// Counts a panel, and waits for its turn or until its place is known. Errors: OutOfMemory (too many blocks),
+  /// Interrupted, DeviceStopped.
+  void begin(std::size_t panel, std::uint64_t num_blocks);
+  /// Its records, in order; as Sink::write().
+  void append(std::size_t panel, std::span<const std::byte> records, Release release);
+  void end(std::size_t panel);
 
   /// Stops all devices. The first error stays.
   void fail(std::exception_ptr error) noexcept;
@@ -43,11 +54,15 @@ class CommonOutput {
   void rethrow_failure() const;
 
  private:
+  struct Place {
+    std::optional<std::uint64_t> num_blocks{};
+    std::uint64_t next_block = 0;  ///< of the result, that is handed over next; once all panels before are counted
+    bool has_ended = false;
+  };
   void check_locked() const;
-  template <class Body>
-  void with_sink(const Body& body);
 
   Sink& sink_;
+  std::uint64_t record_bytes_;
   std::uint32_t num_devices_;
   const Run& run_;
   const bool at_places_;
@@ -56,44 +71,36 @@ class CommonOutput {
   std::condition_variable changed_;
   // Guarded by mutex_:
   std::exception_ptr failure_;
-  std::vector<plan::Panel> panels_;  // of the whole product, before they were shared out
-  std::vector<plan::SharedPanel> pieces_;
-  std::optional<plan::OutputPlaces> places_;
+  bool has_started_ = false;
+  std::vector<plan::Panel> panels_;  // of the whole product
+  std::vector<Place> places_;        // [panels], of which next_block belongs to who hands the panel over
+  std::size_t num_placed_ = 0;       // panels in front of which all are counted
+  std::size_t num_ended_ = 0;        // panels up to the first one that has not been handed over
   std::uint64_t num_blocks_ = 0;
   std::uint64_t num_rows_ = 0;  // of A
   std::uint64_t rows_done_ = 0;
 };
 
-/// What one device sees of it.
-class DeviceOutput : public PanelOutput {
+/// What one device sees of it: panels are numbered from 0 as they stand in its execution. Threads: start() and check()
+/// from the thread that computes, the others from one thread, panel after panel.
+class DeviceOutput {
  public:
-  /// Shapes: record_bytes of the result.
-  DeviceOutput(CommonOutput& shared, std::uint32_t device, std::uint64_t record_bytes)
-      : shared_(shared), device_(device), record_bytes_(record_bytes) {}
+  DeviceOutput(CommonOutput& shared, std::uint32_t device) : shared_(shared), device_(device) {}
 
-  void start(plan::Execution& execution, const plan::Statistics& statistics) override {
-    pieces_ = shared_.start(device_, execution, statistics);
-    next_blocks_.resize(pieces_.size());
+  void start(plan::Execution& execution) { panels_ = shared_.start(device_, execution); }
+  /// How many packed panels are worth holding; together as much memory as two panels of the largest size.
+  [[nodiscard]] std::uint64_t max_buffers() const { return shared_.num_devices() == 1 ? 2 : 16; }
+  void begin(std::size_t panel, std::uint64_t num_blocks) { shared_.begin(panels_.at(panel), num_blocks); }
+  void append(std::size_t panel, std::span<const std::byte> records, Release release) {
+    shared_.append(panels_[panel], records, std::move(release));
   }
-  [[nodiscard]] std::uint64_t max_buffers() const override { return kMaxPanelBuffers; }
-  [[nodiscard]] bool reports_progress() const override { return true; }
-  void begin(std::size_t panel, std::uint64_t num_blocks) override {
-    next_blocks_.at(panel) = shared_.begin(pieces_.at(panel), num_blocks);
-  }
-  void append(std::size_t panel, std::span<const std::byte> records, Release release) override {
-    const std::uint64_t first_block = next_blocks_[panel];
-    next_blocks_[panel] += records.size() / record_bytes_;
-    shared_.append(first_block, records, std::move(release));
-  }
-  void end(std::size_t panel) override { shared_.end(pieces_[panel]); }
-  void check() const override { shared_.check(); }
+  void end(std::size_t panel) { shared_.end(panels_[panel]); }
+  void check() const { shared_.check(); }
 
  private:
   CommonOutput& shared_;
   std::uint32_t device_;
-  std::uint64_t record_bytes_;
-  std::vector<std::size_t> pieces_;
-  std::vector<std::uint64_t> next_blocks_;  // [pieces]
+  std::vector<std::size_t> panels_;
 };
 
 }  // namespace spmm::cuda

@@ -20,17 +20,14 @@ struct Stopped {};
 
 }  // namespace
 
-Downloader::Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, unsigned long long* num_saturated,
-                       StageEvents& events, const Run& run)
+Downloader::Downloader(DeviceOutput& output, std::uint32_t m, PinnedRing& ring, StageEvents& events, const Run& run)
     : output_(output),
       record_bytes_(output_record_bytes(m)),
       events_(events),
       run_(run),
       stream_(ring.context()),
       slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_),
-      ring_(ring),
-      num_saturated_(num_saturated),
-      thread_(start_thread([this] { work(); })) {}
+      ring_(ring) {}
 
 Downloader::~Downloader() {
   {
@@ -43,6 +40,12 @@ Downloader::~Downloader() {
   if (thread_.joinable()) thread_.join();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ring_.all_back(); });
+}
+
+void Downloader::start(plan::Execution& execution, unsigned long long* num_saturated) {
+  output_.start(execution);
+  num_saturated_ = num_saturated;
+  if (!execution.panels.empty()) thread_ = start_thread([this] { work(); });
 }
 
 void Downloader::check_failure() const {
@@ -61,6 +64,7 @@ void Downloader::wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
 }
 
 void Downloader::wait_until_free(PackedPanel& panel) {
+  output_.check();
   std::unique_lock lock(mutex_);
   wait(lock, [&] { return !panel.busy; });
 }

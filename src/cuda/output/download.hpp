@@ -14,7 +14,7 @@
 #include "cuda/device/pinned_ring.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
-#include "cuda/output/panel_output.hpp"
+#include "cuda/output/common_output.hpp"
 #include "kernels/views.hpp"
 
 namespace spmm::cuda {
@@ -51,7 +51,7 @@ struct PackedPanel {
   bool busy = false;       // handed to the downloader and not yet copied
 };
 
-/// Where packed panels go. Threads: one.
+/// Where the panels of a device go: to the host, or to arrays of a caller. Threads: one.
 class PanelTaker {
  public:
   PanelTaker() = default;
@@ -59,6 +59,15 @@ class PanelTaker {
   PanelTaker& operator=(const PanelTaker&) = delete;
   virtual ~PanelTaker() = default;
 
+  /// Before the first panel. Leaves those panels in the execution that this device computes.
+  /// Shapes: num_saturated [1], device: to be raised by the elements at the limit of panels in which they are not
+  /// counted yet; null: none can be there.
+  virtual void start(plan::Execution& execution, unsigned long long* num_saturated) = 0;
+  /// Whether multipliers are to write the result itself, and not packed panels. Values: counted = that has been
+  /// decided on.
+  virtual bool takes_directly(const plan::Execution&, const plan::Statistics&) { return false; }
+  /// How many packed panels are worth holding.
+  [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
   /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the taker.
   virtual void wait_until_free(PackedPanel& panel) = 0;
   /// Takes a panel whose `ready` event is recorded.
@@ -73,13 +82,12 @@ class PanelTaker {
 class Downloader : public PanelTaker {
  public:
   /// Copies through the slots of `ring`, all of which are back when it goes.
-  /// Shapes: num_saturated [1], device: raised by the elements at the limit of panels in which they are not counted
-  /// yet; null: none can be there.
-  Downloader(PanelOutput& output, std::uint32_t m, PinnedRing& ring, unsigned long long* num_saturated,
-             StageEvents& events, const Run& run);
+  Downloader(DeviceOutput& output, std::uint32_t m, PinnedRing& ring, StageEvents& events, const Run& run);
   /// Waits until the sink has released every slot.
   ~Downloader() override;
 
+  void start(plan::Execution& execution, unsigned long long* num_saturated) override;
+  [[nodiscard]] std::uint64_t max_buffers() const override { return output_.max_buffers(); }
   void wait_until_free(PackedPanel& panel) override;
   void push(PackedPanel& panel) override;
   std::uint64_t finish() override;
@@ -109,14 +117,14 @@ class Downloader : public PanelTaker {
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
 
-  PanelOutput& output_;
+  DeviceOutput& output_;
   std::uint64_t record_bytes_;
   StageEvents& events_;
   const Run& run_;
   Stream stream_;
   std::uint64_t slot_bytes_;
   PinnedRing& ring_;
-  unsigned long long* num_saturated_;
+  unsigned long long* num_saturated_ = nullptr;
   std::uint64_t num_blocks_ = 0;
   // Of the thread that sends:
   std::deque<Copy> copies_;  // in the order of the stream
@@ -130,7 +138,7 @@ class Downloader : public PanelTaker {
   std::exception_ptr failure_;
   bool closing_ = false;  // no more panels
   bool stopped_ = false;  // those in the queue are dropped
-  std::jthread thread_;   // last: starts when everything else is ready
+  std::jthread thread_;   // last: it uses everything else
 };
 
 }  // namespace spmm::cuda

@@ -7,7 +7,7 @@
 #include "base/run/run.hpp"
 #include "engine/product/rows_source.hpp"
 #include "io/memory/transposed_source.hpp"
-#include "plan/inputs/statistics.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"

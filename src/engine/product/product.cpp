@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
+#include "cpu/simd/isa.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
 
@@ -53,12 +55,15 @@ unsigned num_threads(const Options& options, unsigned num_cores) {
   return options.max_threads != 0 ? std::min(options.max_threads, of_engine) : of_engine;
 }
 
-plan::Limits product_limits(const plan::Machine& machine, const Options& options) {
-  plan::Limits limits = plan::limits_of(machine, num_threads(options, machine.num_cores));
-  limits.backend = wanted_backend(options);
-  limits.kernel = wanted_kernel(options);
-  limits.force = options.force;
-  return limits;
+plan::Limits product_limits(const Options& options, std::uint64_t host_bytes) {
+  const unsigned num_cores = std::max(1u, usable_cores());
+  return {.backend = wanted_backend(options),
+          .kernel = wanted_kernel(options),
+          .force = options.force,
+          .num_threads = num_threads(options, num_cores),
+          .num_cores = num_cores,
+          .host_bytes = host_bytes,
+          .isa = cpu::choose_isa()};
 }
 
 plan::Execution plan_product(const plan::Statistics& expected, const plan::Limits& limits) {
@@ -73,7 +78,7 @@ plan::Execution decide_within_share(const plan::Statistics& statistics, const pl
   const std::uint64_t reserved = run.memory->reserved().device;
   if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
   plan::Limits less = limits;
-  less.device->bytes = reserved;
+  less.gpus.front().bytes = reserved;
   return plan::decide(statistics, less);
 }
 

@@ -21,8 +21,8 @@ void check_shapes(const Source& a, const Source& b);
 /// Host threads of a product with these options.
 unsigned num_threads(const Options& options, unsigned num_cores);
 
-/// Limits of a product with these options on this machine. Errors: UsageError for an unknown kernel.
-plan::Limits product_limits(const plan::Machine& machine, const Options& options);
+/// Limits of a product with these options on this host, without devices. Errors: UsageError for an unknown kernel.
+plan::Limits product_limits(const Options& options, std::uint64_t host_bytes);
 
 /// What is expected to run within limits that name the backend. Errors: what a refusal stands for.
 plan::Execution plan_product(const plan::Statistics& expected, const plan::Limits& limits);

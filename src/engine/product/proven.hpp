@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "plan/inputs/statistics.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"

@@ -41,42 +41,43 @@ void cut_columns(Panel row, std::uint64_t max_c_blocks, std::vector<Panel>& pane
 }  // namespace
 
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
-                              Listing listing, double listed_pairs_per_block) {
+                              Listing listing, double listed_pairs_per_block, std::uint64_t max_pairs) {
   const bool may_list = listing == Listing::by_density || listing == Listing::wherever_it_fits;
+  const bool is_bounded = listing == Listing::bounded;
   const auto places = [&](std::size_t begin, std::size_t end) { return rows_of(pairs, begin, end) * num_columns; };
   // Whether sorting the pairs is cheaper than visiting every C block.
   const auto prefers_list = [&](std::uint64_t num_pairs, std::uint64_t all_c_blocks) {
     return listing == Listing::wherever_it_fits ||
            static_cast<double>(num_pairs) < listed_pairs_per_block * static_cast<double>(all_c_blocks);
   };
-  const auto fits = [&](std::size_t begin, std::size_t end) {
-    return (may_list && pairs_of(pairs, begin, end) <= max_c_blocks) || places(begin, end) <= max_c_blocks;
-  };
   std::vector<Panel> panels;
   for (std::size_t begin = 0, end = 0; begin < pairs.num_runs(); begin = end) {
     end = begin + 1;
     if (pairs_of(pairs, begin, end) == 0) continue;
-    std::uint64_t bound = run_bound(pairs, begin, num_columns);
-    if (listing == Listing::bounded) {
-      for (; end < pairs.num_runs(); ++end) {
-        const std::uint64_t more = run_bound(pairs, end, num_columns);
-        if (bound + more > max_c_blocks || rows_of(pairs, begin, end + 1) > max_c_blocks) break;
-        bound += more;
-      }
-    } else {
-      while (end < pairs.num_runs() && fits(begin, begin + 1) && fits(begin, end + 1)) ++end;
-      // Rows that could be listed together, but are better visited, C block by C block: as many as fit.
-      while (end > begin + 1 && places(begin, end) > max_c_blocks &&
-             !prefers_list(pairs_of(pairs, begin, end), places(begin, end))) {
-        end = begin + std::max<std::size_t>(1, max_c_blocks / num_columns / pairs.rows_per_run);
-      }
+    std::uint64_t bound = 0;
+    const auto fits = [&](std::size_t last) {  // with the runs up to this one
+      const std::uint64_t num_pairs = pairs_of(pairs, begin, last);
+      if (last - begin > 1 && num_pairs > max_pairs) return false;
+      if (!is_bounded) return (may_list && num_pairs <= max_c_blocks) || places(begin, last) <= max_c_blocks;
+      const std::uint64_t more = run_bound(pairs, last - 1, num_columns);
+      const bool has_too_many_rows = last - begin > 1 && rows_of(pairs, begin, last) > max_c_blocks;
+      if (bound + more > max_c_blocks || has_too_many_rows) return false;
+      bound += more;
+      return true;
+    };
+    const bool is_small = fits(end);
+    if (is_small) {
+      while (end < pairs.num_runs() && fits(end + 1)) ++end;
+    }
+    // Rows that could be listed together, but are better visited, C block by C block: as many as fit.
+    while (!is_bounded && end > begin + 1 && places(begin, end) > max_c_blocks &&
+           !prefers_list(pairs_of(pairs, begin, end), places(begin, end))) {
+      end = begin + std::max<std::size_t>(1, max_c_blocks / num_columns / pairs.rows_per_run);
     }
     Panel panel = panel_of(pairs, begin, end, num_columns);
-    const bool can_list = may_list && panel.num_pairs <= max_c_blocks;
-    const bool can_visit_all = places(begin, end) <= max_c_blocks;
-    panel.expand = can_list && (!can_visit_all || prefers_list(panel.num_pairs, places(begin, end)));
-    if (listing == Listing::bounded) panel.row_bound = bound;
-    const bool is_small = listing == Listing::bounded ? bound <= max_c_blocks : can_list || can_visit_all;
+    panel.row_bound = is_bounded ? bound : 0;
+    panel.expand = may_list && panel.num_pairs <= max_c_blocks &&
+                   (places(begin, end) > max_c_blocks || prefers_list(panel.num_pairs, places(begin, end)));
     if (is_small) {
       panels.push_back(panel);
     } else {
@@ -84,6 +85,18 @@ std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, 
     }
   }
   return panels;
+}
+
+void share_out(std::vector<Panel>& panels, std::uint32_t num_devices, bool by_rows) {
+  if (num_devices <= 1) return;
+  std::vector<double> load(num_devices, 0);
+  double row_pairs = 0;  // of a row in column chunks: they are named with the first of them
+  for (Panel& panel : panels) {
+    if (panel.column_begin == 0) row_pairs = std::max(1.0, static_cast<double>(panel.num_pairs));
+    const auto least = std::min_element(load.begin(), load.end());
+    panel.device = static_cast<std::uint32_t>(least - load.begin());
+    *least += by_rows ? panel.num_rows : row_pairs;
+  }
 }
 
 }  // namespace spmm::plan

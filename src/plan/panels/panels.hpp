@@ -24,6 +24,7 @@ struct Panel {
   bool expand = false;              ///< list only the C blocks that have pairs; else visit every C block
   std::uint64_t row_bound = 0;      ///< sum over its rows of min(pairs, columns); 0 = not made use of
   bool prefilter = false;           ///< dense kernels: high bytes first, which may prove C blocks saturated
+  std::uint32_t device = 0;         ///< that computes it, where several share the product
 
   /// C blocks at most.
   [[nodiscard]] std::uint64_t max_c_blocks() const {
@@ -59,14 +60,20 @@ enum class Listing : std::uint8_t {
 };
 
 /// Runs of rows without pairs are left out. No panel has more than max_c_blocks C blocks (max_c_blocks >= 1), none that
-/// is listed more than max_c_blocks pairs, none that is `bounded` many more rows.
+/// is listed more than max_c_blocks pairs, none that is `bounded` many more rows, none of several runs more than
+/// max_pairs.
 /// Values: listed_pairs_per_block = below so many pairs per C block, listing is cheaper than visiting every C block.
 ///         A run of several rows must have at most max_c_blocks pairs (bounded: or C blocks), and listing must not be
 ///         `never`.
 /// Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks / num_columns) panels.
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
                               Listing listing = Listing::by_density,
-                              double listed_pairs_per_block = kernels::kEscPairsPerBlock);
+                              double listed_pairs_per_block = kernels::kEscPairsPerBlock,
+                              std::uint64_t max_pairs = std::numeric_limits<std::uint64_t>::max());
+
+/// Gives each panel to the device that has the least work so far. Values: by_rows = a row costs the same whatever pairs
+/// it has.
+void share_out(std::vector<Panel>& panels, std::uint32_t num_devices, bool by_rows);
 
 /// C blocks of a run of rows, at most. Defined here: a decision asks for those of many thousand runs.
 inline std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint32_t num_columns) {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/memory/host_bytes.hpp"
+#include "cpu/simd/layout.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
@@ -27,7 +27,7 @@ BlockMatrix every(std::uint32_t num_rows, std::uint32_t num_columns, std::uint32
 
 TEST_CASE("cpu: sums of rows in memory, more columns than are summed at a time") {
   for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
-    const auto columns = static_cast<std::uint32_t>(plan::MergeSizes::kMostSums / m / m);
+    const auto columns = static_cast<std::uint32_t>(cpu::MergeSizes::kMostSums / m / m);
     const std::uint32_t side = 2 * columns + 5;
     MatrixBuilder a(side, m, 3);
     for (std::uint32_t t = 0; t < 9; ++t) a.add_random(side / 2, 11 * t, 4095);

@@ -6,7 +6,7 @@
 #include "cpu/operands/prepared.hpp"
 #include "cpu/rows/arithmetic.hpp"
 #include "cpu/simd/kernels.hpp"
-#include "plan/panels/tiles.hpp"
+#include "cpu/simd/layout.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
@@ -43,7 +43,7 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
         const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
         const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, bounds.a, bounds.b);
         const bool is_narrow_enough = bounds.wide || std::uint64_t{bounds.a} * bounds.b * m * 4 < (1ull << 32);
-        if (shape.packing == plan::Packing::row_pairs && is_narrow_enough) CHECK(arithmetic.wide == bounds.wide);
+        if (shape.packing == cpu::Packing::row_pairs && is_narrow_enough) CHECK(arithmetic.wide == bounds.wide);
         for (const std::uint32_t length : {arithmetic.flush_pairs - 1, arithmetic.flush_pairs,
                                            arithmetic.flush_pairs + 1, 2 * arithmetic.flush_pairs + 1}) {
           if (length == 0 || length > 5000) continue;
@@ -59,8 +59,8 @@ TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
 TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest element") {
   for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {
     const cpu::PackedShape shape = cpu::packed_shape(cpu::Isa::avx2, m);
-    CHECK((shape.packing == plan::Packing::rows) == plan::sums_in_tiles(m));
-    if (shape.packing == plan::Packing::rows) continue;
+    CHECK((shape.packing == cpu::Packing::rows) == cpu::sums_in_tiles(m));
+    if (shape.packing == cpu::Packing::rows) continue;
     const cpu::PackedShape plain = cpu::packed_shape(cpu::Isa::portable, m);
     for (const std::uint32_t a : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {
       for (const std::uint32_t b : {0u, 1u, 255u, 2047u, 16383u, 32767u, 32768u, 65535u}) {

@@ -87,7 +87,7 @@ TEST_CASE("cpu: operands are in order, in words of 8 and of 16 bytes") {
       INFO(shape.nb << " x " << shape.nb << ", m " << shape.m << ", " << shape.k << " blocks, " << num_threads
                     << " threads");
       BlockMatrix matrix = spread_matrix(shape.nb, shape.m, shape.k, shape.num_rows);
-      CHECK(plan::key_bits(matrix.header()).word_bytes() == shape.word_bytes);
+      CHECK(cpu::key_bits(matrix.header()).word_bytes() == shape.word_bytes);
       CHECK(is_sorted_operand(matrix, build(matrix, num_threads)));
       std::sort(matrix.index.begin(), matrix.index.end(),
                 [](const BlockIndex& x, const BlockIndex& y) { return std::pair(x.i, x.j) < std::pair(y.i, y.j); });

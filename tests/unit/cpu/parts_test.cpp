@@ -52,7 +52,7 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
       for (std::uint32_t r = 0; r < m; ++r) {
         for (std::uint32_t c = 0; c < m; ++c) {
           const std::size_t at_b =
-              shape.packing == plan::Packing::rows ? r * shape.cols + c : (r / 2 * shape.cols + c) * 2 + r % 2;
+              shape.packing == cpu::Packing::rows ? r * shape.cols + c : (r / 2 * shape.cols + c) * 2 + r % 2;
           same &= a[r * shape.inner + c] == block[r * m + c] && b[at_b] == block[r * m + c];
         }
       }
@@ -131,8 +131,8 @@ TEST_CASE("cpu: sorting, packing and linking take what is predicted, and not muc
       test::restart_array_peak();
       const cpu::Prepared product =
           cpu::prepare(source, source, shape, {.clock = clock, .on_progress = no_progress, .num_threads = 2});
-      const std::uint64_t preparing = plan::preparing_bytes(a.header(), a.header(), shape);
-      const std::uint64_t prepared = plan::prepared_bytes(a.header(), a.header(), shape);
+      const std::uint64_t preparing = cpu::preparing_bytes(a.header(), a.header(), shape);
+      const std::uint64_t prepared = cpu::prepared_bytes(a.header(), a.header(), shape);
       const std::uint64_t peak = test::peak_array_bytes() - before;
       INFO("m = " << m << ", nb = " << nb << ": peak " << peak << ", predicted " << preparing << " and " << prepared);
       CHECK(peak <= std::max(preparing, prepared));

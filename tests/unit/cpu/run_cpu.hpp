@@ -12,7 +12,7 @@
 #include "base/run/run.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/simd/kernels.hpp"
-#include "plan/memory/packed_shape.hpp"
+#include "cpu/simd/layout.hpp"
 #include "plan/registry.hpp"
 #include "support/catch.hpp"
 #include "support/memory_stream.hpp"

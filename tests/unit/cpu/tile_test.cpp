@@ -1,5 +1,5 @@
 // Small blocks in tiles: layout of B, bounds of the sums, windows of columns, sorted tiles.
-#include "plan/panels/tiles.hpp"
+#include "cpu/simd/layout.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -64,8 +64,8 @@ TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
     const ProgressFn no_progress;
     const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
     const cpu::TileOperand tiles = cpu::make_tiles(product.b, m, false, run);
-    const std::uint32_t per_tile = plan::tile_blocks(m);
-    const std::uint32_t stride = plan::kTileLanes / per_tile;
+    const std::uint32_t per_tile = cpu::tile_blocks(m);
+    const std::uint32_t stride = cpu::kTileLanes / per_tile;
     std::vector<std::uint16_t> expected(tiles.values.size(), 0);
     std::size_t found = 0;
     for (std::uint32_t row = 0; row < product.b.num_rows(); ++row) {
@@ -147,7 +147,7 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
   for (const auto& [m, largest] :
        {std::pair{1u, kLargest[0]}, {2u, kLargest[0]}, {3u, kLargest[0]}, {2u, kLargest[1]}, {3u, kLargest[1]}}) {
     const std::uint32_t nb = 0xFFFF'FFFFu / m;
-    const std::uint32_t window = plan::wide_tile(m).window(nb, ~std::uint64_t{0}) * plan::tile_blocks(m);
+    const std::uint32_t window = cpu::wide_tile(m).window(nb, ~std::uint64_t{0}) * cpu::tile_blocks(m);
     REQUIRE(window < 2'000'000);
     INFO("m = " << m << ", elements up to " << largest);
     MatrixBuilder a(nb, m, 1);

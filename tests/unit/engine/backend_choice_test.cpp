@@ -39,7 +39,7 @@ plan::Limits open_machine() {
   plan::Limits limits = test::large_machine();
   limits.backend = Backend::automatic;
   limits.num_threads = limits.num_cores = 16;
-  limits.device->start_s = 0.35;
+  limits.gpus[0].start_s = 0.35;
   return limits;
 }
 
@@ -73,11 +73,11 @@ TEST_CASE("a product waits for memory of others only if it would run otherwise w
   alone.backend = Backend::cuda;
   const auto with = [&](std::uint64_t bytes) {
     plan::Limits limits = alone;
-    limits.device->bytes = bytes;
+    limits.gpus[0].bytes = bytes;
     return limits;
   };
   CHECK_FALSE(is_crowded_out(s, alone, alone));
-  CHECK_FALSE(is_crowded_out(s, with(alone.device->bytes / 2), alone));  // what is free suffices
+  CHECK_FALSE(is_crowded_out(s, with(alone.gpus[0].bytes / 2), alone));  // what is free suffices
   CHECK(is_crowded_out(s, with(std::uint64_t{3} << 30), alone));         // in slabs
   CHECK(is_crowded_out(s, with(1'000), alone));                          // not at all
   CHECK_FALSE(is_crowded_out(s, with(1'000), with(1'000)));              // nor without them

@@ -84,17 +84,12 @@ class StringSink : public Sink {
 
 /// What a product is made of.
 struct Product {
-  Product() {
-    statistics.a = statistics.b = {.n = kRows * kM, .m = kM, .num_blocks = kRows};
-    statistics.row_pairs = {.rows_per_run = 1, .num_rows = kRows};
-    for (std::uint32_t row = 0; row < kRows; ++row) {
-      statistics.row_pairs.offsets.push_back(statistics.row_pairs.offsets.back() + 1 + row % 5);
-    }
-    execution.id = plan::KernelId::two_pointer;
-    execution.max_c_blocks = 10 * kRows;
-    execution.panels = plan::cut_panels(statistics.row_pairs, kRows, execution.max_c_blocks, plan::Listing::never);
+  explicit Product(std::uint32_t num_devices) {
+    plan::RowPairs pairs{.rows_per_run = 1, .num_rows = kRows};
+    for (std::uint32_t row = 0; row < kRows; ++row) pairs.offsets.push_back(pairs.offsets.back() + 1 + row % 5);
+    execution.panels = plan::cut_panels(pairs, kRows, 10 * kRows, plan::Listing::never);
+    plan::share_out(execution.panels, num_devices, false);
   }
-  plan::Statistics statistics;
   plan::Execution execution;
 };
 
@@ -108,8 +103,8 @@ struct Setting {
 void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, const Setting& setting, unsigned seed) {
   std::mt19937 random(seed + d);
   plan::Execution execution = product.execution;
-  DeviceOutput output(shared, d, kRecord);
-  output.start(execution, product.statistics);
+  DeviceOutput output(shared, d);
+  output.start(execution);
   for (std::size_t x = 0; x < execution.panels.size(); ++x) {
     if (static_cast<int>(d) == setting.failing_device && x == execution.panels.size() / 2) {
       throw DeviceError("GPU", "has gone", "-");
@@ -131,8 +126,8 @@ void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, 
 void play(StringSink& sink, const Setting& setting, unsigned seed, const ProgressFn& on_progress = {}) {
   StageClock clock;
   const Run run{.clock = clock, .on_progress = on_progress, .cancel = setting.cancel};
-  const Product product;
-  CommonOutput shared(sink, setting.num_devices, run);
+  const Product product(setting.num_devices);
+  CommonOutput shared(sink, kM, setting.num_devices, run);
   {
     std::vector<std::jthread> devices;
     for (std::uint32_t d = 0; d < setting.num_devices; ++d) {
@@ -195,10 +190,10 @@ TEST_CASE("common output: devices that decide differently are an error of the pr
   const ProgressFn none;
   const Run run{.clock = clock, .on_progress = none};
   StringSink sink(true);
-  CommonOutput shared(sink, 2, run);
-  Product product;
+  CommonOutput shared(sink, kM, 2, run);
+  Product product(2);
   plan::Execution first = product.execution;
-  shared.start(0, first, product.statistics);
+  shared.start(0, first);
   product.execution.panels.pop_back();
-  CHECK_THROWS_AS(shared.start(1, product.execution, product.statistics), std::logic_error);
+  CHECK_THROWS_AS(shared.start(1, product.execution), std::logic_error);
 }

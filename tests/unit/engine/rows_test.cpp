@@ -6,7 +6,7 @@
 
 #include "base/records/head.hpp"
 #include "engine/product/rows_source.hpp"
-#include "plan/inputs/statistics.hpp"
+#include "plan/statistics.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

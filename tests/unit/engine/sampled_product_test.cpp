@@ -169,7 +169,7 @@ TEST_CASE("a product with a large result goes to the device, and few of the reco
   limits.backend = Backend::automatic;
   limits.discards_result = true;
   limits.num_threads = limits.num_cores = 16;
-  limits.device->start_s = 0.35;
+  limits.gpus[0].start_s = 0.35;
   const Spread a(1'000'000, 26'463'592, 1);
   const Spread b(1'000'000, 26'463'592, 2);
   CHECK(choose_backend({a, b}, limits, workers).backend == Backend::cuda);
@@ -187,7 +187,7 @@ TEST_CASE("a choice that depends on the size of the result counts its blocks") {
   const plan::Execution few_blocks = plan::decide(SampledProduct(operands, 2, workers).statistics(), limits);
   REQUIRE(few_blocks.compared);
   REQUIRE(few_blocks.compared->cuda_s < few_blocks.compared->cpu_s);
-  limits.device->start_s = 0.9 * (few_blocks.compared->cpu_s - few_blocks.compared->cuda_s);
+  limits.gpus[0].start_s = 0.9 * (few_blocks.compared->cpu_s - few_blocks.compared->cuda_s);
   CHECK(plan::decide(SampledProduct(operands, 2, workers).statistics(), limits).backend == Backend::cuda);
   const BackendChoice choice = choose_backend(operands, limits, workers);
   CHECK(choice.backend == Backend::cpu);  // 2.6 GB take longer on their way from the device
@@ -199,7 +199,7 @@ TEST_CASE("a choice for the CPU reads few of the records, also if it depends on 
   limits.backend = Backend::automatic;
   limits.discards_result = true;
   limits.num_threads = limits.num_cores = 16;
-  limits.device->start_s = 0.35;
+  limits.gpus[0].start_s = 0.35;
   constexpr std::size_t kBlocks = 300'000;
   const std::vector<Pattern> large = {{"uniform", 16'384, uniform(16'384, kBlocks, 1), uniform(16'384, kBlocks, 2)},
                                       {"R-MAT", 1u << 16, rmat(16, kBlocks, 1), rmat(16, kBlocks, 2)}};

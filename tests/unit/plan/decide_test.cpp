@@ -5,9 +5,9 @@
 #include <string>
 
 #include "kernels/tuning.hpp"
-#include "plan/cuda_shape.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
+#include "plan/shapes.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"
@@ -74,15 +74,15 @@ TEST_CASE("each kernel that is named is decided for, or refused as data") {
 TEST_CASE("what a kernel needs is asked of the machine") {
   const plan::Statistics s = evenly_spread(8192, 8, 100'000);
   plan::Limits limits = large_machine();
-  limits.device->has_dense_tensor = false;
+  limits.gpus[0].has_dense_tensor = false;
   limits.kernel = KernelId::dense_tensor;
   CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
   limits.kernel = std::nullopt;
   limits.backend = Backend::cuda;
-  limits.device = std::nullopt;
+  limits.gpus.clear();
   CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
   limits.backend = Backend::automatic;
-  limits.why_no_device = "no CUDA device";
+  limits.why_no_gpu = "no CUDA device";
   const plan::Execution e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
   CHECK(e.id == KernelId::row_merge);
@@ -135,7 +135,7 @@ TEST_CASE("equal inputs give equal executions") {
       for (const Backend backend : {Backend::automatic, Backend::cpu}) {
         plan::Limits limits = large_machine();
         limits.backend = backend;
-        limits.device->bytes = device_bytes;
+        limits.gpus[0].bytes = device_bytes;
         limits.host_bytes = device_bytes;
         const plan::Statistics s = evenly_spread(32'768, 8, blocks);
         CHECK((plan::decide(s, limits) == plan::decide(plan::Statistics(s), plan::Limits(limits))));
@@ -156,18 +156,18 @@ TEST_CASE("the kernel follows density, device and memory") {
   const plan::Statistics dense = evenly_spread(32'768, 8, 8.8e6, 2047);
   CHECK(best(dense, machine) == KernelId::dense_tensor);
   plan::Limits other_device = machine;
-  other_device.device->has_dense_tensor = false;
+  other_device.gpus[0].has_dense_tensor = false;
   CHECK(best(dense, other_device) == KernelId::rows);
   const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
   plan::Limits little = machine;
-  little.device->bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
+  little.gpus[0].bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
   const plan::Execution in_groups = plan::decide(counted(dense), little);
   CHECK(in_groups.id == KernelId::dense_tensor);
   CHECK(in_groups.dense_columns < dense.nb());
   CHECK(in_groups.dense_columns % 64 == 0);
-  CHECK(in_groups.device_need_bytes <= little.device->bytes);
-  little.device->bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
-  CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.device->bytes);
+  CHECK(in_groups.device_need_bytes <= little.gpus[0].bytes);
+  little.gpus[0].bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
+  CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.gpus[0].bytes);
 }
 
 TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, and no third one beyond fourteen bits") {
@@ -182,17 +182,17 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
   CHECK(planes(16'384) == 2);
   const auto shape = [&](std::uint32_t max_element) {
     const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
-    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), {s, limits});
+    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), s, limits);
   };
   std::uint64_t too_little = 0;
   for (std::uint64_t enough = std::uint64_t{1} << 30; enough - too_little > 1;) {  // the least within which it runs
-    limits.device->bytes = too_little + (enough - too_little) / 2;
-    (shape(1000).is_refused() ? too_little : enough) = limits.device->bytes;
+    limits.gpus[0].bytes = too_little + (enough - too_little) / 2;
+    (shape(1000).is_refused() ? too_little : enough) = limits.gpus[0].bytes;
   }
-  limits.device->bytes = too_little + 1;
+  limits.gpus[0].bytes = too_little + 1;
   CHECK(shape(1000).num_planes == 2);
-  CHECK(shape(1000).device_need_bytes <= limits.device->bytes);
-  limits.device->bytes = std::uint64_t{1} << 30;
+  CHECK(shape(1000).device_need_bytes <= limits.gpus[0].bytes);
+  limits.gpus[0].bytes = std::uint64_t{1} << 30;
   CHECK(shape(1000).num_planes == 3);
 }
 
@@ -243,7 +243,7 @@ TEST_CASE("without a wish the backend is taken that ends first") {
     plan::Limits limits = large_machine();
     limits.backend = Backend::automatic;
     limits.num_threads = limits.num_cores = 16;
-    limits.device->start_s = 0.35;
+    limits.gpus[0].start_s = 0.35;
     return limits;
   };
   const auto backend = [&](const plan::Statistics& s) { return plan::decide(s, open_machine()).backend; };
@@ -259,7 +259,7 @@ TEST_CASE("without a wish the backend is taken that ends first") {
   CHECK(cold.predicted_s == cold.compared->cpu_s);
   CHECK(cold.compared->cuda_s > 0.35);
   CHECK(reason_text(cold).find("on the CPU") < reason_text(cold).find("with CUDA"));
-  limits.device->start_s = 0;  // it has been started
+  limits.gpus[0].start_s = 0;  // it has been started
   const plan::Execution warm = plan::decide(s, limits);
   CHECK(warm.backend == Backend::cuda);
   REQUIRE(warm.compared);
@@ -286,7 +286,7 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   CHECK(plan::decide(s, limits).refusal.kind == plan::Refusal::Kind::host_memory);
   limits = large_machine();
   limits.backend = Backend::automatic;
-  limits.device->bytes = 1'000;
+  limits.gpus[0].bytes = 1'000;
   const plan::Execution e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
   CHECK(e.compared->cuda_s == 0);

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "cpu/simd/layout.hpp"
 #include "plan/decide.hpp"
-#include "plan/memory/host_bytes.hpp"
-#include "plan/panels/tiles.hpp"
 #include "plan/registry.hpp"
 #include "spmm/multiply.hpp"
 #include "support/battery.hpp"
@@ -96,9 +95,9 @@ TEST_CASE("what exactly fits is taken, one byte less is not") {
     REQUIRE(refused.is_refused());
     CHECK_FALSE(plan::decide(s, cpu_limits(4, refused.refusal.need_bytes, kernel)).is_refused());
     CHECK(plan::decide(s, cpu_limits(4, refused.refusal.need_bytes - 4, kernel)).is_refused());  // out of core
-    const std::uint64_t at_once = plan::decide_at_once({s, cpu_limits(4, 1000, kernel)}).refusal.need_bytes;
-    CHECK_FALSE(plan::decide_at_once({s, cpu_limits(4, at_once, kernel)}).is_refused());
-    CHECK(plan::decide_at_once({s, cpu_limits(4, at_once - 1, kernel)}).is_refused());
+    const std::uint64_t at_once = plan::decide_at_once(s, cpu_limits(4, 1000, kernel)).refusal.need_bytes;
+    CHECK_FALSE(plan::decide_at_once(s, cpu_limits(4, at_once, kernel)).is_refused());
+    CHECK(plan::decide_at_once(s, cpu_limits(4, at_once - 1, kernel)).is_refused());
   }
 }
 
@@ -117,7 +116,7 @@ TEST_CASE("a refusal says need and have") {
   };
   for (const bool on_device : {true, false}) {
     limits = large_machine();
-    (on_device ? limits.device->bytes : limits.host_bytes) = 1000;
+    (on_device ? limits.gpus[0].bytes : limits.host_bytes) = 1000;
     const std::string text = message();
     INFO(text);
     CHECK(text.find(on_device ? "device memory" : "host memory") != std::string::npos);
@@ -128,7 +127,7 @@ TEST_CASE("a refusal says need and have") {
 
 TEST_CASE("words of records: a position without the upper bits of its row, and a number or an element") {
   const auto word_bytes = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
-    return plan::key_bits({.n = nb * m, .m = m, .num_blocks = num_blocks}).word_bytes();
+    return cpu::key_bits({.n = nb * m, .m = m, .num_blocks = num_blocks}).word_bytes();
   };
   CHECK(word_bytes(1, 1, 1) == 8);
   CHECK(word_bytes(1u << 29, 1, 0xFFFF'FFFFu) == 8);  // 58 - 11 + 16
@@ -141,18 +140,18 @@ TEST_CASE("words of records: a position without the upper bits of its row, and a
 
 TEST_CASE("building an operand takes words, their sort scratch and the packed blocks") {
   const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 100'000};
-  const plan::PackedShape plain = plan::packed_shape(plan::Isa::portable, 1);
+  const cpu::PackedShape plain = cpu::packed_shape(plan::Isa::portable, 1);
   // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
-  CHECK(plan::operand_sizes(header, plan::Side::a, plain).bytes() == 100'000 * 6 + 8004);
-  CHECK(plan::build_bytes(header, plan::Side::a, plain) == 100'000 * (16 + 6) + 8004);
+  CHECK(cpu::operand_sizes(header, cpu::Side::a, plain).bytes() == 100'000 * 6 + 8004);
+  CHECK(cpu::build_bytes(header, cpu::Side::a, plain) == 100'000 * (16 + 6) + 8004);
   const MatrixHeader largest{.n = 1u << 20, .m = 1, .num_blocks = 0xFFFF'FFFFu};  // words alone are 64 GB
-  CHECK(plan::build_bytes(largest, plan::Side::a, plain) > 0xFFFF'FFFFull * 22);
+  CHECK(cpu::build_bytes(largest, cpu::Side::a, plain) > 0xFFFF'FFFFull * 22);
   const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // words of 16 bytes
-  CHECK(plan::build_bytes(wide_index, plan::Side::a, plain) == 1000 * (32 + 6 + 8) + 4);
-  const plan::PackedShape wide = plan::packed_shape(plan::Isa::avx2, 8);
+  CHECK(cpu::build_bytes(wide_index, cpu::Side::a, plain) == 1000 * (32 + 6 + 8) + 4);
+  const cpu::PackedShape wide = cpu::packed_shape(plan::Isa::avx2, 8);
   const MatrixHeader large{.n = 8000, .m = 8, .num_blocks = 100'000};
-  CHECK(plan::operand_sizes(large, plan::Side::b, wide).bytes() == 100'000 * (128 + 4) + 8004);
-  CHECK(plan::build_bytes(large, plan::Side::b, wide) == 100'000 * (16 + 132) + 8004);
+  CHECK(cpu::operand_sizes(large, cpu::Side::b, wide).bytes() == 100'000 * (128 + 4) + 8004);
+  CHECK(cpu::build_bytes(large, cpu::Side::b, wide) == 100'000 * (16 + 132) + 8004);
 }
 
 TEST_CASE("times out of core are predicted within three times of what they took, also within a part of the operands") {

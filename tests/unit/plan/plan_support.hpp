@@ -38,7 +38,7 @@ inline plan::Limits large_machine() {
   limits.num_threads = 8;
   limits.num_cores = 8;
   limits.host_bytes = std::uint64_t{64} << 30;
-  limits.device = plan::Gpu{.name = "large", .bytes = std::uint64_t{100} << 30, .has_dense_tensor = true};
+  limits.gpus = {{.name = "large", .bytes = std::uint64_t{100} << 30, .has_dense_tensor = true}};
   limits.isa = plan::Isa::avx512_vnni;
   return limits;
 }

@@ -148,7 +148,7 @@ TEST_CASE("a process takes the backend that was measured to end first") {
   plan::Limits limits = large_machine();
   limits.backend = Backend::automatic;
   limits.num_threads = limits.num_cores = json["machine"]["cores"];
-  limits.device->start_s = plan::kDeviceStartS;
+  limits.gpus[0].start_s = plan::kDeviceStartS;
   limits.discards_result = true;
   std::vector<std::string> slow;
   for (const nlohmann::json& one : json["cases"]) {
@@ -179,7 +179,7 @@ TEST_CASE("row-rank takes rows with many pairs in few of their places") {
   limits.kernel = KernelId::row_rank;
   const plan::Execution e = plan::decide(stencil, limits);
   CHECK(e.operand_layout == plan::Layout::rows);
-  CHECK(e.device_need_bytes <= limits.device->bytes);
+  CHECK(e.device_need_bytes <= limits.gpus[0].bytes);
   for (const plan::Panel& panel : e.panels) CHECK_FALSE(panel.expand);
   CHECK(plan::decide(evenly_spread(1700, 17, 1000), limits).refusal.kind == plan::Refusal::Kind::usage);
   CHECK(plan::decide(evenly_spread(2'000'000, 1, 1e6), limits).refusal.kind == plan::Refusal::Kind::usage);

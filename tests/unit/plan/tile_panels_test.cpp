@@ -220,9 +220,9 @@ TEST_CASE("tile-tensor is picked for dense groups once their tiles are counted, 
     CHECK(e.id == KernelId::tile_tensor);
     CHECK_FALSE(e.wants_tile_counts);
     CHECK(e.panels.size() >= 1);
-    CHECK(e.device_need_bytes <= limits.device->bytes);
+    CHECK(e.device_need_bytes <= limits.gpus[0].bytes);
     plan::Limits old = limits;
-    old.device->has_dense_tensor = false;
+    old.gpus[0].has_dense_tensor = false;
     CHECK(plan::decide(s, old).id != KernelId::tile_tensor);
     s.tiles.rows.clear();  // too many stages to be listed
     CHECK(plan::decide(s, limits).id != KernelId::tile_tensor);
@@ -250,7 +250,7 @@ TEST_CASE("panels of tile-tensor shrink with the memory") {
   limits.kernel = KernelId::tile_tensor;
   std::size_t panels = 0;
   for (const std::uint64_t bytes : {100ull << 30, 5ull << 30, 3ull << 30, 2500ull << 20}) {
-    limits.device->bytes = bytes;
+    limits.gpus[0].bytes = bytes;
     const plan::Execution e = plan::decide(s, limits);
     INFO(bytes);
     REQUIRE_FALSE(e.is_refused());
@@ -258,6 +258,6 @@ TEST_CASE("panels of tile-tensor shrink with the memory") {
     CHECK(e.panels.size() > panels);
     panels = e.panels.size();
   }
-  limits.device->bytes = std::uint64_t{1} << 30;
+  limits.gpus[0].bytes = std::uint64_t{1} << 30;
   CHECK(plan::decide(s, limits).is_refused());
 }

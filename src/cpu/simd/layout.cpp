@@ -1,9 +1,14 @@
-#include "plan/memory/host_bytes.hpp"
+// Bytes of operands, lists and whole products on the CPU.
+#include "cpu/simd/layout.hpp"
 
-#include "plan/panels/tiles.hpp"
+#include "plan/registry.hpp"
 
-namespace spmm::plan {
+namespace spmm::cpu {
 namespace {
+
+constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists, records of one tile
 
@@ -26,7 +31,7 @@ std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
   return row_bytes + std::min<std::uint64_t>(b.num_blocks, places) * (tile_value_bytes(b.m) + sizeof(std::uint32_t));
 }
 
-HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
+plan::HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
   const std::uint64_t prepared = prepared_bytes(a, b, shape);
   const std::uint64_t tiles = tile_operand_bytes(b);
   const std::uint64_t taken_apart = b.num_blocks * (shape.b_elements() * sizeof(std::uint16_t) + sizeof(std::uint32_t));
@@ -38,10 +43,6 @@ HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const P
 }
 
 }  // namespace
-
-std::uint64_t HostBytes::total(unsigned num_threads, std::uint64_t num_buffers, std::uint64_t buffer_bytes) const {
-  return std::max(preparing, resident + num_buffers * buffer_bytes + num_threads * per_thread);
-}
 
 OperandSizes operand_sizes(const MatrixHeader& header, Side side, const PackedShape& shape) {
   return {.rows = stored_rows(header),
@@ -96,6 +97,25 @@ TileMergeSizes tile_merge_sizes(std::uint32_t blocks_per_side, std::uint32_t m, 
           .slot_sums = shape.sums,
           .sorted = window == shape.num_columns(blocks_per_side) ? 0 : sorted_tiles(window)};
 }
+
+PackedShape packed_shape(Isa isa, std::uint32_t m) {
+  if (isa == Isa::portable || sums_in_tiles(m))
+    return {.m = m, .rows = m, .inner = m, .cols = m, .packing = Packing::rows};
+  for (const std::uint32_t side : {4u, 8u}) {
+    if (m <= side) return {.m = m, .rows = side, .inner = side, .cols = side, .packing = Packing::row_pairs};
+  }
+  return {.m = m,
+          .rows = m,
+          .inner = round_up(m, 2),
+          .cols = round_up(m, isa == Isa::avx512_vnni ? 16 : 8),
+          .packing = Packing::row_pairs};
+}
+
+}  // namespace spmm::cpu
+
+namespace spmm::plan {
+
+using namespace cpu;
 
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
   const PackedShape shape = packed_shape(isa, a.m);

@@ -1,5 +1,5 @@
-// Expected statistics from headers, and limits from what the machine has.
-#include "plan/inputs/statistics.hpp"
+// Expected statistics from headers.
+#include "plan/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,30 +27,6 @@ Statistics expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows
   const std::uint32_t num_rows = std::min(rows.end, nb) - std::min({rows.first, rows.end, nb});
   a.num_blocks = static_cast<std::uint32_t>(std::ceil(double(a.num_blocks) * num_rows / nb));
   return expected_statistics(a, b, num_rows);
-}
-
-Limits limits_of(const Machine& machine, unsigned num_threads) {
-  Limits limits{.num_threads = num_threads != 0 ? num_threads : machine.num_cores,
-                .num_cores = std::max(1u, machine.num_cores),
-                .host_bytes = machine.host_limit_bytes,
-                .why_no_device = machine.why_no_gpu,
-                .isa = machine.isa};
-  if (machine.gpus.empty()) return limits;
-  limits.device = machine.gpus.front();
-  limits.more_devices.assign(machine.gpus.begin() + 1, machine.gpus.end());
-  return limits;
-}
-
-std::uint64_t Limits::device_bytes() const {
-  std::uint64_t bytes = device->bytes;
-  for (const Gpu& other : more_devices) bytes = std::min(bytes, other.bytes);
-  return bytes;
-}
-
-bool Limits::has_dense_tensor() const {
-  return device && device->has_dense_tensor &&
-         std::all_of(more_devices.begin(), more_devices.end(),
-                     [](const auto& other) { return other.has_dense_tensor; });
 }
 
 }  // namespace spmm::plan

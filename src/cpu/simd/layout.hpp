@@ -1,30 +1,114 @@
-// Host memory of the CPU kernels. The sizes of their arrays stand here once: kernels allocate by them, and plans ask
-// them before.
+// How operands and lists of the CPU kernels lie in memory. Their sizes stand here once: kernels allocate by them, and
+// the planner asks them through the registry (plan/registry.hpp).
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
-#include "plan/inputs/machine.hpp"
-#include "plan/memory/packed_shape.hpp"
+#include "plan/limits.hpp"
 #include "spmm/types.hpp"
 
-namespace spmm::plan {
+namespace spmm::cpu {
 
-enum class Side : std::uint8_t { a, b };
+using plan::Isa;
 
-/// Host bytes of a product as a function of its shape.
-struct HostBytes {
-  std::uint64_t preparing = 0;   ///< peak while operands are read, sorted and packed
-  std::uint64_t resident = 0;    ///< operands and lists while it multiplies
-  std::uint64_t per_thread = 0;  ///< lists of one worker
+// Packed blocks
 
-  [[nodiscard]] std::uint64_t total(unsigned num_threads, std::uint64_t num_buffers, std::uint64_t buffer_bytes) const;
+/// How elements of a block of B lie.
+enum class Packing : std::uint8_t {
+  rows,      ///< [inner, cols]
+  row_pairs  ///< [inner / 2, cols, 2], as dot products of two elements want them
 };
 
-HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
-HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
+/// Packed blocks of both operands.
+/// Layout: A [rows, inner] row-major; B as `packing` says. Padding is zero.
+struct PackedShape {
+  std::uint32_t m = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t inner = 0;
+  std::uint32_t cols = 0;
+  Packing packing = Packing::rows;
+
+  [[nodiscard]] constexpr std::uint64_t a_elements() const { return std::uint64_t{rows} * inner; }
+  [[nodiscard]] constexpr std::uint64_t b_elements() const { return std::uint64_t{inner} * cols; }
+};
+
+/// Pairs of a row per block column from which row-merge visits all columns (cpu/rows/accumulator.hpp); infinite where
+/// it never does.
+/// Source: even products of 2,048 block columns, one thread of a Xeon: with 1, 2 and 4 pairs a column sums take, over
+/// ordered pairs, 1.0, 0.89 and 0.81 (side 5), 1.17, 1.03 and 0.81 (6), 1.2, 1.1 and 0.92 (7), 1.2, 1.0 and 0.96 (8).
+/// Side 4 with 0.4 pairs, two threads of a Zen 5, over products that went straight into records: 0.94 (AVX2 0.95).
+constexpr double least_summed_pairs(Isa isa, std::uint32_t m) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  constexpr double kLeast[] = {0.4, 1.5, 2.5, 3, 2};  // sides 4 to 8
+  return isa == Isa::portable || m < 4 || m > 8 ? kNever : kLeast[m - 4];
+}
+
+/// Blocks that are summed in tiles are not padded, nor are those of the portable kernels. Sides up to 8 are padded to 4
+/// or 8, the columns of larger ones to the lanes of a register.
+PackedShape packed_shape(Isa isa, std::uint32_t m);
+
+// Tiles of small blocks
+
+/// Whether row-merge takes B apart into tiles and adds up block rows of C in an accumulator, instead of ordering pairs:
+/// below this side a pair costs more to order than to multiply.
+constexpr bool sums_in_tiles(std::uint32_t m) {
+  constexpr std::uint32_t kMaxSide = 3;
+  return m <= kMaxSide;
+}
+
+/// Elements of a row of a tile: m rows of 8, which hold 8, 4 or 2 blocks side by side (m = 3: padded to 4 columns).
+inline constexpr std::uint32_t kTileLanes = 8;
+constexpr std::uint32_t tile_blocks(std::uint32_t m) {
+  return m == 1 ? 8 : m == 2 ? 4 : 2;
+}
+
+/// Tiles that cover all block columns.
+constexpr std::uint32_t num_tile_columns(std::uint32_t blocks_per_side, std::uint32_t m) {
+  return (blocks_per_side - 1) / tile_blocks(m) + 1;
+}
+
+/// Bytes of a tile of B and of its sums.
+constexpr std::uint64_t tile_value_bytes(std::uint32_t m) {
+  return std::uint64_t{m} * kTileLanes * sizeof(std::uint16_t);
+}
+
+/// What a slot of an accumulator stands for.
+struct TileShape {
+  std::uint32_t blocks = 0;  ///< side by side
+  std::uint32_t values = 0;  ///< elements of B
+  std::uint32_t sums = 0;
+
+  [[nodiscard]] constexpr std::uint32_t num_columns(std::uint32_t blocks_per_side) const {
+    return (blocks_per_side - 1) / blocks + 1;
+  }
+  /// Slots of one accumulator: all columns, or a window of them. Few tiles of B need no large one.
+  [[nodiscard]] constexpr std::uint32_t window(std::uint32_t blocks_per_side, std::uint64_t num_tiles) const {
+    constexpr std::uint64_t kMaxSumBytes = 4u << 20;
+    constexpr std::uint64_t kFewTiles = 256;
+    constexpr std::uint64_t kTilesPerSlot = 4;  // rows that meet more are halved
+    return static_cast<std::uint32_t>(
+        std::min({std::uint64_t{num_columns(blocks_per_side)}, kMaxSumBytes / (sums * sizeof(std::uint32_t)),
+                  std::max(kFewTiles, num_tiles / kTilesPerSlot)}));
+  }
+};
+constexpr TileShape wide_tile(std::uint32_t m) {
+  return {.blocks = tile_blocks(m), .values = m * kTileLanes, .sums = m * kTileLanes};
+}
+
+/// Segments that are added up at a time, and tiles that are sorted where they lie too far apart for a window.
+inline constexpr std::uint32_t kMaxTileSegments = 1024;
+inline constexpr std::uint32_t kMaxSortedTiles = 1u << 15;
+/// Their ranks must fit a window.
+constexpr std::uint32_t sorted_tiles(std::uint32_t window) {
+  return std::min(window, kMaxSortedTiles);
+}
+
+// Operands and lists
+
+enum class Side : std::uint8_t { a, b };
 
 /// Both operands with the lists that link them: the peak while they are read and built, and what stays at most (while
 /// they are linked).
@@ -116,4 +200,4 @@ TileMergeSizes tile_merge_sizes(std::uint32_t blocks_per_side, std::uint32_t m, 
 
 inline constexpr std::uint64_t kStoredBlockBytes = 12;  // reference: index and record number
 
-}  // namespace spmm::plan
+}  // namespace spmm::cpu

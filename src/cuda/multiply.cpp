@@ -1,0 +1,195 @@
+// Products of sources on one device or several, and of arrays on the device that holds them.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/run/workers.hpp"
+#include "base/text.hpp"
+#include "base/visible_gpus.hpp"
+#include "cuda/arrays/arrays.hpp"
+#include "cuda/arrays/gathered.hpp"
+#include "cuda/device/errors.hpp"
+#include "cuda/output/common_output.hpp"
+#include "cuda/pipeline.hpp"
+
+namespace spmm::cuda {
+namespace {
+
+/// Ends a pipeline with its device current.
+struct OnItsDevice {
+  int device = 0;
+  void operator()(Pipeline* pipeline) const noexcept {
+    try {
+      const DeviceGuard guard(device);
+      delete pipeline;
+    } catch (...) {  // no device to give anything back to
+    }
+  }
+};
+
+/// One product whose panels the devices of a run share, run.device first: each parses and sorts both operands, which
+/// are read once, and computes its panels.
+class SharedProduct {
+ public:
+  SharedProduct(const Source& a, const Source& b, Sink& sink, const plan::Execution& expected,
+                const plan::Decide& decide, const DeviceRun& run)
+      : a_(a), b_(b), run_(run), uses_{{.device = run.device, .memory = run.memory}}, guard_(run.device->device()) {
+    uses_.insert(uses_.end(), run.more_devices.begin(), run.more_devices.end());
+    output_.emplace(sink, a.header().m, static_cast<std::uint32_t>(uses_.size()), run);
+    for (std::size_t d = 0; d < uses_.size(); ++d) {
+      on_device(d, [&] {
+        pipelines_.emplace_back(new Pipeline(uses_[d], expected, decide, run), OnItsDevice{uses_[d].device->device()});
+      });
+    }
+  }
+
+  ProductStats run(plan::Execution& execution) {
+    std::vector<UploadTarget> targets;
+    for (const auto& pipeline : pipelines_) targets.push_back(pipeline->upload_target());
+    parsed_ =
+        upload(a_, b_, pipelines_.front()->ring(), targets, run_,
+               {.prepare = [&](std::size_t d,
+                               const ParsedOperands& p) { pipelines_[d]->prepare_sort(p, a_.header(), b_.header()); },
+                .queue = [&](std::size_t d, const ParsedOperands& p) { pipelines_[d]->queue_sort(p); }});
+    std::vector<ProductStats> stats(uses_.size());
+    {
+      std::vector<std::jthread> threads;  // one for each device but the first, which has this one
+      for (std::size_t d = 1; d < uses_.size(); ++d) {
+        threads.push_back(start_thread([&, d] { compute(d, stats[d]); }));
+        if (threads.back().joinable()) continue;
+        output_->fail(std::make_exception_ptr(DeviceError(text("GPU ", shown_gpu(uses_[d].device->device())),
+                                                          "the system starts no thread for it",
+                                                          "raise the limit of threads, or use one device")));
+        break;
+      }
+      compute(0, stats[0]);
+    }
+    output_->rethrow_failure();
+    return total(stats, execution);
+  }
+
+ private:
+  /// With the device current; errors name it if there are several.
+  template <class Body>
+  void on_device(std::size_t d, const Body& body) {
+    const DeviceGuard guard(uses_[d].device->device());
+    if (uses_.size() == 1) return body();
+    naming_device(*uses_[d].device, body);
+  }
+
+  /// The panels of one device.
+  void compute(std::size_t d, ProductStats& stats) noexcept {
+    try {
+      on_device(d, [&] {
+        Pipeline& pipeline = *pipelines_[d];
+        DeviceOutput output(*output_, static_cast<std::uint32_t>(d));
+        Downloader downloader(output, a_.header().m, pipeline.ring(), pipeline.events(), run_);
+        stats = pipeline.run(std::move(parsed_[d]), a_, b_, downloader);
+      });
+    } catch (...) {
+      output_->fail(std::current_exception());
+    }
+  }
+
+  /// What the devices did together. Values: execution = that of the first device with the panels of all.
+  ProductStats total(const std::vector<ProductStats>& stats, plan::Execution& execution) {
+    ProductStats all = stats.front();
+    execution = pipelines_.front()->execution();
+    all.num_blocks = all.num_saturated = all.num_panels = 0;
+    execution.panels.clear();
+    StageSpans spans;
+    for (std::size_t d = 0; d < stats.size(); ++d) {
+      const ProductStats& one = stats[d];
+      StageSpans of_device;
+      on_device(d, [&] { pipelines_[d]->events().collect(of_device, run_.clock.trace(), *uses_[d].device); });
+      DeviceShare share{.number = shown_gpu(uses_[d].device->device()),
+                        .name = one.device,
+                        .share = 0,
+                        .pairs = 0,
+                        .num_panels = one.num_panels,
+                        .num_blocks = one.num_blocks,
+                        .multiply_s = busy_seconds(of_device.at(static_cast<std::size_t>(Stage::multiply)))};
+      for (const plan::Panel& panel : pipelines_[d]->execution().panels) {
+        share.pairs += panel.num_pairs;
+        execution.panels.push_back(panel);
+      }
+      if (all.pairs != 0) share.share = static_cast<double>(share.pairs) / static_cast<double>(all.pairs);
+      all.num_blocks += one.num_blocks;
+      all.num_saturated += one.num_saturated;
+      all.num_panels += one.num_panels;
+      all.peak_device_bytes = std::max(all.peak_device_bytes, one.peak_device_bytes);
+      if (stats.size() > 1) all.shares.push_back(std::move(share));
+      for (std::size_t s = 0; s < spans.size(); ++s) {
+        spans.at(s).insert(spans.at(s).end(), of_device.at(s).begin(), of_device.at(s).end());
+      }
+    }
+    add_spans(std::move(spans), run_.clock);
+    execution.expected_panels = execution.panels.size();
+    all.device = name_of_all(stats);
+    return all;
+  }
+
+  /// "2 x NVIDIA H200", or the names of different ones.
+  static std::string name_of_all(const std::vector<ProductStats>& stats) {
+    std::string names = stats.front().device;
+    bool alike = true;
+    for (std::size_t d = 1; d < stats.size(); ++d) {
+      alike &= stats[d].device == stats.front().device;
+      names += " + " + stats[d].device;
+    }
+    return alike && stats.size() > 1 ? text(stats.size(), " x ", stats.front().device) : names;
+  }
+
+  const Source& a_;
+  const Source& b_;
+  const DeviceRun& run_;
+  std::vector<DeviceUse> uses_;
+  DeviceGuard guard_;  // some device is current wherever buffers go
+  std::optional<CommonOutput> output_;
+  std::vector<std::unique_ptr<Pipeline, OnItsDevice>> pipelines_;
+  std::vector<ParsedOperands> parsed_;  // goes before the memory of the pipelines
+};
+
+/// Operands and result are arrays on one device.
+ProductStats multiply_arrays(const Source& a, const Source& b, plan::Execution& execution, const plan::Decide& decide,
+                             const DeviceRun& run) {
+  const DeviceArrays& arrays = *run.arrays;
+  const DeviceGuard guard(run.device->device());
+  Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
+  use_callers_memory(arrays, pipeline.memory());
+  pipeline.memory().cut_small_buffers();
+  if (!arrays.is_timed && run.clock.trace() == nullptr) pipeline.events().stop();
+  std::optional<GatheredProducts> gathered;
+  ParsedOperands parsed;
+  if (arrays.batch != nullptr) {
+    gathered.emplace(arrays, pipeline.upload_target(), pipeline.ring());
+    parsed = read_arrays(gathered->operands(), a.header(), pipeline.upload_target());
+    gathered->drop_read();
+  } else {
+    check_arrays(arrays, *run.device);
+    parsed = read_arrays(arrays, a.header(), pipeline.upload_target());
+  }
+  ArrayCollector collector(arrays, pipeline.memory(), pipeline.events());
+  ProductStats stats = pipeline.run(std::move(parsed), a, b, collector);
+  if (gathered) gathered->finish();
+  StageSpans spans;
+  pipeline.events().collect(spans, run.clock.trace(), *run.device);
+  add_spans(std::move(spans), run.clock);
+  execution = pipeline.execution();
+  execution.expected_panels = execution.panels.size();
+  return stats;
+}
+
+}  // namespace
+
+ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+                      const plan::Decide& decide, const DeviceRun& run) {
+  return run.arrays != nullptr ? multiply_arrays(a, b, execution, decide, run)
+                               : SharedProduct(a, b, sink, execution, decide, run).run(execution);
+}
+
+}  // namespace spmm::cuda
