@@ -130,7 +130,7 @@ TEST_CASE("spmm-cat refuses what does not follow, and leaves the output as it wa
   };
   const std::vector<Wrong> table = {
       {{"c0", "c1"}, kBadData, "c1, record 0 (byte offset 12): block (5, "},
-      {{"c2", "c0"}, kBadData, " of c2, expected a later block row"},
+      {{"c2", "c0"}, kBadData, "c0, record 0 (byte offset 12)"},
       {{"c0", "c0"}, kBadData, "give the files in the order of their block rows"},
       {{"c0", "mixed"}, kBadData, "expected blocks in the order of (i, j)"},
       {{"c0", "twice"}, kBadData, "twice, record 1 "},

@@ -10,7 +10,7 @@ void convert(std::uint8_t mode, std::string_view content) {
   tools::ConvertOptions options;
   options.in = scratch.holding(content);
   options.out = "/dev/null";
-  options.from = tools::FileFormat::mtx;
+  options.from_mtx = true;
   options.transposed = (mode & 1) != 0;
   options.auto_block = (mode & 2) != 0;
   options.rule = {.scale = (mode & 4) != 0 ? 0.5 : 1, .round = (mode & 8) != 0, .saturate = (mode & 16) != 0};

@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
+#include <vector>
 
-#include "cli/options/table.hpp"
+#include "base/records/errors.hpp"
+#include "base/records/head.hpp"
+#include "base/text.hpp"
+#include "cli/program.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {
@@ -32,7 +37,74 @@ const char* type_name(ElementType type) {
 }
 
 std::uint64_t records_per_read(std::uint64_t record) {
-  return std::max<std::uint64_t>(1, kReadBytes / record);
+  return std::max<std::uint64_t>(1, (std::uint64_t{4} << 20) / record);
+}
+
+void for_each_piece(const io::InputFile& file, const char* program,
+                    const std::function<void(std::uint64_t first, std::span<const std::byte> records)>& take) {
+  const std::uint64_t per_read = records_per_read(file.record_bytes());
+  std::vector<std::byte> buffer;
+  for (std::uint64_t first = 0; first < file.num_records(); first += per_read) {
+    cli::check_cancelled(program);
+    const std::uint64_t count = std::min(per_read, file.num_records() - first);
+    buffer.resize(count * file.record_bytes());
+    file.read_records(first, count, buffer.data());
+    take(first, buffer);
+  }
+}
+
+void check_index(const io::InputFile& file, std::uint64_t record, BlockIndex at) {
+  const std::uint32_t nb = file.header().blocks_per_side();
+  if (at.i >= nb || at.j >= nb) throw_index_out_of_range(file.name(), record, file.record_bytes(), at, nb);
+}
+
+void check_ascends(const io::InputFile& file, std::uint64_t record, BlockIndex before, BlockIndex at,
+                   const char* hint) {
+  if (before < at) return;
+  if (before == at) throw_duplicate_block(file.name(), record - 1, record, file.record_bytes(), at);
+  throw FormatError(at_record(file.name(), record, file.record_bytes()),
+                    text("block (", at.i, ", ", at.j, ") follows (", before.i, ", ", before.j,
+                         "), expected blocks in the order of (i, j)"),
+                    hint);
+}
+
+void check_blocks(const io::InputFile& file, const char* program) {
+  const auto key_of = [](BlockIndex at) { return std::uint64_t{at.i} << 32 | at.j; };
+  const auto for_each_index = [&](const auto& take) {
+    for_each_piece(file, program, [&](std::uint64_t first, std::span<const std::byte> records) {
+      for (std::uint64_t r = 0; r < records.size() / file.record_bytes(); ++r) {
+        take(first + r, read_index(&records[r * file.record_bytes()]));
+      }
+    });
+  };
+  const std::uint64_t nb = file.header().blocks_per_side();
+  const std::uint64_t num_words = (nb * nb + 63) / 64;
+  const bool has_bits = num_words <= file.num_records();
+  std::vector<std::uint64_t> seen(has_bits ? num_words : 0);  // a bit for each place, else keys
+  std::optional<std::uint64_t> twice;
+  for_each_index([&](std::uint64_t record, BlockIndex at) {
+    check_index(file, record, at);
+    if (!has_bits) {
+      seen.push_back(key_of(at));
+      return;
+    }
+    const std::uint64_t place = at.i * nb + at.j;
+    const std::uint64_t bit = std::uint64_t{1} << place % 64;
+    if ((seen[place / 64] & bit) != 0 && !twice) twice = key_of(at);
+    seen[place / 64] |= bit;
+  });
+  if (!has_bits) {
+    std::sort(seen.begin(), seen.end());
+    const auto found = std::adjacent_find(seen.begin(), seen.end());
+    if (found != seen.end()) twice = *found;
+  }
+  if (!twice) return;
+  std::vector<std::uint64_t> records;
+  for_each_index([&](std::uint64_t record, BlockIndex at) {
+    if (key_of(at) == *twice) records.push_back(record);
+  });
+  throw_duplicate_block(file.name(), records.at(0), records.at(1), file.record_bytes(),
+                        {.i = static_cast<std::uint32_t>(*twice >> 32), .j = static_cast<std::uint32_t>(*twice)});
 }
 
 }  // namespace spmm::tools

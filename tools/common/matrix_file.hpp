@@ -1,25 +1,20 @@
-// Matrix files of either element type, read front to back in pieces.
+// Matrix files of either element type, read front to back in pieces, and what is wrong with their blocks.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "cli/options/table.hpp"
-#include "cli/program.hpp"
 #include "io/files/input_file.hpp"
 #include "spmm/io.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::tools {
-
-/// Bytes of records that are read at a time.
-inline constexpr std::uint64_t kReadBytes = std::uint64_t{4} << 20;
 
 struct MatrixFile {
   io::InputFile file;
@@ -37,26 +32,31 @@ std::optional<ElementType> type_option(const cli::ParsedOptions& parsed);
 /// "u16" or "u32".
 const char* type_name(ElementType type);
 
-/// Records of `record` bytes that one read takes: about kReadBytes, at least one.
+/// Records of `record` bytes that one read takes: 4 MB, at least one.
 std::uint64_t records_per_read(std::uint64_t record);
+
+/// Calls take(number of the first one, records) for pieces of a file, front to back. Memory: 4 MB.
+/// Values: program = in the message of an interruption. Errors: IoError, Interrupted, and those of take().
+void for_each_piece(const io::InputFile& file, const char* program,
+                    const std::function<void(std::uint64_t first, std::span<const std::byte> records)>& take);
+
+/// Errors: FormatError if the block of a record lies outside of the matrix.
+void check_index(const io::InputFile& file, std::uint64_t record, BlockIndex at);
+
+/// Errors: FormatError if the block of a record does not come behind that of the record before it.
+/// Values: hint = what to do if they are not the same block.
+void check_ascends(const io::InputFile& file, std::uint64_t record, BlockIndex before, BlockIndex at, const char* hint);
+
+/// Errors: FormatError if a block lies outside of the matrix, or two records hold the same one. Memory: 8 bytes for
+/// each block, or a bit for each place if that is less.
+void check_blocks(const io::InputFile& file, const char* program);
 
 /// Element e of a packed record, widened.
 inline std::uint32_t element_at(const std::byte* record, ElementType type, std::uint64_t e) {
-  const std::byte* values = record + kIndexBytes;
-  if (type == ElementType::u16) {
-    std::uint16_t value = 0;
-    std::memcpy(&value, values + e * 2, 2);
-    return value;
-  }
   std::uint32_t value = 0;
-  std::memcpy(&value, values + e * 4, 4);
+  const std::size_t bytes = type == ElementType::u16 ? 2 : 4;
+  std::memcpy(&value, record + kIndexBytes + e * bytes, bytes);  // little-endian
   return value;
-}
-
-/// Whether all bytes are zero.
-inline bool all_zero(std::span<const std::byte> bytes) {
-  return bytes.empty() ||
-         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 }  // namespace spmm::tools

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
+#include <span>
 #include <utility>
 
-#include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
@@ -25,31 +24,6 @@ void for_each_block_row(const std::vector<MatrixEntry>& entries, std::uint32_t m
     while (end < entries.size() && entries[end].row / m == row) ++end;
     take(row, begin, end);
   }
-}
-
-/// Calls take(number, record) for each record of a file.
-template <class Take>
-void for_each_record(const io::InputFile& file, const Take& take) {
-  const std::uint64_t bytes = file.record_bytes();
-  std::vector<std::byte> buffer;
-  for (std::uint64_t first = 0, end = 0; first < file.num_records(); first = end) {
-    cli::check_cancelled("spmm-convert");
-    end = std::min(first + records_per_read(bytes), file.num_records());
-    buffer.resize((end - first) * bytes);
-    file.read_records(first, end - first, buffer.data());
-    for (std::uint64_t r = first; r < end; ++r) take(r, &buffer[(r - first) * bytes]);
-  }
-}
-
-/// Errors: FormatError if two records hold the same block.
-void check_different_blocks(const io::InputFile& file) {
-  std::vector<std::pair<BlockIndex, std::uint64_t>> places;
-  for_each_record(file, [&](std::uint64_t r, const std::byte* record) { places.emplace_back(read_index(record), r); });
-  std::sort(places.begin(), places.end());
-  const auto same = [](const auto& x, const auto& y) { return x.first == y.first; };
-  const auto found = std::adjacent_find(places.begin(), places.end(), same);
-  if (found == places.end()) return;
-  throw_duplicate_block(file.name(), found->second, found[1].second, file.record_bytes(), found->first);
 }
 
 }  // namespace
@@ -156,23 +130,25 @@ MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<M
 void for_each_block(const MatrixFile& matrix, bool transposed,
                     const std::function<void(BlockIndex at, const std::vector<std::uint32_t>& elements)>& take) {
   const io::InputFile& file = matrix.file;
-  const std::uint32_t nb = file.header().blocks_per_side();
   const std::size_t m = file.header().m;
   std::vector<std::uint32_t> elements(m * m);
   BlockIndex before;
   bool ascends = true;
   file.expect_sequential_reads();
-  for_each_record(file, [&](std::uint64_t r, const std::byte* record) {
-    const BlockIndex at = read_index(record);
-    if (at.i >= nb || at.j >= nb) throw_index_out_of_range(file.name(), r, file.record_bytes(), at, nb);
-    ascends = ascends && (r == 0 || before < at);
-    before = at;
-    for (std::size_t e = 0; e < m * m; ++e) {
-      elements[transposed ? e % m * m + e / m : e] = element_at(record, matrix.type, e);
+  for_each_piece(file, "spmm-convert", [&](std::uint64_t first, std::span<const std::byte> records) {
+    for (std::uint64_t r = 0; r < records.size() / file.record_bytes(); ++r) {
+      const std::byte* const record = &records[r * file.record_bytes()];
+      const BlockIndex at = read_index(record);
+      check_index(file, first + r, at);
+      ascends = ascends && (first + r == 0 || before < at);
+      before = at;
+      for (std::size_t e = 0; e < m * m; ++e) {
+        elements[transposed ? e % m * m + e / m : e] = element_at(record, matrix.type, e);
+      }
+      take(transposed ? BlockIndex{.i = at.j, .j = at.i} : at, elements);
     }
-    take(transposed ? BlockIndex{.i = at.j, .j = at.i} : at, elements);
   });
-  if (!ascends) check_different_blocks(file);
+  if (!ascends) check_blocks(file, "spmm-convert");
   file.check_unchanged();
 }
 

@@ -66,8 +66,8 @@ MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<M
                           std::uint32_t m);
 
 /// Calls take(block index, elements [m, m]) for each block in the order of the file, transposed if asked for.
-/// Memory: 4 MB; 16 bytes for each block of a file whose blocks are not in order. Errors: FormatError (a block outside
-/// the matrix, or twice, which is found at the end), IoError, Interrupted, and those of take().
+/// Memory: 4 MB; that of check_blocks() if blocks are not in order. Errors: FormatError (a block outside the matrix, or
+/// twice, which is found at the end), IoError, Interrupted, and those of take().
 void for_each_block(const MatrixFile& matrix, bool transposed,
                     const std::function<void(BlockIndex at, const std::vector<std::uint32_t>& elements)>& take);
 

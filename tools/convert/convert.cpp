@@ -176,8 +176,8 @@ std::string bin_to_mtx(const ConvertOptions& options) {
 std::string convert_file(const ConvertOptions& options) {
   check_output_is_no_input(options.in, options.out);
   if (options.like) check_output_is_no_input(*options.like, options.out);
-  if (options.to == FileFormat::mtx) return bin_to_mtx(options);
-  return options.from == FileFormat::bin ? bin_to_bin(options) : mtx_to_bin(options);
+  if (options.to_mtx) return bin_to_mtx(options);
+  return options.from_mtx ? mtx_to_bin(options) : bin_to_bin(options);
 }
 
 }  // namespace spmm::tools

@@ -12,13 +12,11 @@
 
 namespace spmm::tools {
 
-enum class FileFormat : std::uint8_t { bin, mtx };
-
 struct ConvertOptions {
   std::string in;
   std::string out;
-  FileFormat from = FileFormat::bin;
-  FileFormat to = FileFormat::bin;
+  bool from_mtx = false;  ///< IN is a Matrix Market file, else one of blocks
+  bool to_mtx = false;
   bool transposed = false;
   bool quiet = false;
 
@@ -37,7 +35,7 @@ struct ConvertOptions {
 
 cli::OptionTable make_convert_options();
 
-/// Opens the input to see what it is, where --from does not say so. Errors: UsageError, InputError, FormatError.
+/// Opens the input to see what it is. Errors: UsageError, InputError, FormatError.
 ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed);
 
 /// Writes the output; returns what it is in one line. Errors: those of readers and writers, UsageError (a size that

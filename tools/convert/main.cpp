@@ -28,7 +28,7 @@ One of IN and OUT is a block-sparse file (.bin), the other one is a .bin too or
   .mtx   Matrix Market: coordinate or array; integer, unsigned-integer, real or pattern (each element 1); general,
          symmetric or hermitian. Written: coordinate, general; integer, or real with --scale
 NumPy's .npy and .npz: python3 -m spmm convert IN OUT.
-Files are known by their content, then by their ending, unless --from and --to say what they are.
+IN is known by its content, OUT by its ending: .mtx, else it is a .bin.
 
 To .bin: elements that are stored several times are added up, exactly. A sum, times --scale, must be a whole number from 0 to
 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate is

@@ -1,26 +1,20 @@
 // Reads and writes Matrix Market files.
 #include "tools/convert/mtx.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <vector>
 
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "io/files/input_file.hpp"
-#include "io/system/retried.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::tools {
@@ -28,18 +22,6 @@ namespace {
 
 constexpr std::uint64_t kMaxSide = UINT32_MAX;
 constexpr const char* kCutHint = "create or copy the file again: it is cut off, or the line of the sizes is wrong";
-
-/// Replaces `words` by those of a line.
-void split(std::string_view line, std::vector<std::string_view>& words) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  words.clear();
-  for (std::size_t at = 0; at < line.size();) {
-    std::size_t end = at;
-    while (end < line.size() && !is_blank(line[end])) ++end;
-    if (end > at) words.push_back(line.substr(at, end - at));
-    at = end + 1;
-  }
-}
 
 std::string lower(std::string_view word) {
   std::string out(word);
@@ -61,91 +43,96 @@ std::optional<T> number_of(std::string_view word) {
   return value;
 }
 
-/// A line with elements. Errors: FormatError with the line.
-struct ElementLine {
-  const std::string& name;
-  std::uint64_t number;
-  const std::vector<std::string_view>& words;
+/// The lines of a file, one after the other, in words. Errors: FormatError with the line, IoError, Interrupted.
+class Lines {
+ public:
+  /// Values: offset = where to begin; number = of the line before that.
+  Lines(const std::string& name, std::size_t most_characters, std::uint64_t offset = 0, std::uint64_t number = 0)
+      : name_(name), in_(name, std::ios::binary), line_(most_characters + 1), offset_(offset), number_(number) {
+    in_.seekg(static_cast<std::streamoff>(offset));
+  }
+
+  /// Reads a line; false at the end of the file.
+  bool next() {
+    if (number_ % 4096 == 0) cli::check_cancelled("spmm-convert");
+    in_.getline(line_.data(), static_cast<std::streamsize>(line_.size()));
+    const auto got = static_cast<std::size_t>(in_.gcount());
+    if (in_.bad()) throw IoError(at_offset(name_, offset_), "reading failed", "check the disk, then run again");
+    if (in_.fail() && got == 0) return false;
+    ++number_;
+    offset_ += got;
+    if (in_.fail()) {
+      throw_at_line(name_, number_, text("more than ", got, " characters, expected short lines of text"),
+                    "check that the file is a Matrix Market file, and create it again");
+    }
+    split(std::string_view(line_.data(), in_.eof() ? got : got - 1));
+    return true;
+  }
+
+  [[nodiscard]] const std::vector<std::string_view>& words() const { return words_; }
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  /// Behind the line.
+  [[nodiscard]] std::uint64_t offset() const { return offset_; }
+  [[nodiscard]] bool is_comment() const { return words_.empty() || words_[0][0] == '%'; }
 
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw_at_line(name, number, problem, "correct the line, or create the file again");
+    throw_at_line(name_, number_, problem, "correct the line, or create the file again");
   }
 
   [[nodiscard]] std::string shown(std::size_t place) const {
     constexpr std::size_t kShown = 30;
-    return "\"" + std::string(place < words.size() ? words[place].substr(0, kShown) : "") + "\"";
+    return "\"" + std::string(place < words_.size() ? words_[place].substr(0, kShown) : "") + "\"";
   }
 
   /// An index from 0. Errors: not from 1 to `most` in the file.
   [[nodiscard]] std::uint32_t index(std::size_t place, const char* what, std::uint64_t most) const {
-    const auto value = place < words.size() ? number_of<std::uint64_t>(words[place]) : std::nullopt;
+    const auto value = place < words_.size() ? number_of<std::uint64_t>(words_[place]) : std::nullopt;
     if (!value) refuse(text(shown(place), " is not the number of a ", what));
     if (*value == 0 || *value > most) refuse(text(what, " ", *value, " is out of range, expected 1 to ", most));
     return static_cast<std::uint32_t>(*value - 1);
   }
 
   [[nodiscard]] double element(std::size_t place) const {
-    std::string_view word = place < words.size() ? words[place] : "";
+    std::string_view word = place < words_.size() ? words_[place] : "";
     if (word.starts_with('+') && !word.starts_with("+-")) word.remove_prefix(1);
     const auto value = number_of<double>(word);
     if (!value) refuse(text(shown(place), " is not a number of 64 bits"));
     return *value;
   }
+
+ private:
+  void split(std::string_view line) {
+    words_.clear();
+    for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != line.npos;) {
+      const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+      words_.push_back(line.substr(at, end - at));
+      at = end;
+    }
+  }
+
+  const std::string& name_;
+  std::ifstream in_;
+  std::vector<char> line_;
+  std::uint64_t offset_;
+  std::uint64_t number_;
+  std::vector<std::string_view> words_{};
 };
 
 }  // namespace
 
-void MtxFile::for_each_line(std::uint64_t begin, const TakeLine& take) const {
-  std::vector<char> buffer(std::min<std::uint64_t>(piece_bytes_, file_bytes_ + 1));
-  std::vector<std::string_view> words;
-  while (true) {
-    cli::check_cancelled("spmm-convert");
-    std::size_t got = 0;
-    for (ssize_t more = 1; more > 0 && got < buffer.size(); got += static_cast<std::size_t>(more)) {
-      const auto at = static_cast<off_t>(begin + got);
-      more = io::retried([&] { return ::pread(fd_.get(), buffer.data() + got, buffer.size() - got, at); });
-      if (more >= 0) continue;
-      throw IoError(at_offset(name_, begin + got), text("reading failed (", io::error_text(errno), ")"),
-                    "check the disk or the connection to it, then run again");
-    }
-    if (got == 0) return;
-    std::string_view piece(buffer.data(), got);
-    if (got == buffer.size()) piece = piece.substr(0, piece.rfind('\n') + 1);  // 0 if there is no end of a line
-    if (piece.empty()) {
-      throw FormatError(at_offset(name_, begin),
-                        text("a line of more than ", got, " characters, expected short lines of text"),
-                        "check that the file is a Matrix Market file, and create it again");
-    }
-    while (!piece.empty()) {
-      const std::size_t end = std::min(piece.find('\n'), piece.size() - 1);
-      split(piece.substr(0, piece[end] == '\n' ? end : end + 1), words);
-      piece.remove_prefix(end + 1);
-      begin += end + 1;
-      if (!take(words, begin)) return;
-    }
-  }
-}
-
-MtxFile::MtxFile(const std::filesystem::path& path, std::size_t piece_bytes)
-    : name_(path.string()), fd_(io::open_regular_file(name_)), piece_bytes_(piece_bytes) {
-  struct stat info {};
-  if (::fstat(fd_.get(), &info) == 0) file_bytes_ = static_cast<std::uint64_t>(info.st_size);
-  ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // only a hint: a failure changes nothing
-  std::uint64_t number = 0;
-  for_each_line(0, [&](const std::vector<std::string_view>& words, std::uint64_t behind) {
-    if (++number == 1) {
-      read_banner(words);
-    } else if (!words.empty() && words[0][0] != '%') {
-      data_begin_ = behind;
-      data_line_ = number + 1;
-      read_sizes(words, number);
-      return false;
-    }
-    return true;
-  });
-  if (data_line_ != 0) return;
-  if (number == 0) read_banner({});
-  throw_at_line(name_, number, "the line of the sizes is missing", kCutHint);
+MtxFile::MtxFile(const std::filesystem::path& path, std::size_t most_characters)
+    : name_(path.string()), most_characters_(most_characters) {
+  io::open_regular_file(name_);  // refuses all others
+  file_bytes_ = std::filesystem::file_size(path);
+  Lines lines(name_, most_characters_);
+  if (!lines.next()) read_banner({});
+  read_banner(lines.words());
+  do {
+    if (!lines.next()) throw_at_line(name_, lines.number(), "the line of the sizes is missing", kCutHint);
+  } while (lines.is_comment());
+  data_begin_ = lines.offset();
+  data_line_ = lines.number();
+  read_sizes(lines.words());
 }
 
 void MtxFile::read_banner(const std::vector<std::string_view>& words) {
@@ -171,9 +158,10 @@ void MtxFile::read_banner(const std::vector<std::string_view>& words) {
   if (is_array_ && is_pattern_) refuse("an array with field pattern has no elements");
 }
 
-void MtxFile::read_sizes(const std::vector<std::string_view>& words, std::uint64_t number) {
+void MtxFile::read_sizes(const std::vector<std::string_view>& words) {
   const auto refuse = [&](const std::string& problem) {
-    throw_at_line(name_, number, problem, "correct the line of the sizes: rows, columns and, for coordinate, elements");
+    throw_at_line(name_, data_line_, problem,
+                  "correct the line of the sizes: rows, columns and, for coordinate, elements");
   };
   const std::size_t expected = is_array_ ? 2 : 3;
   if (words.size() != expected) refuse(text(words.size(), " sizes, expected ", expected));
@@ -194,39 +182,41 @@ void MtxFile::read_sizes(const std::vector<std::string_view>& words, std::uint64
   const std::uint64_t least_bytes = is_array_ ? 2 : 4;  // of an element: one digit, or two indices ("1 1\n")
   const std::uint64_t bytes = file_bytes_ - data_begin_;
   if (num_lines_ <= bytes / least_bytes + 1) return;
-  throw_at_line(name_, number,
+  throw_at_line(name_, data_line_,
                 text(num_lines_, " elements are announced, more than the ", bytes, " bytes that follow can hold"),
                 kCutHint);
 }
 
 void MtxFile::read(const Take& take) const {
-  std::uint64_t number = data_line_;
+  Lines lines(name_, most_characters_, data_begin_, data_line_);
   std::uint64_t count = 0;
   std::uint32_t row = 0;  // array: of the next element
   std::uint32_t column = 0;
-  for_each_line(data_begin_, [&](const std::vector<std::string_view>& words, std::uint64_t) {
-    const ElementLine line{.name = name_, .number = number++, .words = words};
-    if (words.empty() || words[0][0] == '%') return true;
-    const std::size_t num_words = is_pattern_ ? 2 : 3;
-    for (std::size_t place = 0; place < (is_array_ ? words.size() : 1); ++place, ++count) {
-      if (count == num_lines_) line.refuse(text("more than the ", count, " elements that were announced"));
-      if (!is_array_) {
-        row = line.index(0, "row", shape_.rows);
-        column = line.index(1, "column", shape_.columns);
+  while (lines.next()) {
+    if (lines.is_comment()) continue;
+    const std::size_t num_elements = is_array_ ? lines.words().size() : 1;
+    for (std::size_t place = 0; place < num_elements; ++place, ++count) {
+      if (count == num_lines_) lines.refuse(text("more than the ", count, " elements that were announced"));
+      double value = 1;
+      if (is_array_) {
+        value = lines.element(place);
+      } else {
+        const std::size_t num_words = is_pattern_ ? 2 : 3;
+        row = lines.index(0, "row", shape_.rows);
+        column = lines.index(1, "column", shape_.columns);
+        if (!is_pattern_) value = lines.element(2);
+        if (lines.words().size() > num_words) {
+          lines.refuse(lines.shown(num_words) + " follows, expected the end of the line");
+        }
       }
-      const double value = is_pattern_ ? 1 : line.element(is_array_ ? place : 2);
-      if (!is_array_ && words.size() > num_words) {
-        line.refuse(line.shown(num_words) + " follows, expected the end of the line");
-      }
-      take(row, column, value, line.number);
-      if (is_symmetric_ && row != column) take(column, row, value, line.number);
+      take(row, column, value, lines.number());
+      if (is_symmetric_ && row != column) take(column, row, value, lines.number());
       if (is_array_ && ++row == shape_.rows) {
         ++column;
         row = is_symmetric_ ? column : 0;
       }
     }
-    return true;
-  });
+  }
   if (count == num_lines_) return;
   throw FormatError(name_, text(count, " elements, ", num_lines_, " were announced"), kCutHint);
 }

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "io/system/descriptor.hpp"
 #include "tools/convert/blocks.hpp"
 
 namespace spmm::tools {
@@ -23,11 +22,9 @@ struct MatrixShape {
 /// Coordinate and array; integer, unsigned-integer, real and pattern; general, symmetric, and hermitian if it is real.
 class MtxFile {
  public:
-  static constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
-
-  /// Reads banner, comments and sizes. The file is read in pieces of piece_bytes, which bound the length of a line.
-  /// Errors: InputError, FormatError with the line, IoError.
-  explicit MtxFile(const std::filesystem::path& path, std::size_t piece_bytes = kPieceBytes);
+  /// Reads banner, comments and sizes. Values: most_characters = of a line. Errors: InputError, FormatError with the
+  /// line, IoError.
+  explicit MtxFile(const std::filesystem::path& path, std::size_t most_characters = std::size_t{8} << 20);
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const MatrixShape& shape() const { return shape_; }
@@ -44,26 +41,19 @@ class MtxFile {
   void read(const Take& take) const;
 
  private:
-  /// The words of a line, and the offset in the file behind it; false ends the reading.
-  using TakeLine = std::function<bool(const std::vector<std::string_view>& words, std::uint64_t behind)>;
-
-  /// Calls take() for each line from an offset on; the last line may lack its end. Errors: FormatError (a line longer
-  /// than a piece), IoError, Interrupted, and those of take().
-  void for_each_line(std::uint64_t begin, const TakeLine& take) const;
   void read_banner(const std::vector<std::string_view>& words);
-  void read_sizes(const std::vector<std::string_view>& words, std::uint64_t number);
+  void read_sizes(const std::vector<std::string_view>& words);
 
   std::string name_;
-  io::Descriptor fd_;
   std::uint64_t file_bytes_ = 0;
-  std::size_t piece_bytes_;
+  std::size_t most_characters_;
   bool is_array_ = false;  ///< all elements, column by column; otherwise one line an element
   bool is_pattern_ = false;
   bool is_symmetric_ = false;
   MatrixShape shape_;
   std::uint64_t num_lines_ = 0;   ///< elements that the file holds
   std::uint64_t data_begin_ = 0;  ///< byte offset behind the line of the sizes
-  std::uint64_t data_line_ = 0;   ///< number of the line there
+  std::uint64_t data_line_ = 0;   ///< number of the line of the sizes
 };
 
 /// Writes coordinates, general; integer, or real if there is a factor.

@@ -27,49 +27,29 @@ namespace spmm::tools {
 namespace {
 
 constexpr std::uint64_t kMax32 = UINT32_MAX;
-const std::vector<std::string> kFormatNames = {"bin", "mtx"};
 
-/// Errors: UsageError for a format that Python converts.
-std::optional<FileFormat> format_of_ending(const std::string& path) {
-  const std::string ending = std::filesystem::path(path).extension().string();
-  if (ending == ".npy" || ending == ".npz") {
-    throw UsageError(path, text("ends in ", ending, ", a format of NumPy that spmm-convert does not know"),
-                     "use the Python package: python3 -m spmm convert IN OUT");
-  }
-  for (std::size_t f = 0; f < kFormatNames.size(); ++f) {
-    if (ending == "." + kFormatNames[f]) return static_cast<FileFormat>(f);
-  }
-  return std::nullopt;
+bool ends_in_mtx(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".mtx";
 }
 
-/// A file whose header fits its length is ours; others are told by their first bytes, then by their ending. Errors:
-/// InputError, FormatError, UsageError.
-FileFormat input_format(const std::string& path) {
+/// Whether a file is a Matrix Market file: its header does not fit its length, and its first bytes or its ending say
+/// so. Errors: InputError, FormatError (it is neither).
+bool is_mtx(const std::string& path) {
   try {
     open_matrix(path, std::nullopt, ElementType::u32);
-    return FileFormat::bin;
-  } catch (const FormatError&) {  // its reader says what is wrong, if its ending makes it one of ours
+    return false;
+  } catch (const FormatError&) {
+    const io::Descriptor fd = io::open_regular_file(path);
+    std::array<std::byte, kHeaderBytes> head{};
+    const ssize_t got = io::retried([&] { return ::pread(fd.get(), head.data(), head.size(), 0); });
+    const auto first_bytes = std::span(head).first(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const io::ForeignFormat found = io::find_foreign_format(first_bytes);
+    if (found == io::ForeignFormat::matrix_market) return true;
+    const bool may_be = found == io::ForeignFormat::none || found == io::ForeignFormat::text;
+    if (may_be && ends_in_mtx(path)) return true;  // its reader says what is wrong
+    io::reject_foreign_format(first_bytes, path);
+    throw;
   }
-  const io::Descriptor fd = io::open_regular_file(path);
-  std::array<std::byte, kHeaderBytes> head{};
-  const ssize_t got = io::retried([&] { return ::pread(fd.get(), head.data(), head.size(), 0); });
-  const auto first_bytes = std::span(head).first(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  const io::ForeignFormat found = io::find_foreign_format(first_bytes);
-  if (found == io::ForeignFormat::matrix_market) return FileFormat::mtx;
-  const auto of_ending = format_of_ending(path);
-  if (found != io::ForeignFormat::text || !of_ending) io::reject_foreign_format(first_bytes, path);
-  if (of_ending) return *of_ending;
-  throw UsageError(path, "neither its content nor its ending says what it is",
-                   "give --from bin or mtx, or check the file");
-}
-
-FileFormat output_format(const std::string& path, FileFormat from) {
-  if (const auto format = format_of_ending(path)) return *format;
-  if (from != FileFormat::bin) {
-    io::reject_foreign_ending(path);
-    return FileFormat::bin;
-  }
-  throw UsageError(path, "its ending does not say which format is meant", "give --to mtx, or such an ending");
 }
 
 /// A number, or a fraction of two. Errors: UsageError.
@@ -98,20 +78,17 @@ MatrixShape parse_shape(const cli::OptionText& given) {
 }
 
 /// Errors: UsageError if an option is given that has no effect between these formats.
-void refuse_useless_options(const cli::ParsedOptions& parsed, FileFormat from, FileFormat to) {
-  const auto refuse = [&](bool is_useless, const std::vector<std::string>& options) {
+void refuse_useless_options(const cli::ParsedOptions& parsed, bool from_mtx, bool to_mtx) {
+  const auto refuse = [&](bool is_useless, const std::vector<std::string>& options, const char* formats) {
     for (const std::string& option : options) {
       if (!is_useless || parsed.count(option) == 0) continue;
-      throw UsageError("--" + option,
-                       text("has no effect from ", kFormatNames[static_cast<std::size_t>(from)], " to ",
-                            kFormatNames[static_cast<std::size_t>(to)]),
-                       "leave it out; see spmm-convert --help");
+      throw UsageError("--" + option, text("has no effect ", formats), "leave it out; see spmm-convert --help");
     }
   };
-  refuse(from == FileFormat::bin, {"block", "n", "like"});
-  refuse(from != FileFormat::bin, {"type"});
-  refuse(to == FileFormat::bin, {"shape"});
-  refuse(to != FileFormat::bin, {"round", "on-overflow"});
+  refuse(!from_mtx, {"block", "n", "like"}, "from .bin");
+  refuse(from_mtx, {"type"}, "from .mtx");
+  refuse(!to_mtx, {"shape"}, "to .bin");
+  refuse(to_mtx, {"round", "on-overflow"}, "to .mtx");
 }
 
 /// Errors: UsageError.
@@ -142,11 +119,9 @@ cli::OptionTable make_convert_options() {
   cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
   options.usage("[options] IN OUT", "spmm convert");
   options.add_options("hidden")("in", "", value())("out", "", value());
-  options.add_options()                                                                                   //
-      ("from", "format of IN: bin or mtx (default: what its content or ending says)", value(), "FORMAT")  //
-      ("to", "format of OUT (default: its ending; else bin)", value(), "FORMAT")                          //
-      ("transpose", "write the transposed matrix")                                                        //
-      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")               //
+  options.add_options()                                                                      //
+      ("transpose", "write the transposed matrix")                                           //
+      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")  //
       ("q,quiet", "print nothing on success");
   cli::add_common_options(options);
   options.add_options("To .bin")                                                                                    //
@@ -166,16 +141,14 @@ ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
   ConvertOptions options;
   options.in = cli::required_positional(parsed, "in", "input file");
   options.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
-  const auto format = [&](const char* option) {
-    return static_cast<FileFormat>(cli::option_choice(parsed, option, kFormatNames));
-  };
-  options.from = parsed.has_text("from") ? format("from") : input_format(options.in);
-  options.to = parsed.has_text("to") ? format("to") : output_format(options.out, options.from);
-  if (options.from != FileFormat::bin && options.to != FileFormat::bin) {
-    throw UsageError("command line", "from mtx to mtx: one of the two must be a block-sparse file (.bin)",
+  options.from_mtx = is_mtx(options.in);
+  options.to_mtx = ends_in_mtx(options.out);
+  if (!options.to_mtx) io::reject_foreign_ending(options.out);
+  if (options.from_mtx && options.to_mtx) {
+    throw UsageError("command line", "from .mtx to .mtx: one of the two must be a block-sparse file",
                      "convert to .bin and from there");
   }
-  refuse_useless_options(parsed, options.from, options.to);
+  refuse_useless_options(parsed, options.from_mtx, options.to_mtx);
   parse_size(parsed, options);
   options.transposed = cli::option_flag(parsed, "transpose");
   options.quiet = cli::option_flag(parsed, "quiet");

@@ -72,28 +72,22 @@ class Intervals {
   std::size_t size_ = 0;
 };
 
-/// A region whose rows are those of row(number); before(number) = cells in the rows before that one,
-/// before(nb) = cells of the region.
-template <class Row, class Before>
-Region region_of_rows(std::uint64_t nb, Row row, Before before) {
-  const double rows_per_cell = static_cast<double>(nb) / static_cast<double>(before(nb));
-  return {.capacity = before(nb), .cell = [=](std::uint64_t rank) {
+/// A region whose rows are those of row(number): counts their cells into a table of 8 bytes for each row.
+template <class Row>
+Region region_of_rows(std::uint64_t nb, Row row) {
+  const auto before = std::make_shared<std::vector<std::uint64_t>>(nb + 1);  // cells in the rows before each one
+  for (std::uint64_t i = 0; i < nb; ++i) (*before)[i + 1] = (*before)[i] + row(i).num_cells();
+  const double rows_per_cell = static_cast<double>(nb) / static_cast<double>(before->back());
+  return {.capacity = before->back(), .cell = [=](std::uint64_t rank) {
             // From the row where it would be if all rows were equal, in steps of 1, 2, 4, ...: few for most patterns.
+            const auto& first = *before;
             std::uint64_t low = std::min(nb - 1, static_cast<std::uint64_t>(static_cast<double>(rank) * rows_per_cell));
             std::uint64_t high = low + 1;
-            for (std::uint64_t step = 1; before(low) > rank; step *= 2) low -= std::min(low, step);
-            for (std::uint64_t step = 1; before(high) <= rank; step *= 2) high = std::min(nb, high + step);
-            const std::uint64_t i = first_where(low, high - 1, [&](std::uint64_t x) { return before(x + 1) > rank; });
-            return cell_at(i, row(i).column(rank - before(i)));
+            for (std::uint64_t step = 1; first[low] > rank; step *= 2) low -= std::min(low, step);
+            for (std::uint64_t step = 1; first[high] <= rank; step *= 2) high = std::min(nb, high + step);
+            const std::uint64_t i = first_where(low, high - 1, [&](std::uint64_t x) { return first[x + 1] > rank; });
+            return cell_at(i, row(i).column(rank - first[i]));
           }};
-}
-
-/// A region whose rows have no closed form: counts their cells into a table of 8 bytes for each row.
-template <class Row>
-Region region_of_counted_rows(std::uint64_t nb, Row row) {
-  const auto table = std::make_shared<std::vector<std::uint64_t>>(nb + 1);
-  for (std::uint64_t i = 0; i < nb; ++i) (*table)[i + 1] = (*table)[i] + row(i).num_cells();
-  return region_of_rows(nb, row, [=](std::uint64_t i) { return (*table)[i]; });
 }
 
 /// Cells that a pattern with room to spare offers for k blocks.
@@ -114,12 +108,7 @@ Region band(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> band
     cells.add(i - std::min(i, width), std::min(nb, i + width + 1));
     return cells;
   };
-  // Cells on one side of the diagonal in the first `rows` rows, where the band begins to be cut.
-  const auto side = [=](std::uint64_t rows) {
-    return rows <= width + 1 ? rows * (rows - std::min<std::uint64_t>(rows, 1)) / 2
-                             : width * (width + 1) / 2 + (rows - 1 - width) * width;
-  };
-  return region_of_rows(nb, row, [=](std::uint64_t i) { return i + side(i) + side(nb) - side(nb - i); });
+  return region_of_rows(nb, row);
 }
 
 /// Steps of 1, 2, 4, ... rows; the cells of a row are the first ones, half as many as in the step before.
@@ -187,10 +176,7 @@ Region block_diagonal(std::uint64_t nb, const PatternOptions& options) {
     cells.add(i - i % group, std::min(nb, i - i % group + group));
     return cells;
   };
-  return region_of_rows(nb, row, [=](std::uint64_t i) {
-    const std::uint64_t start = i - i % group;
-    return start * group + (i - start) * std::min(group, nb - start);
-  });
+  return region_of_rows(nb, row);
 }
 
 /// Block row 0, block column 0 and the diagonal.
@@ -201,14 +187,14 @@ Region arrow(std::uint64_t nb) {
     if (i > 0) cells.add(i, i + 1);
     return cells;
   };
-  return region_of_rows(nb, row, [=](std::uint64_t i) { return i == 0 ? 0 : nb + 2 * (i - 1); });
+  return region_of_rows(nb, row);
 }
 
 /// [[K, B^T], [B, 0]]: K is a 7-point stencil over the first 3/4 of the block rows; row p of B has blocks in columns
 /// 3p - 2 to 3p + 5, as far as K has them.
 Region saddle_point(std::uint64_t nb) {
   const std::uint64_t inner = nb - nb / 4;  // rows of K
-  return region_of_counted_rows(nb, [=, stencil = Stencil{.nb = inner, .points = 7}](std::uint64_t i) {
+  return region_of_rows(nb, [=, stencil = Stencil{.nb = inner, .points = 7}](std::uint64_t i) {
     if (i >= inner) {
       const std::uint64_t first = 3 * (i - inner);
       Intervals row;
@@ -311,9 +297,9 @@ std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, 
     case PatternKind::hub:
       return hub_parts(nb, k);
     case PatternKind::stencil_7:
-      return {{.region = region_of_counted_rows(nb, Stencil{.nb = nb, .points = 7}), .count = k}};
+      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 7}), .count = k}};
     case PatternKind::stencil_27:
-      return {{.region = region_of_counted_rows(nb, Stencil{.nb = nb, .points = 27}), .count = k}};
+      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 27}), .count = k}};
     case PatternKind::rmat:
       return {{.region = rmat(nb, k, options.seed), .count = k}};
     case PatternKind::block_diagonal:

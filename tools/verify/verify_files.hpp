@@ -25,7 +25,7 @@ struct VerifiedFiles {
   std::uint64_t num_saturated = 0;  ///< elements of C at the limit
 };
 
-/// Memory: with any_order 8 bytes for each block of C, and the same for A and B one after the other, in addition to
+/// Memory: for A, B and with any_order C, one after the other, what check_blocks() takes, in addition to
 /// what the proof takes within the limit. Errors: FormatError (an operand or C breaks the format), ShapeError,
 /// InputError, IoError, OutOfMemory, Interrupted.
 VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem::path& b,

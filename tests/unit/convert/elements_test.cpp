@@ -32,12 +32,6 @@ std::vector<MatrixEntry> random_entries(std::size_t count, std::uint32_t side, u
   return entries;
 }
 
-std::vector<std::uint64_t> keys_of(const std::vector<MatrixEntry>& entries) {
-  std::vector<std::uint64_t> keys;
-  for (const MatrixEntry& entry : entries) keys.push_back(entry.key());
-  return keys;
-}
-
 std::uint64_t blocks_by_definition(const std::vector<MatrixEntry>& entries, std::uint32_t m) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> blocks;
   for (const MatrixEntry& entry : entries) blocks.emplace(entry.row / m, entry.column / m);
@@ -45,22 +39,6 @@ std::uint64_t blocks_by_definition(const std::vector<MatrixEntry>& entries, std:
 }
 
 }  // namespace
-
-TEST_CASE("convert: elements are sorted by row and column", "[convert]") {
-  for (const std::uint32_t side : {1u, 3u, 1000u, 5'000'000u, UINT32_MAX}) {
-    const auto given = random_entries(20'000, side, side);
-    auto expected = keys_of(given);
-    std::sort(expected.begin(), expected.end());
-    double sum = 0;
-    for (const MatrixEntry& entry : given) sum += entry.value;
-    auto entries = given;
-    sort_entries(entries);
-    CHECK(keys_of(entries) == expected);
-    double found = 0;
-    for (const MatrixEntry& entry : entries) found += entry.value;
-    CHECK(found == sum);
-  }
-}
 
 TEST_CASE("convert: blocks are counted as by definition, and the shortest file is chosen", "[convert]") {
   for (const std::uint32_t side : {7u, 100u, 3000u, 4'000'000'000u}) {

@@ -1,12 +1,12 @@
 // spmm-convert: there and back without loss, and what the options do.
+#include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
-#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
-#include "tools/convert/mtx.hpp"
 #include "unit/convert/support.hpp"
 
 namespace {
@@ -145,47 +145,47 @@ TEST_CASE("convert: kinds of Matrix Market files", "[convert]") {
   CHECK(converted(banner + "coordinate integer general\n1 1 2\n1 1 0\n1 1 -0\n") == "");
 }
 
-TEST_CASE("convert: lines are whole wherever the pieces of a file end", "[convert]") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("p.mtx");
-  std::string content = "%%MatrixMarket matrix coordinate integer general\n% comment\n\n60 7 50\n";
-  for (int e = 0; e < 50; ++e) {
-    content += std::string(static_cast<std::size_t>(e % 13), ' ') + std::to_string(e + 1) + " " +
-               std::to_string(e % 7 + 1) + " " + std::to_string(e * e) + "\n" + (e % 5 == 0 ? "% more\n" : "");
-  }
-  for (const std::string end : {"", "\n", "%"}) {
-    write_content(path, content + end);
-    for (const std::size_t piece_bytes : {50u, 51u, 63u, 200u, 1u << 20}) {
-      const tools::MtxFile file(path, piece_bytes);
-      CHECK((file.shape().rows == 60 && file.shape().columns == 7 && file.max_elements() == 50));
-      std::uint32_t e = 0;
-      file.read([&](std::uint32_t row, std::uint32_t column, double value, std::uint64_t line) {
-        CHECK((row == e && column == e % 7 && value == e * e));
-        CHECK(line == 5 + e + (e + 4) / 5);
-        ++e;
-      });
-      CHECK(e == 50);
-    }
-    CHECK_THROWS_AS(tools::MtxFile(path, 48), FormatError);  // the banner has 48 characters
-  }
-}
-
 TEST_CASE("convert: comments of any length in front of the sizes", "[convert]") {
   const TemporaryFolder folder;
   const std::string banner = "%%MatrixMarket matrix coordinate integer general\n";
-  std::string comments;
-  while (comments.size() < (9u << 20)) comments += "% " + std::string(97, 'c') + "\n";  // more than a piece
-  for (const std::string& lines : {comments.substr(0, 100 * 12'000), comments}) {
-    write_content(folder.file("long.mtx"), banner + lines + "2 2 2\n1 1 4\n2 1 5\n");
-    convert({folder.file("long.mtx"), folder.file("long.bin"), "--block", "2"});
-    CHECK(read_matrix(folder.file("long.bin")) == matrix_of<std::uint16_t>(2, 2, {{0, 0}}, {4, 0, 5, 0}));
-    write_content(folder.file("long.mtx"), banner + lines + "2 2 2\n1 1 4\n2 3 5\n");
-    const ProcessResult wrong = run_convert({folder.file("long.mtx"), folder.file("long.bin")});
-    CHECK(wrong.err.find("line " + std::to_string(lines.size() / 100 + 4) + ": column 3 is out of range") !=
-          std::string::npos);
-    write_content(folder.file("long.mtx"), banner + lines);
-    const ProcessResult none = run_convert({folder.file("long.mtx"), folder.file("long.bin")});
-    CHECK(none.err.find("line " + std::to_string(lines.size() / 100 + 1) + ": the line of the sizes is missing") !=
-          std::string::npos);
+  std::string lines;
+  while (lines.size() < (9u << 20)) lines += "% " + std::string(97, 'c') + "\n";
+  write_content(folder.file("long.mtx"), banner + lines + "2 2 2\n1 1 4\n2 1 5");
+  convert({folder.file("long.mtx"), folder.file("long.bin"), "--block", "2"});
+  CHECK(read_matrix(folder.file("long.bin")) == matrix_of<std::uint16_t>(2, 2, {{0, 0}}, {4, 0, 5, 0}));
+  write_content(folder.file("long.mtx"), banner + lines + "2 2 2\n1 1 4\n2 3 5\n");
+  const ProcessResult wrong = run_convert({folder.file("long.mtx"), folder.file("long.bin")});
+  CHECK(wrong.err.find("line " + std::to_string(lines.size() / 100 + 4) + ": column 3") != std::string::npos);
+}
+
+TEST_CASE("convert: formats are known by content and ending", "[convert]") {
+  const TemporaryFolder folder;
+  write_content(folder.file("matrix"), kSmall);
+  convert({folder.file("matrix"), folder.file("a")});
+  CHECK(read_matrix(folder.file("a")).values.size() >= 3);
+  CHECK(run_convert({folder.file("a"), folder.file("b.mtx"), "-q"}).out == "");
+  // Header and length decide before first bytes and endings do.
+  write_matrix(folder.file("as-gzip"), random_matrix(35615, 5, 3, 9, 1));          // n begins as gzip does, 1F 8B
+  write_matrix(folder.file("as-zip.mtx"), random_matrix(0x04034B50, 1, 3, 9, 1));  // and as a zip archive, PK 03 04
+  write_product(folder.file("c1"), {.n = 4, .m = 2, .index = {{.i = 0, .j = 1}}, .values = {1, 2, 3, 4}});
+  for (const std::string name : {"as-gzip", "as-zip.mtx", "c1"}) {
+    convert({folder.file(name), folder.file("c.mtx")});
+    convert({folder.file(name), folder.file("c2.bin")});
+  }
+  CHECK(read_matrix(folder.file("c2.bin")).values == std::vector<std::uint16_t>{1, 2, 3, 4});
+}
+
+TEST_CASE("convert: memory is 24 bytes for each element, and 20 MB", "[convert]") {
+  constexpr std::uint32_t kElements = 1'000'000;
+  const TemporaryFolder folder;
+  {
+    std::ofstream mtx(folder.file("a.mtx"));  // all in one block row, far apart: each side takes the most
+    mtx << "%%MatrixMarket matrix coordinate integer general\n2 30000000 " << kElements << "\n";
+    for (std::uint32_t e = 0; e < kElements; ++e) mtx << e % 2 + 1 << ' ' << e * 29 + 1 << " 7\n";
+  }
+  for (const std::string block : {"auto", "2"}) {
+    const ProcessResult result = run_convert({folder.file("a.mtx"), folder.file("a.bin"), "--block", block});
+    CHECK(result.exit_code == 0);
+    CHECK(stayed_below(result, 24 * kElements + 20'000'000));
   }
 }

@@ -1,7 +1,7 @@
 // spmm-compare: same, different and trouble.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,7 +9,6 @@
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
-#include "tools/common/matrix_file.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {
@@ -73,18 +72,11 @@ Product reordered(const Product& matrix, const std::vector<std::size_t>& order) 
 
 }  // namespace
 
-TEST_CASE("compare: the same", "[tools][compare]") {
+TEST_CASE("compare: the same, and elements that differ", "[tools][compare]") {
   const Pair pair;
-  const ProcessResult result = pair.compare(base());
-  CHECK(result.exit_code == 0);
-  CHECK(result.out == "same: 3 blocks\n");
+  CHECK(pair.compare(base()).out == "same: 3 blocks\n");
   CHECK(pair.compare(base(), {"-q"}).out.empty());
-  CHECK(pair.compare(base(), {"--any-order"}).exit_code == 0);
-  CHECK(pair.compare(base(), {"--type", "u32"}).exit_code == 0);
-}
-
-TEST_CASE("compare: elements that differ", "[tools][compare]") {
-  const Pair pair;
+  CHECK(pair.compare(base(), {"--any-order", "--type", "u32"}).exit_code == 0);
   Product right = base();
   right.values[1] = 0;
   right.values[11] = 0;
@@ -98,20 +90,15 @@ TEST_CASE("compare: elements that differ", "[tools][compare]") {
   const ProcessResult quiet = pair.compare(right, {"-q"});
   CHECK(quiet.exit_code == 1);
   CHECK(quiet.out.empty());
+  for (std::uint32_t& value : right.values) value = 77;
+  for (const auto& [most, lines] : {std::pair{"1", 2}, {"0", 1}, {"10", 11}}) {
+    const std::string out = pair.compare(right, {"--max-differences", most}).out;
+    CHECK(std::count(out.begin(), out.end(), '\n') == lines);
+    CHECK(out.find("elements that differ: 12; ") != std::string::npos);
+  }
 }
 
-TEST_CASE("compare: only the first differences are printed, all are counted", "[tools][compare]") {
-  const Pair pair;
-  Product right = base();
-  for (std::uint32_t& value : right.values) value -= 1;
-  const std::string total = "elements that differ: 12; blocks that differ: 3, only in left: 0, only in right: 0\n";
-  CHECK(pair.compare(right, {"--max-differences", "1"}).out == "row 0, col 0: left 1, right 0\n" + total);
-  CHECK(pair.compare(right, {"--max-differences", "0"}).out == total);
-  const std::string ten = pair.compare(right).out;
-  CHECK(std::count(ten.begin(), ten.end(), '\n') == 11);
-}
-
-TEST_CASE("compare: a block that one file does not have", "[tools][compare]") {
+TEST_CASE("compare: blocks that one file does not have", "[tools][compare]") {
   const Pair pair;
   for (const std::size_t missing : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
     const ProcessResult result = pair.compare(without_block(base(), missing));
@@ -119,21 +106,14 @@ TEST_CASE("compare: a block that one file does not have", "[tools][compare]") {
     CHECK(result.out.find("elements that differ: 4; blocks that differ: 0, only in left: 1, only in right: 0\n") !=
           std::string::npos);
   }
-  const ProcessResult extra = pair.compare(with_block(base(), 1, {0, 2}, {0, 0, 0, 9}));
-  CHECK(extra.exit_code == 1);
-  CHECK(extra.out ==
+  CHECK(pair.compare(with_block(base(), 1, {0, 2}, {0, 0, 0, 9})).out ==
         "row 1, col 5: left no block, right 9\n"
         "elements that differ: 1; blocks that differ: 0, only in left: 0, only in right: 1\n");
-}
-
-TEST_CASE("compare: an all-zero block equals a missing one on request only", "[tools][compare]") {
-  const Pair pair;
-  const Product right = with_block(with_block(base(), 3, {2, 2}, {0, 0, 0, 0}), 1, {0, 2}, {0, 0, 0, 0});
-  const ProcessResult strict = pair.compare(right);
-  CHECK(strict.exit_code == 1);
-  CHECK(strict.out ==
+  // An all-zero block equals a missing one on request only.
+  const Product zeros = with_block(with_block(base(), 3, {2, 2}, {0, 0, 0, 0}), 1, {0, 2}, {0, 0, 0, 0});
+  CHECK(pair.compare(zeros).out ==
         "elements that differ: 0; blocks that differ: 0, only in left: 0, only in right: 2 (all zero: 2)\n");
-  CHECK(pair.compare(right, {"--ignore-zero-blocks"}).exit_code == 0);
+  CHECK(pair.compare(zeros, {"--ignore-zero-blocks"}).exit_code == 0);
   CHECK(pair.compare(with_block(base(), 3, {2, 2}, {0, 0, 0, 1}), {"--ignore-zero-blocks"}).exit_code == 1);
 }
 
@@ -142,50 +122,35 @@ TEST_CASE("compare: order of the blocks", "[tools][compare]") {
   const Product right = reordered(base(), {2, 0, 1});
   const ProcessResult strict = pair.compare(right);
   CHECK(strict.exit_code == 2);
-  CHECK(strict.err.find("right, record 1 (byte offset 36): block (0, 0) follows (2, 1)") != std::string::npos);
+  CHECK(strict.err.find("right, record 1 (byte offset 36)") != std::string::npos);
   CHECK(strict.err.find("--any-order") != std::string::npos);
   CHECK(pair.compare(right, {"--any-order"}).exit_code == 0);
   Product changed = right;
   changed.values[0] = 1;
-  CHECK(pair.compare(changed, {"--any-order"}).out ==
-        "row 4, col 2: left 9, right 1\n"
-        "elements that differ: 1; blocks that differ: 1, only in left: 0, only in right: 0\n");
+  CHECK(pair.compare(changed, {"--any-order"}).out.find("row 4, col 2: left 9, right 1\n") == 0);
   // Out of order, but the same in both files up to where they differ.
   write_product(pair.file("left"), reordered(base(), {2, 0, 1}));
   CHECK(pair.compare(right).exit_code == 0);
   CHECK(pair.compare(without_block(right, 2)).exit_code == 1);
 }
 
-TEST_CASE("compare: headers that differ", "[tools][compare]") {
+TEST_CASE("compare: other headers, 16-bit files, also with 32-bit ones", "[tools][compare]") {
   const Pair pair;
-  const ProcessResult n = pair.compare(matrix_of<std::uint32_t>(8, 2, {}, {}));
-  CHECK(n.exit_code == 1);
-  CHECK(n.out == "n differs: 6 and 8\n");
-  const ProcessResult m = pair.compare(matrix_of<std::uint32_t>(6, 3, {}, {}));
-  CHECK(m.exit_code == 1);
-  CHECK(m.out == "m differs: 2 and 3\n");
-}
-
-TEST_CASE("compare: 16-bit files, also with 32-bit ones", "[tools][compare]") {
-  const Pair pair;
+  CHECK(pair.compare(matrix_of<std::uint32_t>(8, 2, {}, {})).out == "n differs: 6 and 8\n");
+  CHECK(pair.compare(matrix_of<std::uint32_t>(6, 3, {}, {})).exit_code == 1);
   const BlockMatrix narrow = matrix_of<std::uint16_t>(6, 2, {{0, 0}}, {1, 2, 3, 4});
   write_matrix(pair.file("left"), narrow);
   write_matrix(pair.file("right"), narrow);
   CHECK(pair.compare_files().exit_code == 0);
-  CHECK(pair.compare_files({"--type", "u16"}).exit_code == 0);
   CHECK(pair.compare_files({"--type", "u32"}).exit_code == 2);
   CHECK(pair.compare(matrix_of<std::uint32_t>(6, 2, {{0, 0}}, {1, 2, 3, 4})).exit_code == 0);
   CHECK(pair.compare(matrix_of<std::uint32_t>(6, 2, {{0, 0}}, {1, 2, 3, 65540})).exit_code == 1);
   const ProcessResult kinds = pair.compare(base());
   CHECK(kinds.exit_code == 1);
-  const std::string lines =
-      "left is an operand (elements of 16 bits), right is a result (elements of 32 bits)\n"
-      "elements that differ: 8; blocks that differ: 0, only in left: 0, only in right: 2\n";
-  CHECK(kinds.out == lines);
+  CHECK(kinds.out.find("left is an operand") == 0);
+  CHECK(pair.compare(base(), {"--max-differences", "1"}).out.find("row 2, col 4: left no block, right 5\n") == 0);
   write_matrix(pair.file("left"), matrix_of<std::uint16_t>(6, 2, {{1, 0}, {0, 0}}, {1, 2, 3, 4, 5, 6, 7, 8}));
-  CHECK(pair.compare_files().out.find("left is an operand (elements of 16 bits), right is a result") == 0);
-  write_matrix(pair.file("left"), narrow);
-  CHECK(pair.compare(base(), {"--max-differences", "1"}).out == "row 2, col 4: left no block, right 5\n" + lines);
+  CHECK(pair.compare_files().exit_code == 1);
 }
 
 TEST_CASE("compare: elements at the limit are counted", "[tools][compare]") {
@@ -197,58 +162,40 @@ TEST_CASE("compare: elements at the limit are counted", "[tools][compare]") {
   CHECK(pair.compare(left).out == "same: 3 blocks, 3 elements at the limit 4294967295\n");
   CHECK(pair.compare(reordered(left, {2, 0, 1}), {"--any-order"}).out ==
         "same: 3 blocks, 3 elements at the limit 4294967295\n");
-  Product right = left;
-  right.values[0] = 0;
-  right.values[8] = right.values[3] = 1;
-  right.values[9] = kMost;
-  CHECK(pair.compare(right, {"--max-differences", "0"}).out ==
-        "elements that differ: 4; blocks that differ: 2, only in left: 0, only in right: 0; 3 elements at the limit "
-        "4294967295 in left; 1 element at the limit 4294967295 in right\n");
-  CHECK(pair.compare(without_block(left, 0), {"--max-differences", "0"}).out ==
-        "elements that differ: 4; blocks that differ: 0, only in left: 1, only in right: 0; 3 elements at the limit "
-        "4294967295 in left; 1 element at the limit 4294967295 in right\n");
-  const Product many = matrix_of<std::uint32_t>(64, 64, {{0, 0}}, std::vector<std::uint32_t>(4096, kMost));
-  write_product(pair.file("left"), many);
-  CHECK(pair.compare(many).out == "same: 1 blocks, 4,096 elements at the limit 4294967295\n");
-  CHECK(cli::saturation_text(0) == "0 elements at the limit 4294967295");
-  CHECK(cli::saturation_text(999) == "999 elements at the limit 4294967295");
-  CHECK(cli::saturation_text(1000) == "1,000 elements at the limit 4294967295");
+  CHECK(pair.compare(without_block(left, 0), {"--max-differences", "0"})
+            .out.find("; 3 elements at the limit 4294967295 in left; 1 element at the limit 4294967295 in right\n") !=
+        std::string::npos);
   CHECK(cli::saturation_text(18446744073709551615u) == "18,446,744,073,709,551,615 elements at the limit 4294967295");
 }
 
 TEST_CASE("compare: all trouble is exit code 2", "[tools][compare]") {
   const Pair pair;
-  const auto refused = [&](std::vector<std::string> arguments, const std::string& message) {
+  const auto refused = [&](std::vector<std::string> arguments, const std::string& place) {
     const ProcessResult result = run_tool("compare", std::move(arguments));
     INFO(result.err);
     CHECK(result.exit_code == 2);
     CHECK(result.err.rfind("spmm-compare: error: ", 0) == 0);
-    CHECK(result.err.find(message) != std::string::npos);
+    CHECK(result.err.find(place) != std::string::npos);
   };
   const std::string left = pair.file("left");
-  refused({}, "left file is missing");
-  refused({left}, "right file is missing");
+  refused({}, "left file");
+  refused({left}, "right file");
   refused({left, left, left}, "unexpected argument");
-  refused({left, pair.file("nothing")}, "cannot open");
-  refused({left, left, "--type", "u64"}, "give auto, u16 or u32");
-  refused({left, left, "--max-differences", "some"}, "--max-differences");
+  refused({left, pair.file("nothing")}, "nothing");
+  refused({left, left, "--type", "u64"}, "--type");
   refused({left, pair.file("nothing"), "--max-differences", "some"}, "--max-differences");
   refused({left, SPMM_SOURCE_DIR "/data/README.md"}, "README.md");
-
   // Malformed beyond the part that both files share.
+  const auto overwrite = [&](std::uint64_t record, const std::string& bytes) {
+    std::fstream file(pair.file("right"), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(12 + record * 24));
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  };
   write_product(pair.file("right"), with_block(base(), 3, {2, 2}, {1, 1, 1, 1}));
-  std::fstream file(pair.file("right"), std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(12 + 3 * 24);
-  file.put(3);
-  file.close();
-  refused({left, pair.file("right")}, "record 3 (byte offset 84): block index (3, 2) is out of range");
+  overwrite(3, "\3");
+  refused({left, pair.file("right")}, "record 3 (byte offset 84)");
   for (const char* order : {"--any-order", "--ignore-zero-blocks"}) {
-    std::fstream again(pair.file("right"), std::ios::binary | std::ios::in | std::ios::out);
-    again.seekp(12 + 2 * 24);
-    again.write("\2\0\0\0\2\0\0\0", 8);
-    again.seekp(12 + 3 * 24);
-    again.write("\2\0\0\0\2\0\0\0", 8);
-    again.close();
+    for (const std::uint64_t record : {2, 3}) overwrite(record, std::string("\2\0\0\0\2\0\0\0", 8));
     refused({left, pair.file("right"), order}, "block (2, 2) was stored before in record 2");
   }
   std::filesystem::resize_file(pair.file("right"), 100);
@@ -257,26 +204,18 @@ TEST_CASE("compare: all trouble is exit code 2", "[tools][compare]") {
 
 TEST_CASE("compare: files of many reads", "[tools][compare]") {
   const TemporaryFolder folder;
-  const auto generate = [&](const std::string& name, const std::string& order, const std::string& seed) {
-    REQUIRE(run_tool("gen",
-                     {folder.file(name), "--n", "4096", "--m", "4", "--k", "300000", "--order", order, "--seed", seed})
-                .exit_code == 0);
-  };
-  generate("sorted", "sorted", "1");
-  generate("shuffled", "shuffled", "1");
-  generate("other", "sorted", "2");
-  const ProcessResult same = run_tool("compare", {folder.file("sorted"), folder.file("shuffled"), "--any-order"});
-  CHECK(same.out == "same: 300000 blocks\n");
-  CHECK(run_tool("compare", {folder.file("sorted"), folder.file("other")}).exit_code == 1);
-
+  for (const std::string order : {"sorted", "shuffled"}) {
+    run_tool("gen", {folder.file(order), "--n", "4096", "--m", "4", "--k", "300000", "--order", order});
+  }
+  CHECK(run_tool("compare", {folder.file("sorted"), folder.file("shuffled"), "--any-order"}).out ==
+        "same: 300000 blocks\n");
   std::filesystem::copy_file(folder.file("sorted"), folder.file("changed"));
   std::fstream file(folder.file("changed"), std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(12 + 250'000 * 40 + 8);
   file.write("\xff\xff", 2);
   file.close();
-  const ProcessResult one = run_tool("compare", {folder.file("sorted"), folder.file("changed")});
-  CHECK(one.exit_code == 1);
-  CHECK(one.out.find("right 65535\nelements that differ: 1; blocks that differ: 1,") != std::string::npos);
-  CHECK(run_tool("compare", {folder.file("shuffled"), folder.file("changed"), "--any-order"})
-            .out.find("elements that differ: 1; ") != std::string::npos);
+  for (const std::string other : {"sorted", "shuffled"}) {
+    CHECK(run_tool("compare", {folder.file(other), folder.file("changed"), "--any-order"})
+              .out.find("elements that differ: 1; blocks that differ: 1,") != std::string::npos);
+  }
 }

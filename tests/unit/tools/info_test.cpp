@@ -1,7 +1,5 @@
 // spmm-info: its numbers on files that can be checked by hand, its JSON; the golden product.
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -36,65 +34,41 @@ TEST_CASE("golden: c.bin is the product of a.bin and b.bin", "[tools][golden]") 
                                       {5, 10, 0, 0, 4294967295u, 65535, 65555, 40, 70, 100, 150, 220}));
 }
 
-TEST_CASE("info: one golden file", "[tools][info]") {
+TEST_CASE("info: golden files and the product that they predict", "[tools][info]") {
   const PlainJson a = info_json({golden("a.bin")});
-  CHECK(a["type"] == "u16");
-  CHECK(a["n"] == 6);
-  CHECK(a["m"] == 2);
-  CHECK(a["blocks"] == 5);
-  CHECK(a["blocks_per_side"] == 3);
-  CHECK(a["file_bytes"] == 92);
+  const PlainJson expected = PlainJson::parse(R"({"type": "u16", "n": 6, "m": 2, "blocks": 5, "blocks_per_side": 3,
+    "file_bytes": 92, "nonzero_elements": 11, "largest_element": 65535, "zero_blocks": 0, "sorted": false,
+    "saturated_elements": 0})");
+  for (const auto& [key, value] : expected.items()) {
+    INFO(key);
+    CHECK(a[key] == value);
+  }
   CHECK(a["block_density"] == 5.0 / 9);
-  CHECK(a["nonzero_elements"] == 11);
   CHECK(a["element_density"] == 11.0 / 36);
-  CHECK(a["largest_element"] == 65535);
-  CHECK(a["zero_blocks"] == 0);
-  CHECK(a["sorted"] == false);
-  const PlainJson& rows = a["block_rows"];
-  CHECK(rows["min"] == 1);
-  CHECK(rows["median"] == 1.0);
-  CHECK(rows["mean"] == 5.0 / 3);
-  CHECK(rows["max"] == 3);
-  CHECK(rows["empty"] == 0);
-  CHECK(rows["histogram"] ==
-        PlainJson::parse(R"([{"from": 1, "to": 1, "count": 2}, {"from": 2, "to": 3, "count": 1}])"));
+  CHECK(a["block_rows"] ==
+        PlainJson::parse(R"({"empty": 0, "min": 1, "median": 1.0, "mean": 1.6666666666666667, "max": 3,
+    "histogram": [{"from": 1, "to": 1, "count": 2}, {"from": 2, "to": 3, "count": 1}]})"));
   CHECK(a["block_columns"]["max"] == 2);
 
   const PlainJson c = info_json({golden("c.bin")});
   CHECK(c["type"] == "u32");
   CHECK(c["sorted"] == true);
-  CHECK(c["largest_element"] == 4294967295u);
   CHECK(c["saturated_elements"] == 1);
-  CHECK(a["saturated_elements"] == 0);
-  CHECK(run_tool("info", {golden("c.bin")}).out.find("\n1 element at the limit 4294967295\n") != std::string::npos);
-  CHECK(run_tool("info", {golden("a.bin")}).out.find("at the limit") == std::string::npos);
   CHECK(c["block_rows"]["empty"] == 1);
-  CHECK(c["block_rows"]["min"] == 0);
-}
+  CHECK(run_tool("info", {golden("c.bin")}).out.find("\n1 element at the limit 4294967295\n") != std::string::npos);
 
-TEST_CASE("info: two golden files predict the product", "[tools][info]") {
-  const PlainJson both = info_json({golden("a.bin"), golden("b.bin")});
-  CHECK(both["a"]["blocks"] == 5);
-  CHECK(both["b"]["blocks"] == 3);
-  const PlainJson& product = both["product"];
+  const PlainJson product = info_json({golden("a.bin"), golden("b.bin")})["product"];
   CHECK(product["pairs"] == 5);
   CHECK(product["max_blocks"] == 5);       // 5 pairs; 3 block rows of A times 2 block columns of B
   CHECK(product["expected_blocks"] == 4);  // 9 * (1 - e^(-5/9)) = 3.84
-  CHECK(product["expected_bytes"] == 12 + 4 * 24);
   CHECK(product["max_bytes"] == 12 + 5 * 24);
-}
-
-TEST_CASE("info: text", "[tools][info]") {
-  const ProcessResult result = run_tool("info", {golden("a.bin"), golden("b.bin")});
-  CHECK(result.exit_code == 0);
+  const std::string text = run_tool("info", {golden("a.bin"), golden("b.bin")}).out;
   for (const char* line :
-       {"n 6, m 2, blocks 5 (k) on a grid of 3 x 3, elements of 16 bits\n", "largest element: 65535\n",
-        "records: not in the order of (i, j)\n",
+       {"n 6, m 2, blocks 5 (k) on a grid of 3 x 3, elements of 16 bits\n", "records: not in the order of (i, j)\n",
         "blocks per block row: min 1, median 1, mean 1.66667, max 3; empty block rows: 0\n", "pairs: 5 (exact)"}) {
     INFO(line);
-    CHECK(result.out.find(line) != std::string::npos);
+    CHECK(text.find(line) != std::string::npos);
   }
-  CHECK(run_tool("info", {"--help"}).out.find("Examples:") != std::string::npos);
 }
 
 TEST_CASE("info: all-zero blocks, empty matrix, order of records across reads", "[tools][info]") {
@@ -102,24 +76,16 @@ TEST_CASE("info: all-zero blocks, empty matrix, order of records across reads", 
   write_matrix(folder.file("zero"), matrix_of<std::uint16_t>(4, 1, {{0, 0}, {0, 1}, {3, 3}}, {0, 7, 0}));
   const PlainJson zero = info_json({folder.file("zero")});
   CHECK(zero["zero_blocks"] == 2);
-  CHECK(zero["nonzero_elements"] == 1);
   CHECK(zero["sorted"] == true);
   CHECK(zero["block_rows"]["median"] == 0.5);
-
   write_matrix(folder.file("empty"), matrix_of<std::uint16_t>(4, 1, {}, {}));
-  const PlainJson empty = info_json({folder.file("empty"), folder.file("empty")});
-  CHECK(empty["a"]["blocks"] == 0);
-  CHECK(empty["a"]["block_rows"]["max"] == 0);
-  CHECK(empty["product"]["max_bytes"] == 12);
-  CHECK(run_tool("info", {folder.file("empty")}).exit_code == 0);
-
+  CHECK(info_json({folder.file("empty"), folder.file("empty")})["product"]["max_bytes"] == 12);
   for (const char* order : {"sorted", "shuffled"}) {
     run_tool("gen", {folder.file("g"), "--n", "4096", "--m", "4", "--k", "300e3", "--order", order});
-    const PlainJson large = info_json({folder.file("g"), "--threads", "2"});
+    const PlainJson large = info_json({folder.file("g")});
     CHECK(large["sorted"] == (std::string(order) == "sorted"));
     CHECK(large["largest_element"] == 2047);
     CHECK(large["block_rows"]["mean"] == 300e3 / 1024);
-    CHECK(large == info_json({folder.file("g"), "--threads", "1"}));
   }
 }
 
@@ -186,17 +152,13 @@ TEST_CASE("info: how many elements of a product can saturate at most", "[tools][
   CHECK(info_json({folder.file("r"), folder.file("r")})["product"]["max_saturated_elements"] == 4096);
 }
 
-TEST_CASE("info: billions of block rows take little memory", "[tools][info]") {
+TEST_CASE("info: billions of block rows take little memory; trouble", "[tools][info]") {
   const TemporaryFolder folder;
   run_tool("gen", {folder.file("g"), "--n", "4294967295", "--m", "1", "--k", "1000"});
   const ProcessResult result = run_tool("info", {folder.file("g"), folder.file("g")});
   CHECK(result.exit_code == 0);
   CHECK(stayed_below(result, 40'000'000));
-  CHECK(result.out.find("empty block rows: 429496") != std::string::npos);
-}
 
-TEST_CASE("info: trouble", "[tools][info]") {
-  const TemporaryFolder folder;
   write_matrix(folder.file("other"), matrix_of<std::uint16_t>(8, 2, {}, {}));
   CHECK(run_tool("info", {}).exit_code == 2);
   CHECK(run_tool("info", {golden("a.bin"), golden("a.bin"), golden("a.bin")}).exit_code == 2);
@@ -205,14 +167,10 @@ TEST_CASE("info: trouble", "[tools][info]") {
   const ProcessResult shapes = run_tool("info", {golden("a.bin"), folder.file("other")});
   CHECK(shapes.exit_code == 65);
   CHECK(shapes.out.empty());
-  CHECK(shapes.err.find("expected n = 6, m = 2 as in") != std::string::npos);
-
-  std::filesystem::copy_file(golden("a.bin"), folder.file("outside"));
-  std::fstream file(folder.file("outside"), std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(12 + 4 * 16 + 4);
-  file.put(3);
-  file.close();
+  BlockMatrix wrong = read_matrix(golden("a.bin"));
+  wrong.index[4].j = 3;
+  write_matrix(folder.file("outside"), wrong);
   const ProcessResult outside = run_tool("info", {folder.file("outside")});
   CHECK(outside.exit_code == 65);
-  CHECK(outside.err.find("record 4 (byte offset 76): block index (0, 3) is out of range") != std::string::npos);
+  CHECK(outside.err.find("record 4 (byte offset 76): block index (0, 3)") != std::string::npos);
 }

@@ -299,19 +299,3 @@ TEST_CASE("completion in fish proposes options, their values, subcommands and fi
   CHECK(proposed("spmm-gen --patt") == Words{"--pattern"});
   CHECK(proposed("spmm gen gen") == Words{"gene.bin"});
 }
-
-TEST_CASE("gen: sizes that cannot be are refused at once", "[tools][gen]") {
-  const TemporaryFolder folder;
-  const auto refused = [&](const Words& sizes, int code, const std::string& part) {
-    Words words = {folder.file("a.bin")};
-    words.insert(words.end(), sizes.begin(), sizes.end());
-    const ProcessResult result = run("spmm-gen", words);
-    INFO(result.err);
-    CHECK(result.exit_code == code);
-    CHECK(has(result.err, part));
-    CHECK_FALSE(std::filesystem::exists(folder.file("a.bin")));
-  };
-  refused({"--n", "8", "--m", "4", "--k", "5"}, 2, "--k: 5 blocks are more than the 4 places of the matrix");
-  refused({"--n", "1e20", "--m", "4", "--k", "5"}, 2, "--n: \"1e20\" is not a whole number from 1 to 4294967295");
-  refused({"--n", "4294967232", "--m", "64", "--k", "4e9"}, 73, "the file takes 32.8 TB");
-}

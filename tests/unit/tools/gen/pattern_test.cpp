@@ -1,10 +1,14 @@
-// Regions: their numbering is complete, ordered and consistent; permutations are permutations.
+// Patterns: their places are those of their definitions, numbered completely and in order; permutations are
+// permutations.
 #include "tools/gen/pattern.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <set>
 #include <vector>
 
+#include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "tools/common/random.hpp"
 
@@ -12,44 +16,66 @@ namespace {
 
 using namespace spmm;
 using tools::make_pattern;
+using tools::num_places;
 using tools::PatternKind;
+using Cells = std::set<BlockIndex>;
 
-constexpr PatternKind kKinds[] = {
-    PatternKind::uniform,    PatternKind::diagonal,       PatternKind::banded, PatternKind::power_law,
-    PatternKind::heavy_row,  PatternKind::heavy_column,   PatternKind::hub,    PatternKind::stencil_7,
-    PatternKind::stencil_27, PatternKind::block_diagonal, PatternKind::arrow,  PatternKind::saddle_point};
-
-/// Cells are in row-major order and inside the grid.
-void check_region(const tools::Region& region, std::uint32_t nb) {
-  std::set<BlockIndex> cells;
+/// Cells of a region, which are in row-major order and inside the grid.
+Cells cells_of(const tools::Region& region, std::uint32_t nb) {
+  Cells cells;
   for (std::uint64_t rank = 0; rank < region.capacity; ++rank) {
     const BlockIndex at = region.cell(rank);
-    REQUIRE(at.i < nb);
-    REQUIRE(at.j < nb);
+    REQUIRE((at.i < nb && at.j < nb));
     REQUIRE((cells.empty() || *cells.rbegin() < at));
     cells.insert(at);
   }
+  return cells;
 }
 
-std::uint64_t capacity(PatternKind kind, std::uint32_t nb, std::uint64_t k, const tools::PatternOptions& options) {
-  std::uint64_t sum = 0;
-  for (const auto& part : make_pattern(kind, nb, k, options)) sum += part.region.capacity;
-  return sum;
+Cells cells_of(PatternKind kind, std::uint32_t nb, const tools::PatternOptions& options = {}) {
+  return cells_of(make_pattern(kind, nb, 0, options).at(0).region, nb);
+}
+
+Cells cells_where(std::uint32_t nb, const std::function<bool(std::int64_t, std::int64_t)>& holds) {
+  Cells cells;
+  for (std::uint32_t i = 0; i < nb; ++i) {
+    for (std::uint32_t j = 0; j < nb; ++j) {
+      if (holds(i, j)) cells.insert({.i = i, .j = j});
+    }
+  }
+  return cells;
+}
+
+/// Distances of two nodes of a grid of `side` nodes a line: along all axes, and along one.
+std::pair<std::int64_t, std::int64_t> distance(std::int64_t p, std::int64_t q, std::int64_t side) {
+  const std::int64_t x = std::abs(p % side - q % side);
+  const std::int64_t y = std::abs(p / side % side - q / side % side);
+  const std::int64_t z = std::abs(p / (side * side) - q / (side * side));
+  return {x + y + z, std::max({x, y, z})};
+}
+
+std::int64_t side_of(std::int64_t nb) {
+  std::int64_t side = 1;
+  while (side * side * side < nb) ++side;
+  return side;
 }
 
 }  // namespace
 
 TEST_CASE("every pattern numbers its cells completely and in order", "[tools][pattern]") {
-  for (const PatternKind kind : kKinds) {
+  for (std::size_t number = 0; number < tools::pattern_names().size(); ++number) {
+    const auto kind = static_cast<PatternKind>(number);
     for (const std::uint32_t nb : {1u, 2u, 3u, 7u, 16u, 33u}) {
       for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{nb}, std::uint64_t{nb} * nb}) {
-        if (k > tools::num_places(kind, nb, {}).value_or(k)) continue;
-        INFO("kind " << static_cast<int>(kind) << ", nb " << nb << ", k " << k);
+        if (kind == PatternKind::rmat || k > num_places(kind, nb, {}).value_or(k)) continue;
+        INFO(tools::pattern_name(kind) << ", nb " << nb << ", k " << k);
         std::uint64_t count = 0;
+        Cells all;
         for (const auto& part : make_pattern(kind, nb, k, {})) {
-          check_region(part.region, nb);
-          REQUIRE(part.count <= part.region.capacity);
+          const Cells cells = cells_of(part.region, nb);
+          REQUIRE(part.count <= cells.size());
           count += part.count;
+          for (const BlockIndex at : cells) REQUIRE(all.insert(at).second);  // regions do not overlap
         }
         REQUIRE(count == k);
       }
@@ -57,76 +83,97 @@ TEST_CASE("every pattern numbers its cells completely and in order", "[tools][pa
   }
 }
 
-TEST_CASE("bands of every width", "[tools][pattern]") {
-  for (const std::uint32_t nb : {1u, 2u, 5u, 8u, 21u}) {
-    for (std::uint32_t width = 0; width < nb; ++width) {
-      const auto pattern = make_pattern(PatternKind::banded, nb, 0, {.bandwidth = width});
-      check_region(pattern[0].region, nb);
-      std::uint64_t expected = 0;
-      for (std::uint32_t i = 0; i < nb; ++i) {
-        for (std::uint32_t j = 0; j < nb; ++j) expected += (i > j ? i - j : j - i) <= width ? 1 : 0;
-      }
-      CHECK(pattern[0].region.capacity == expected);
+TEST_CASE("bands, stencils, groups, arrows and saddle points are their definitions", "[tools][pattern]") {
+  for (const std::uint32_t nb : {1u, 2u, 3u, 5u, 8u, 9u, 25u, 27u, 40u, 64u}) {
+    INFO("nb " << nb);
+    for (std::uint32_t width = 0; width < std::min(nb, 9u); ++width) {
+      CHECK(cells_of(PatternKind::banded, nb, {.bandwidth = width}) ==
+            cells_where(nb, [&](std::int64_t i, std::int64_t j) { return std::abs(i - j) <= width; }));
     }
+    const std::int64_t cube = side_of(nb);
+    CHECK(cells_of(PatternKind::stencil_7, nb) ==
+          cells_where(nb, [&](std::int64_t i, std::int64_t j) { return distance(i, j, cube).first <= 1; }));
+    CHECK(cells_of(PatternKind::stencil_27, nb) ==
+          cells_where(nb, [&](std::int64_t i, std::int64_t j) { return distance(i, j, cube).second <= 1; }));
+    for (const std::uint32_t group : {1u, 3u, 4u}) {
+      if (group > nb) continue;
+      CHECK(cells_of(PatternKind::block_diagonal, nb, {.group = group}) ==
+            cells_where(nb, [&](std::int64_t i, std::int64_t j) { return i / group == j / group; }));
+    }
+    CHECK(cells_of(PatternKind::arrow, nb) ==
+          cells_where(nb, [](std::int64_t i, std::int64_t j) { return i == 0 || j == 0 || i == j; }));
+    const std::int64_t inner = nb - nb / 4;
+    const std::int64_t side = side_of(inner);
+    const auto couples = [&](std::int64_t p, std::int64_t v) { return 3 * p - 2 <= v && v <= 3 * p + 5; };
+    CHECK(cells_of(PatternKind::saddle_point, nb) == cells_where(nb, [&](std::int64_t i, std::int64_t j) {
+            if (i < inner && j < inner) return distance(i, j, side).first <= 1;
+            if (i < inner) return couples(j - inner, i);
+            return j < inner && couples(i - inner, j);
+          }));
   }
+  CHECK_THROWS_AS(make_pattern(PatternKind::block_diagonal, 8, 4, {.group = 9}), UsageError);
+  CHECK(num_places(PatternKind::block_diagonal, 130, {}) == 2u * 64 * 64 + 4);
+  CHECK(num_places(PatternKind::stencil_27, 1000, {}) == 28u * 28u * 28u);
 }
 
-TEST_CASE("the parts of a long row or column do not overlap", "[tools][pattern]") {
-  for (const PatternKind kind : {PatternKind::heavy_row, PatternKind::heavy_column}) {
-    const auto pattern = make_pattern(kind, 9, 30, {});
-    REQUIRE(pattern.size() == 2);
-    CHECK(pattern[0].count == 9);
-    CHECK(pattern[0].region.capacity + pattern[1].region.capacity == 81);
-    for (std::uint64_t rank = 0; rank < 9; ++rank) {
-      const BlockIndex heavy = pattern[0].region.cell(rank);
-      CHECK((kind == PatternKind::heavy_row ? heavy.i : heavy.j) == 4);
-    }
-    for (std::uint64_t rank = 0; rank < 72; ++rank) {
-      const BlockIndex other = pattern[1].region.cell(rank);
-      CHECK((kind == PatternKind::heavy_row ? other.i : other.j) != 4);
-    }
-  }
-}
-
-TEST_CASE("the parts of a hub do not overlap", "[tools][pattern]") {
-  const auto pattern = make_pattern(PatternKind::hub, 9, 30, {});
-  REQUIRE(pattern.size() == 3);
-  CHECK(pattern[0].count == 9);
-  CHECK(pattern[1].count == 8);  // the row has the ninth
-  CHECK(pattern[2].count == 13);
-  std::set<BlockIndex> cells;
-  for (std::size_t p = 0; p < 3; ++p) {
-    for (std::uint64_t rank = 0; rank < pattern[p].region.capacity; ++rank) {
-      const BlockIndex at = pattern[p].region.cell(rank);
-      CHECK((at.i == 4) == (p == 0));
-      if (p != 0) CHECK((at.j == 5) == (p == 1));
-      CHECK(cells.insert(at).second);
-    }
-  }
-  CHECK(cells.size() == 81);
-  const auto light = make_pattern(PatternKind::hub, 9, 5, {});
-  REQUIRE(light.size() == 3);
-  CHECK(light[0].count == 2);
-  CHECK(light[1].count == 2);
+TEST_CASE("a long row, a long column, and both", "[tools][pattern]") {
+  const auto row = make_pattern(PatternKind::heavy_row, 9, 30, {});
+  CHECK(row.at(0).count == 9);
+  CHECK(cells_of(row[0].region, 9) == cells_where(9, [](auto i, auto) { return i == 4; }));
+  CHECK(row.at(1).region.capacity == 72);
+  const auto column = make_pattern(PatternKind::heavy_column, 9, 30, {});
+  CHECK(cells_of(column.at(0).region, 9) == cells_where(9, [](auto, auto j) { return j == 4; }));
+  const auto hub = make_pattern(PatternKind::hub, 9, 30, {});
+  CHECK(hub.at(0).count == 9);
+  CHECK(hub.at(1).count == 8);  // the row has the ninth
+  CHECK(hub.at(2).count == 13);
+  CHECK(cells_of(hub[1].region, 9) == cells_where(9, [](auto i, auto j) { return i != 4 && j == 5; }));
 }
 
 TEST_CASE("patterns without a table of rows take the largest grid", "[tools][pattern]") {
   constexpr std::uint32_t kNb = UINT32_MAX;
-  CHECK(capacity(PatternKind::uniform, kNb, 5, {}) == std::uint64_t{kNb} * kNb);
-  CHECK(capacity(PatternKind::heavy_row, kNb, 5, {}) == std::uint64_t{kNb} * kNb);
   for (const PatternKind kind : {PatternKind::uniform, PatternKind::heavy_row, PatternKind::hub}) {
+    std::uint64_t capacity = 0;
     for (const auto& part : make_pattern(kind, kNb, UINT32_MAX, {})) {
       const std::uint64_t last = part.region.capacity - 1;
+      capacity += part.region.capacity;
       const BlockIndex at = part.region.cell(last);
-      CHECK(at.i < kNb);
-      CHECK(at.j < kNb);
-      CHECK((last == 0 || part.region.cell(last / 3) < at));
+      CHECK((at.i < kNb && at.j < kNb));
       CHECK((last == 0 || part.region.cell(last - 1) < at));
     }
+    CHECK(capacity == std::uint64_t{kNb} * kNb);
   }
 }
 
-TEST_CASE("a permutation takes every value once", "[tools][random]") {
+TEST_CASE("rmat: distinct places by the quadrants of Graph500, fixed by the seed", "[tools][pattern]") {
+  constexpr std::uint32_t kNb = 1000;  // no power of two: what lies outside is drawn again
+  constexpr std::uint64_t kBlocks = 20'000;
+  const auto cells_of_seed = [&](std::uint64_t seed) {
+    return cells_of(make_pattern(PatternKind::rmat, kNb, kBlocks, {.seed = seed}).at(0).region, kNb);
+  };
+  const Cells cells = cells_of_seed(5);
+  CHECK(cells.size() >= kBlocks);
+  CHECK(cells == cells_of_seed(5));
+  CHECK(cells != cells_of_seed(6));
+
+  // Few places of a large grid hardly repeat: shares of the quadrants at the first and at the last level.
+  constexpr std::uint32_t kLarge = 1u << 24;
+  const Cells sparse = cells_of(make_pattern(PatternKind::rmat, kLarge, kBlocks, {.seed = 3}).at(0).region, kLarge);
+  for (const std::uint32_t bit : {kLarge / 2, 1u}) {
+    double share[2][2] = {};
+    for (const BlockIndex at : sparse) {
+      share[(at.i & bit) != 0 ? 1 : 0][(at.j & bit) != 0 ? 1 : 0] += 1.0 / static_cast<double>(sparse.size());
+    }
+    // 20,000 draws: one standard deviation is at most 0.0035.
+    CHECK(std::abs(share[0][0] - 0.57) < 0.02);
+    CHECK(std::abs(share[0][1] - 0.19) < 0.02);
+    CHECK(std::abs(share[1][0] - 0.19) < 0.02);
+  }
+  CHECK(cells_of(make_pattern(PatternKind::rmat, 1, 1, {})[0].region, 1).size() == 1);
+  CHECK_THROWS_AS(make_pattern(PatternKind::rmat, 256, 65'536, {}), UsageError);
+}
+
+TEST_CASE("a permutation takes every value once; random numbers are fixed for all time", "[tools][random]") {
   for (const std::uint64_t size : {1, 2, 3, 4, 5, 7, 64, 65, 1000, 4097}) {
     for (const std::uint64_t key : {0, 1, 99}) {
       const tools::Permutation permutation(size, key);
@@ -142,13 +189,7 @@ TEST_CASE("a permutation takes every value once", "[tools][random]") {
       if (size >= 64) CHECK(fixed < 10);  // 1 is to be expected
     }
   }
-  const tools::Permutation largest(UINT64_MAX, 3);
-  CHECK(largest(0) != largest(1));
-}
-
-TEST_CASE("random numbers are fixed for all time", "[tools][random]") {
   // Splitmix64 from state 0, as published.
   CHECK(tools::random_at(0, 0) == 0xE220A8397B1DCDAFu);
-  CHECK(tools::random_at(0, 1) == 0x6E789E6AA1B965F4u);
   CHECK(tools::random_at(0, 2) == 0x06C45D188009454Fu);
 }
