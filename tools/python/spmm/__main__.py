@@ -19,11 +19,10 @@ NAME = "python3 -m spmm convert"
 EXIT_CODES = [(UsageError, 2), (FormatError, 65), (ShapeError, 65), (InputError, 66), (OutputError, 73), (OSError, 74),
               (MemoryError, 71), (KeyboardInterrupt, 75)]
 NOTES = """\
-One of IN and OUT is a file of blocks (.bin), the other one is
-  .npy   a dense NumPy array with two dimensions: integers, floats up to 64 bits or bool, of either byte order
-  .npz   what scipy.sparse.save_npz writes: bsr, csr, csc, coo. Written: bsr, or coo where --shape cuts through blocks
-Files are known by their content, then by their ending, unless --from and --to say what they are. Matrix Market files
-(.mtx) are converted by spmm-convert. .npz needs SciPy.
+IN is told by its content. What NumPy or SciPy wrote becomes a file of blocks (.bin), a file of blocks becomes
+  OUT.npy   a dense NumPy array with two dimensions; read: integers, floats up to 64 bits or bool, of either byte order
+  OUT.npz   what scipy.sparse.save_npz writes: bsr, or coo where --shape cuts through blocks; read: also csr and csc
+Matrix Market files (.mtx) are converted by spmm-convert. .npz needs SciPy.
 
 To .bin: elements that are stored several times are added up, exactly. A sum, times --scale, must be a whole number from
 0 to 65535. Any other is an error that names the place, and nothing is written, unless --round or --on-overflow saturate
@@ -55,21 +54,20 @@ def _scale(given: str) -> float:
     return value
 
 
-def _shape(given: str) -> Tuple[int, int]:
-    found = re.fullmatch("([0-9]{1,10})x([0-9]{1,10})", given)
-    if not found or not all(1 <= int(side) <= _convert.MAX_N for side in found.groups()):
-        raise argparse.ArgumentTypeError(f"\"{given}\" is not a shape such as 3000x200")
-    return int(found[1]), int(found[2])
-
-
 def _count(largest: int, word: Optional[str] = None) -> Any:
     def parse(given: str) -> Any:
-        if word is not None and given == word:
+        if given == word:
             return given
         if not re.fullmatch("[0-9]{1,10}", given) or not 1 <= int(given) <= largest:
             raise argparse.ArgumentTypeError(f"\"{given}\" is not a number from 1 to {largest}")
         return int(given)
     return parse
+
+
+def _shape(given: str) -> Tuple[int, int]:
+    rows, _, columns = given.partition("x")
+    side = _count(_convert.MAX_N)
+    return side(rows), side(columns)
 
 
 def _bytes(given: str) -> int:
@@ -92,21 +90,14 @@ def free_memory(root: str = "/") -> int:
     """Bytes that the machine and the control groups of this process leave, whichever is less; 1 GB where nothing tells."""
     found = re.search(r"MemAvailable: *([0-9]+) kB", _text(f"{root}proc/meminfo"))
     free = [int(found[1]) * 1024] if found else []
-    for line in _text(f"{root}proc/self/cgroup").splitlines():
-        _, controllers, group = line.split(":", 2)
-        if controllers == "":
-            point, limits, used, cached = "sys/fs/cgroup", ["memory.max", "memory.high"], "memory.current", ""
-        elif "memory" in controllers.split(","):
-            point, limits, used, cached = "sys/fs/cgroup/memory", ["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_"
-        else:
-            continue
-        names = group.strip("/").split("/")
-        for level in range(len(names) + 1):
-            folder = os.path.join(root + point, *names[:level])
-            pages = re.findall(f"^{cached}(?:in)?active_file ([0-9]+)$", _text(f"{folder}/memory.stat"), re.MULTILINE)
-            taken = int(_text(f"{folder}/{used}") or 0) - sum(map(int, pages))
-            free += [max(int(limit) - max(taken, 0), 1) for limit in (_text(f"{folder}/{name}").strip() for name in limits)
-                     if limit.isdigit()]
+    group = re.search("^0::(.*)$", _text(f"{root}proc/self/cgroup"), re.MULTILINE)
+    names = group[1].strip("/").split("/") if group else []
+    for level in range(len(names) + 1):
+        folder = os.path.join(f"{root}sys/fs/cgroup", *names[:level])
+        pages = re.findall("^(?:in)?active_file ([0-9]+)$", _text(f"{folder}/memory.stat"), re.MULTILINE)
+        taken = int(_text(f"{folder}/memory.current") or 0) - sum(map(int, pages))
+        limits = (_text(f"{folder}/memory.{name}").strip() for name in ("max", "high"))
+        free += [max(int(limit) - max(taken, 0), 1) for limit in limits if limit.isdigit()]
     return min(free, default=10**9)
 
 
@@ -116,11 +107,9 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("input", metavar="IN")
     add("output", metavar="OUT")
-    add("--from", dest="from_", choices=["bin", "npy", "npz"], help="format of IN")
-    add("--to", choices=["bin", "npy", "npz"], help="format of OUT")
     add("--transpose", action="store_true", help="write the transposed matrix")
     add("--scale", type=_scale, default=1.0, metavar="X", help="multiply all elements by this number, such as 256 or 1/256")
-    add("--memory-limit", type=_bytes, metavar="SIZE", help="host memory of the conversion; default: 90 % of what is free")
+    add("--memory-limit", type=_bytes, metavar="SIZE", help="host memory of the conversion; default: 90 %% of what is free")
     add("-q", "--quiet", action="store_true", help="print nothing on success")
     to = parser.add_argument_group("to .bin")
     to.add_argument("--block", type=_count(64, "auto"), metavar="M",
@@ -132,7 +121,6 @@ def make_parser() -> argparse.ArgumentParser:
     to.add_argument("--on-overflow", choices=["error", "saturate"],
                     help="elements below 0 or above 65535: error, or saturate to these")
     out = parser.add_argument_group("from .bin")
-    out.add_argument("--type", choices=["auto", "u16", "u32"], help="elements of IN: u16, or u32 (results)")
     out.add_argument("--shape", type=_shape, metavar="RxC",
                      help="rows and columns to cut out; what lies outside must be zero")
     out.add_argument("--dtype", choices=["int64", "uint32", "uint16", "float64"], help="default: int64, with --scale float64")
@@ -140,51 +128,39 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _refuse(options: argparse.Namespace, names: List[str], reason: str) -> None:
-    for name in names:
-        if getattr(options, name) is not None:
-            raise UsageError("--" + name.replace("_", "-"), reason, "leave it out")
-
-
-def _completed(options: argparse.Namespace) -> argparse.Namespace:
+def _complete(options: argparse.Namespace) -> None:
     """Errors: UsageError, InputError."""
-    options.from_ = _convert.kind_of(options.input, options.from_, True)
-    options.to = _convert.kind_of(options.output, options.to, False)
-    if (options.from_ == "bin") == (options.to == "bin"):
-        raise UsageError("command line", f"from {options.from_} to {options.to}: one of the two must be a "
-                         "file of blocks (.bin), and only one", "convert to .bin and from there")
+    given, ending = (os.path.splitext(path)[1] for path in (options.input, options.output))
+    options.kind = _convert.kind_of_input(options.input)
+    if options.kind == "bin" and given in (".npy", ".npz") and ending not in (".npy", ".npz"):
+        options.kind = given[1:]  # a damaged one
+    options.makes_bin = options.kind != "bin"
+    if options.makes_bin == (ending in (".npy", ".npz")) or ending == ".mtx":
+        raise UsageError(options.output, f"cannot be made from a .{options.kind}",
+                         "give a name that ends with " + (".bin" if options.makes_bin else ".npy or .npz; spmm-convert writes .mtx"))
+    options.kind = options.kind if options.makes_bin else ending[1:]
+    others = ["shape", "dtype", "deflate"] if options.makes_bin else ["block", "n", "like", "round", "on_overflow"]
+    for name in others + (["deflate"] if options.kind == "npy" else []):
+        if getattr(options, name) is not None:
+            raise UsageError("--" + name.replace("_", "-"), f"means nothing for {options.input} and {options.output}", "leave it out")
     for given in filter(None, (options.input, options.like)):
         if os.path.exists(options.output) and os.path.exists(given) and os.path.samefile(given, options.output):
             raise UsageError(options.output, "is an input", "give the output another name")
-    _convert.check_replaceable(options.output)
-    if options.to == "bin":
-        _refuse(options, ["shape", "dtype", "type", "deflate"], "is only for what is made from a .bin")
-        if options.n and options.like:
-            raise UsageError("--n", "and --like both say the size", "give one of them; two rectangles fit "
-                             "if --n of the first is at least the rows and columns of both, and the second has --like FIRST.bin")
-    else:
-        _refuse(options, ["block", "n", "like", "round", "on_overflow"], "is only for what a .bin is made from")
-        _refuse(options, [] if options.to == "npz" else ["deflate"], "is only for .npz")
-        if options.scale != 1 and options.dtype not in (None, "float64"):
-            raise UsageError("--scale", "makes fractions of the elements", "give --dtype float64 with it")
-        options.dtype = options.dtype or ("int64" if options.scale == 1 else "float64")
-        options.type = options.type or "auto"
+    if options.n and options.like:
+        raise UsageError("--n", "and --like both say the size", "give one of them; two rectangles fit "
+                         "if --n of the first is at least the rows and columns of both, and the second has --like FIRST.bin")
+    if options.scale != 1 and options.dtype not in (None, "float64"):
+        raise UsageError("--scale", "makes fractions of the elements", "give --dtype float64 with it")
+    options.dtype = options.dtype or ("int64" if options.scale == 1 else "float64")
     options.memory_limit = options.memory_limit or free_memory() // 10 * 9
-    return options
-
-
-def _stop(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, Error):
-        return str(error)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted: nothing was written"
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, Error):
         return "memory: the system has no more; convert a smaller matrix, or use a machine with more memory"
-    return str(error) if isinstance(error, OSError) else f"internal error: {error!r}; please report this as a bug"
+    return str(error) if isinstance(error, (Error, OSError)) else f"internal error: {error!r}; please report this as a bug"
 
 
 def _printable(text: str) -> str:
@@ -193,19 +169,25 @@ def _printable(text: str) -> str:
 
 
 def main(arguments: List[str]) -> int:
+    """Returns the exit code."""
     if not arguments or arguments[0] != "convert":
         print("usage: python3 -m spmm convert [options] IN OUT; --help lists the options", file=sys.stderr)
         return 0 if arguments in (["--help"], ["-h"]) else 2
     try:
-        options = _completed(make_parser().parse_args(arguments[1:]))
+        options = make_parser().parse_args(arguments[1:])
+        _complete(options)
         start = time.monotonic()
-        summary = (_convert.to_bin if options.to == "bin" else _convert.from_bin)(options)
+        summary = (_convert.to_bin if options.makes_bin else _convert.from_bin)(options)
         if not options.quiet:
             print(_printable(f"{options.output}: {summary}, in {time.monotonic() - start:.3g} s"))
         return 0
     except (Exception, KeyboardInterrupt) as error:
         print(f"{NAME}: error: {_printable(_words(error))}", file=sys.stderr)
         return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 70)
+
+
+def _stop(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

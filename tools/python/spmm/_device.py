@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _dlpack, _library
 from ._errors import Error, FormatError
-from ._elements import MAX_ELEMENT, bad_elements, type_name
+from ._elements import OPERAND, RANGE, RESULT, bad_elements, type_name
 
 
 class Arrays(NamedTuple):
@@ -64,13 +64,13 @@ def _are_in_range(values: Any, dtype: str, library: Any) -> bool:
     if library.__name__ != "torch" or dtype.startswith(("float", "bfloat")) or values.numel() == 0:
         return False
     least, largest = library.stack(values.aminmax()).tolist()
-    return 0 <= least and largest <= MAX_ELEMENT
+    return 0 <= least and largest <= OPERAND.largest
 
 
 def elements(values: Any, name: str, library: Any) -> Any:
     """Elements as 16 bits, contiguous. Errors: FormatError if one is no whole number from 0 to 65535."""
     dtype = type_name(values)
-    if dtype == "uint16":
+    if dtype == OPERAND.name:
         return values if library.__name__ == "torch" else library.ascontiguousarray(values)
     if dtype == "bool" or dtype.startswith("complex"):
         raise FormatError(name, f"elements of {dtype}", "pass whole numbers")
@@ -89,7 +89,7 @@ def _check_each(values: Any, name: str, library: Any) -> None:
     if is_bad is not None and bool(is_bad.any()):
         if values.ndim == 4:  # a batch
             name += f", product {int(is_bad.flatten(1).any(1).nonzero()[0])}"
-        raise FormatError(name, "an element is no whole number from 0 to 65535", "scale or round the matrix before")
+        raise FormatError(name, f"an element is no {RANGE}", "scale or round the matrix before")
 
 
 def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> Tuple[Any, Any, Any]:
@@ -144,8 +144,8 @@ def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> 
     if bits is None or indices.typestr != indptr.typestr:
         raise FormatError(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
                           "pass both as int32 or both as int64")
-    if data.typestr != "<u2":
-        raise FormatError(f"{name}, data", f"of {data.typestr}", "pass uint16")
+    if data.typestr != OPERAND.code:
+        raise FormatError(f"{name}, data", f"of {data.typestr}", f"pass {OPERAND.name}")
     shape = data.shape[num_batches:]
     if len(shape) not in (1, 3) or (len(shape) == 3 and not 0 < shape[1] == shape[2]):
         before = "products, " * num_batches
@@ -333,7 +333,7 @@ class Call:
             kind = f"<i{index_bits // 8}"
             where = (_dlpack.CUDA, library.spmm_device_matrix_device(pointer))
             described = ((indptr[0], (indptr[1],), kind), (indices, (num_blocks,), kind),
-                         (data, (num_blocks, side, side), "<u4"))
+                         (data, (num_blocks, side, side), RESULT.code))
             return Shared(*(_dlpack.DeviceArray(handle, *one, where) for one in described),
                           matrix=lambda *parts: DeviceResult(*parts, saturated_elements=None))
         held = [self._memory.take(address) for address in (indptr[0], indices, data)]

@@ -1,10 +1,23 @@
-"""What an element is: one test for matrices of the host, of a device and of files."""
+"""What an element is: one table of types, and one test for matrices of the host, of a device and of files."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
-MAX_ELEMENT = 65535
+
+class ElementType(NamedTuple):
+    """A type of elements of files and of the library."""
+
+    name: str  # as NumPy and CuPy call it
+    code: str  # in bytes
+    bits: int
+    largest: int
+
+
+OPERAND = ElementType("uint16", "<u2", 16, 2**16 - 1)
+RESULT = ElementType("uint32", "<u4", 32, 2**32 - 1)
+BY_BITS: Dict[int, ElementType] = {each.bits: each for each in (OPERAND, RESULT)}
+RANGE = f"whole number from 0 to {OPERAND.largest}"
 
 
 def type_name(values: Any) -> str:
@@ -13,18 +26,18 @@ def type_name(values: Any) -> str:
 
 
 def bad_elements(values: Any, library: Any) -> Optional[Any]:
-    """Mask of what is no whole number from 0 to 65535; None if the type holds nothing else. library: that of the array.
+    """Mask of what is no element of an operand; None if the type holds nothing else. library: that of the array.
 
     Floats of less than 32 bits do not hold 65535: bfloat16 would compare with 65536, float16 with infinity.
     """
     name, item = type_name(values), values.dtype.itemsize
-    if name in ("bool", "uint8", "uint16"):
+    if name in ("bool", "uint8", OPERAND.name):
         return None
     if "float" in name or name == "longdouble":
         if item < 4:
             values = values.to(library.float32) if library.__name__ == "torch" else values.astype(library.float32)
-        return ~((values >= 0) & (values <= MAX_ELEMENT) & (values == library.floor(values)))
+        return ~((values >= 0) & (values <= OPERAND.largest) & (values == library.floor(values)))
     is_bad = values < 0
     if item > 2:  # narrower ones hold nothing above, and the limit would wrap
-        is_bad |= values > MAX_ELEMENT
+        is_bad |= values > OPERAND.largest
     return is_bad

@@ -459,11 +459,16 @@ def read(path: Path, dtype: Any = None, shape: Optional[Tuple[int, int]] = None)
            [3, 4]], dtype=uint16)
     array([[5, 6, 7]], dtype=uint16)
     """
+    whole = read_arrays(path, dtype)
+    return as_scipy(whole if shape is None else cut(whole, shape, os.fspath(path)))
+
+
+def read_arrays(path: Path, dtype: Any = None) -> Any:
+    """The same as a Bsr."""
     bits = 0 if dtype is None else 8 * np.dtype(dtype).itemsize
     matrix = _library.Handle("spmm_matrix_destroy")
     _library.check(_library.library().spmm_read(_encoded("path", path), bits, matrix.pointer))
-    whole = from_handle(matrix, wants_scipy=False)
-    return as_scipy(whole if shape is None else cut(whole, shape, os.fspath(path)))
+    return from_handle(matrix, wants_scipy=False)
 
 
 def write(path: Path, matrix: Matrix, *, blocksize: Optional[Blocksize] = None) -> None:

@@ -10,10 +10,9 @@ import os
 import pathlib
 import re
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from typing import Any, Dict, Optional, Union
 
-from typing import Optional, Union
 from ._errors import ArgumentError, BY_STATUS, Error, InternalError, UsageError
-
 
 MAX_32, MAX_64 = 2**32 - 1, 2**64 - 1
 
@@ -54,6 +53,11 @@ def c_text(name: str, text: Union[None, str, bytes]) -> Optional[bytes]:
 
 
 ProgressFn = ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_uint64, c_uint64)
+AllocateFn = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_uint64, c_void_p)
+ReleaseFn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+_TYPES: Dict[str, Any] = {"i": c_int32, "u": c_uint32, "U": c_uint64, "p": c_void_p, "s": c_char_p, "*i": POINTER(c_int32),
+                          "*U": POINTER(c_uint64), "*p": POINTER(c_void_p), "none": None, "i64[3]": c_int64 * 3,
+                          "progress": ProgressFn, "allocate": AllocateFn, "release": ReleaseFn}
 
 
 class _Sized(ctypes.Structure):
@@ -61,112 +65,55 @@ class _Sized(ctypes.Structure):
         super().__init__(struct_size=ctypes.sizeof(type(self)), **fields)
 
 
-class EngineOptions(_Sized):
-    _fields_ = [("struct_size", c_uint64), ("devices", POINTER(c_int32)), ("num_devices", c_uint64),
-                ("memory_limit_bytes", c_uint64), ("num_threads", c_uint32), ("reserved", c_uint32)]
+def _struct(name: str, text: str, base: type = _Sized) -> Any:
+    """A class, which others may point to, with the fields "type name name, ..."."""
+    fields = [(field, _TYPES[kind]) for kind, *names in map(str.split, text.split(",")) for field in names]
+    made: Any = type(name, (base,), {"_fields_": ([("struct_size", c_uint64)] if base is _Sized else []) + fields})
+    _TYPES[name], _TYPES["*" + name] = made, POINTER(made)
+    return made
 
 
-class ProductOptions(_Sized):
-    _fields_ = [("struct_size", c_uint64), ("backend", c_char_p), ("kernel", c_char_p), ("progress", ProgressFn),
-                ("progress_context", c_void_p), ("cancel", c_void_p), ("verify_blocks", c_uint64),
-                ("verify_seed", c_uint64), ("max_threads", c_uint32), ("durable", c_int32), ("no_clobber", c_int32),
-                ("transpose_a", c_int32), ("transpose_b", c_int32), ("verify_full", c_int32), ("proof_key", c_uint64),
-                ("on_saturation", c_int32), ("has_rows", c_int32), ("first_row", c_uint32), ("end_row", c_uint32)]
+EngineOptions = _struct("EngineOptions", "*i devices, U num_devices memory_limit_bytes, u num_threads reserved")
+ProductOptions = _struct("ProductOptions", "s backend kernel, progress progress, p progress_context cancel, U verify_blocks "
+                         "verify_seed, u max_threads, i durable no_clobber transpose_a transpose_b verify_full, U proof_key, "
+                         "i on_saturation has_rows, u first_row end_row")
+BsrStruct = _struct("BsrStruct", "U rows cols, p indptr indices data, U num_indices, u block_side indptr_bits indices_bits "
+                    "element_bits, s name")
+DeviceBsrStruct = _struct("DeviceBsrStruct", "U rows cols, p indptr indices data, U num_blocks, u block_side index_bits")
+DeviceStrides = _struct("DeviceStrides", "U indptr indices data", ctypes.Structure)
+DeviceStacksStruct = _struct("DeviceStacksStruct", "U num_products, *DeviceBsrStruct a b, DeviceStrides a_strides b_strides")
+DeviceCallStruct = _struct("DeviceCallStruct", "p stream, allocate allocate, p allocate_context, release release, "
+                           "i serves_workspace reserved")
+ArrayStruct = _struct("ArrayStruct", "p data, i64[3] shape, i num_dimensions element_bits is_unsigned device_type device "
+                      "reserved")
 
-
-class BsrStruct(_Sized):
-    _fields_ = [("struct_size", c_uint64), ("rows", c_uint64), ("cols", c_uint64), ("indptr", c_void_p),
-                ("indices", c_void_p), ("data", c_void_p), ("num_indices", c_uint64), ("block_side", c_uint32),
-                ("indptr_bits", c_uint32), ("indices_bits", c_uint32), ("element_bits", c_uint32), ("name", c_char_p)]
-
-
-class DeviceBsrStruct(_Sized):
-    _fields_ = [("struct_size", c_uint64), ("rows", c_uint64), ("cols", c_uint64), ("indptr", c_void_p),
-                ("indices", c_void_p), ("data", c_void_p), ("num_blocks", c_uint64), ("block_side", c_uint32),
-                ("index_bits", c_uint32)]
-
-
-class DeviceStrides(ctypes.Structure):
-    _fields_ = [("indptr", c_uint64), ("indices", c_uint64), ("data", c_uint64)]
-
-
-class DeviceStacksStruct(_Sized):
-    _fields_ = [("struct_size", c_uint64), ("num_products", c_uint64), ("a", POINTER(DeviceBsrStruct)),
-                ("b", POINTER(DeviceBsrStruct)), ("a_strides", DeviceStrides), ("b_strides", DeviceStrides)]
-
-
-AllocateFn = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_uint64, c_uint64, c_void_p)
-ReleaseFn = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
-
-
-class DeviceCallStruct(_Sized):
-    _fields_ = [("struct_size", c_uint64), ("stream", c_void_p), ("allocate", AllocateFn),
-                ("allocate_context", c_void_p), ("release", ReleaseFn), ("serves_workspace", c_int32),
-                ("reserved", c_int32)]
-
-
-class ArrayStruct(_Sized):
-    _fields_ = [("struct_size", c_uint64), ("data", c_void_p), ("shape", c_int64 * 3), ("num_dimensions", c_int32),
-                ("element_bits", c_int32), ("is_unsigned", c_int32), ("device_type", c_int32), ("device", c_int32),
-                ("reserved", c_int32)]
-
-
-_HANDLE = POINTER(c_void_p)
-_PROTOTYPES: dict[str, tuple[object, list[object]]] = {
-    "spmm_version": (c_char_p, []),
-    "spmm_c_api": (c_int32, []),
-    "spmm_has_cuda_device": (c_int32, []),
-    "spmm_last_error_place": (c_char_p, []),
-    "spmm_last_error_problem": (c_char_p, []),
-    "spmm_last_error_hint": (c_char_p, []),
-    "spmm_cancel_create": (c_void_p, []),
-    "spmm_cancel_set": (None, [c_void_p]),
-    "spmm_cancel_destroy": (None, [c_void_p]),
-    "spmm_engine_create": (c_int32, [POINTER(EngineOptions), _HANDLE]),
-    "spmm_engine_destroy": (None, [c_void_p]),
-    "spmm_engine_trim": (c_int32, [c_void_p]),
-    "spmm_multiply_bsr": (c_int32, [c_void_p, POINTER(BsrStruct), POINTER(BsrStruct), POINTER(ProductOptions), _HANDLE,
-                                    _HANDLE]),
-    "spmm_multiply_files": (c_int32, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(ProductOptions), _HANDLE]),
-    "spmm_multiply_device": (c_int32, [c_void_p, POINTER(DeviceBsrStruct), POINTER(DeviceBsrStruct),
-                                       POINTER(DeviceCallStruct), POINTER(ProductOptions), _HANDLE, _HANDLE]),
-    "spmm_multiply_many_device": (c_int32, [c_void_p, c_void_p, c_uint64, POINTER(DeviceCallStruct),
-                                            POINTER(ProductOptions), _HANDLE, _HANDLE]),
-    "spmm_multiply_stacks_device": (c_int32, [c_void_p, POINTER(DeviceStacksStruct), POINTER(DeviceCallStruct),
-                                              POINTER(ProductOptions), _HANDLE, _HANDLE]),
-    "spmm_plan_device": (c_int32, [c_void_p, POINTER(DeviceBsrStruct), POINTER(DeviceBsrStruct), POINTER(DeviceCallStruct),
-                                   POINTER(ProductOptions), _HANDLE]),
-    "spmm_device_plan_destroy": (None, [c_void_p]),
-    "spmm_device_plan_pattern": (c_void_p, [c_void_p]),
-    "spmm_device_plan_multiply": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "spmm_device_plan_count_saturated": (c_int32, [c_void_p, c_void_p, c_void_p, POINTER(c_uint64)]),
-    "spmm_device_matrix_destroy": (None, [c_void_p]),
-    "spmm_device_matrix_device": (c_int32, [c_void_p]),
-    "spmm_device_matrix_first_blocks": (c_void_p, [c_void_p]),
-    "spmm_device_matrix_fetch_first_blocks": (c_int32, [c_void_p, c_void_p]),
-    "spmm_device_matrix_indptrs": (c_void_p, [c_void_p]),
-    "spmm_make_dlpack": (c_int32, [c_void_p, POINTER(ArrayStruct), c_int32, _HANDLE]),
-    "spmm_destroy_dlpack_capsule": (None, [c_void_p]),
-    "spmm_device_matrix_num_blocks": (c_uint64, [c_void_p]),
-    "spmm_device_matrix_num_saturated": (c_uint64, [c_void_p]),
-    "spmm_device_matrix_indptr": (c_void_p, [c_void_p]),
-    "spmm_device_matrix_indices": (c_void_p, [c_void_p]),
-    "spmm_device_matrix_data": (c_void_p, [c_void_p]),
-    "spmm_read": (c_int32, [c_char_p, c_uint32, _HANDLE]),
-    "spmm_write": (c_int32, [c_char_p, POINTER(BsrStruct)]),
-    "spmm_matrix_destroy": (None, [c_void_p]),
-    "spmm_matrix_rows": (c_uint64, [c_void_p]),
-    "spmm_matrix_cols": (c_uint64, [c_void_p]),
-    "spmm_matrix_block_side": (c_uint32, [c_void_p]),
-    "spmm_matrix_element_bits": (c_uint32, [c_void_p]),
-    "spmm_matrix_num_blocks": (c_uint64, [c_void_p]),
-    "spmm_matrix_indptr": (c_void_p, [c_void_p]),
-    "spmm_matrix_indices": (c_void_p, [c_void_p]),
-    "spmm_matrix_data": (c_void_p, [c_void_p]),
-    "spmm_report_destroy": (None, [c_void_p]),
-    "spmm_report_json": (c_char_p, [c_void_p]),
-    "spmm_report_num_saturated": (c_uint64, [c_void_p]),
-}
+# Result, names after spmm_, types of arguments.
+_FUNCTIONS = """
+s: version last_error_place last_error_problem last_error_hint
+i: c_api has_cuda_device
+p: cancel_create
+none: cancel_set cancel_destroy engine_destroy matrix_destroy report_destroy device_matrix_destroy device_plan_destroy: p
+none: destroy_dlpack_capsule: p
+i: engine_create: *EngineOptions *p
+i: engine_trim device_matrix_device: p
+i: multiply_bsr: p *BsrStruct *BsrStruct *ProductOptions *p *p
+i: multiply_files: p s s s *ProductOptions *p
+i: multiply_device: p *DeviceBsrStruct *DeviceBsrStruct *DeviceCallStruct *ProductOptions *p *p
+i: multiply_many_device: p p U *DeviceCallStruct *ProductOptions *p *p
+i: multiply_stacks_device: p *DeviceStacksStruct *DeviceCallStruct *ProductOptions *p *p
+i: plan_device: p *DeviceBsrStruct *DeviceBsrStruct *DeviceCallStruct *ProductOptions *p
+i: device_plan_multiply: p p p p p
+i: device_plan_count_saturated: p p p *U
+i: device_matrix_fetch_first_blocks: p p
+i: make_dlpack: p *ArrayStruct i *p
+p: device_plan_pattern device_matrix_first_blocks device_matrix_indptrs device_matrix_indptr device_matrix_indices: p
+p: device_matrix_data matrix_indptr matrix_indices matrix_data: p
+U: device_matrix_num_blocks device_matrix_num_saturated matrix_rows matrix_cols matrix_num_blocks report_num_saturated: p
+u: matrix_block_side matrix_element_bits: p
+i: read: s u *p
+i: write: s *BsrStruct
+s: report_json: p
+"""
 _C_API = 3  # SPMM_C_API of spmm.h, the least that this package can use
 _NAME = "libspmm.so"
 _SONAME = f"{_NAME}.1"  # SPMM_C_SOVERSION of spmm.h
@@ -197,11 +144,13 @@ def _load() -> ctypes.CDLL:
 def library() -> ctypes.CDLL:
     """Errors: InternalError where it cannot be loaded, or is older than this package."""
     loaded = _load()
-    for name, (result, arguments) in _PROTOTYPES.items():
-        function = getattr(loaded, name, None)
-        if function is None:
-            raise InternalError(_NAME, f"has no function {name}", "load a newer library")
-        function.restype, function.argtypes = result, arguments
+    for line in _FUNCTIONS.strip().splitlines():
+        result, names, arguments = (part.split() for part in (line + ":").split(":")[:3])
+        for name in names:
+            function = getattr(loaded, "spmm_" + name, None)
+            if function is None:
+                raise InternalError(_NAME, f"has no function spmm_{name}", "load a newer library")
+            function.restype, function.argtypes = _TYPES[result[0]], [_TYPES[each] for each in arguments]
     if loaded.spmm_c_api() < _C_API:
         raise InternalError(_NAME, "is older than this package", "load a newer library")
     return loaded
@@ -236,8 +185,3 @@ class Handle:
     def __del__(self) -> None:
         if getattr(self, "_destroy", None) is not None:
             self.close()
-
-
-__all__ = ["MAX_32", "MAX_64", "AllocateFn", "ArrayStruct", "BsrStruct", "DeviceBsrStruct", "DeviceCallStruct",
-           "DeviceStacksStruct", "DeviceStrides", "EngineOptions", "Handle", "ProductOptions", "ProgressFn", "ReleaseFn", "c_text",
-           "check", "last_error", "library", "size_in_bytes", "whole_number"]

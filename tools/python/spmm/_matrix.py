@@ -11,9 +11,8 @@ import numpy as np
 
 from . import _device, _library
 from ._errors import ArgumentError, Error, FormatError, ShapeError, UsageError
-from ._elements import MAX_ELEMENT, bad_elements
+from ._elements import BY_BITS, OPERAND, RANGE, RESULT, bad_elements
 
-MAX_RESULT = 2**32 - 1
 MAX_SIDE = 64
 
 Blocksize = Union[int, Tuple[int, int]]
@@ -40,7 +39,7 @@ class Bsr(NamedTuple):
     @property
     def saturated_elements(self) -> int:
         """How many elements of a result are 2**32 - 1: their true sums are that or larger."""
-        return int(np.count_nonzero(self.data == MAX_RESULT))
+        return int(np.count_nonzero(self.data == RESULT.largest))
 
 
 class Product(Protocol):
@@ -225,7 +224,7 @@ def common_side(a: Matrix, b: Matrix, blocksize: Optional[Blocksize]) -> int:
 
 def _first_bad(values: np.ndarray) -> Optional[int]:
     """Number of the first element that is no whole number from 0 to 65535; None where all are."""
-    if values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= MAX_ELEMENT:
+    if values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= OPERAND.largest:
         return None  # without masks
     with np.errstate(invalid="ignore"):
         bad = bad_elements(values, np)
@@ -235,13 +234,13 @@ def _first_bad(values: np.ndarray) -> Optional[int]:
 def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[int, int]]) -> None:
     """Errors: FormatError with row and column of the first element that does not fit."""
     if data.dtype.kind not in "biuf":
-        raise FormatError(name, f"elements of type {data.dtype}", "give whole numbers from 0 to 65535")
+        raise FormatError(name, f"elements of type {data.dtype}", f"give each as a {RANGE}")
     bad = _first_bad(data.reshape(-1))
     if bad is None:
         return
     row, column = place(bad)
     raise FormatError(f"{name}, row {row}, column {column}",
-                      f"element {data.reshape(-1)[bad]} is no whole number from 0 to {MAX_ELEMENT}",
+                      f"element {data.reshape(-1)[bad]} is no {RANGE}",
                       "scale or round the matrix before")
 
 
@@ -254,10 +253,10 @@ def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
         row = int(np.searchsorted(bsr.indptr, block, side="right")) - 1
         return row * m + element // m, int(bsr.indices[block]) * m + element % m
 
-    if fits_result and bsr.data.dtype == np.uint32:
+    if fits_result and bsr.data.dtype == RESULT.code:
         return np.ascontiguousarray(bsr.data)
     _require_elements(bsr.data, name, place)
-    return np.ascontiguousarray(bsr.data, dtype=np.uint16)
+    return np.ascontiguousarray(bsr.data, dtype=OPERAND.code)
 
 
 def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
@@ -368,7 +367,7 @@ def from_handle(handle: _library.Handle, wants_scipy: bool) -> Any:
     pointer = handle.pointer
     m, num_blocks = of.spmm_matrix_block_side(pointer), of.spmm_matrix_num_blocks(pointer)
     shape = (of.spmm_matrix_rows(pointer), of.spmm_matrix_cols(pointer))
-    element = np.uint32 if of.spmm_matrix_element_bits(pointer) == 32 else np.uint16
+    element = BY_BITS[of.spmm_matrix_element_bits(pointer)].code
     indptr = _borrowed(handle, of.spmm_matrix_indptr(pointer), shape[0] // m + 1, np.int64)
     indices = _borrowed(handle, of.spmm_matrix_indices(pointer), num_blocks, np.int64)
     data = _borrowed(handle, of.spmm_matrix_data(pointer), num_blocks * m * m, element).reshape(num_blocks, m, m)
