@@ -22,7 +22,7 @@ stub ctest 'mkdir -p Testing/Temporary; printf "%s\n" "1/2 Testing: one_test" "C
   "2/2 Testing: two_test" "well" >Testing/Temporary/LastTest.log; echo "ctest $*"; exit 8'
 stub cmake 'case $1 in
 --version) echo "cmake version 3.25.1" ;;
---build) for n in {1..40}; do echo "[$n/40] Building CXX object src/file$n.cpp.o"; if ((n % 10 == 0)) && [[ $* == *spmm_main* ]]; then sleep 0.6; fi; done ;;
+--build) echo "[1/1] Building CXX object src/file.cpp.o" ;;
 *) echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt; [[ $* != *TESTS=ON* ]] || echo "SPMM_BUILD_TESTS:BOOL=ON" >>build/CMakeCache.txt; echo "configured with $*" ;;
 esac'
 
@@ -50,9 +50,7 @@ mv "$work/cmake" "$work/stubs/cmake"
 touch "$work/include/cxxopts.hpp" "$work/include/nlohmann/json.hpp"
 answer=$(run bash tools/scripts/demo.sh --cpu)
 says "the time" "$answer" '^this takes about [0-9]+ minutes of processor time'
-says "progress without a terminal" "$answer" '^  [1-9]0 % after [0-9]+ s$'
 says "what is left out" "$answer" '^left out for want of libopenmpi-dev'
-if [[ $(grep -c ' % after ' <<<"$answer") -gt 10 ]]; then echo "FAILED: more than a line every 10 %" && failures=1; fi
 if ! grep -q 'SPMM_CUDA=OFF' "$work/build/configure.log"; then echo "FAILED: --cpu asks for CUDA" && failures=1; fi
 if ! grep -q 'SPMM_BUILD_TESTS=OFF' "$work/build/configure.log"; then echo "FAILED: the demonstration wants the tests" && failures=1; fi
 

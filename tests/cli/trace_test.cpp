@@ -148,26 +148,6 @@ TEST_CASE("the streams of devices are processes of their own, and names may hold
   CHECK(text.find(R"(GPU 3 H \\ \"x\")") != std::string::npos);
 }
 
-TEST_CASE("what --trace refuses, before any work") {
-  const Workplace workplace;
-  const std::vector<std::pair<Words, std::string>> table = {
-      {{"--trace=", "a.bin", "b.bin", "c.bin"}, "--trace"},
-      {{"--trace", "-", "a.bin", "b.bin", "c.bin"}, "names no file"},
-      {{"--trace", "a.bin", "a.bin", "b.bin", "c.bin"}, "same file as a.bin"},
-      {{"--trace", "c.bin", "a.bin", "b.bin", "c.bin"}, "same file as c.bin"},
-      {{"--trace", "r.json", "--report", "r.json", "a.bin", "b.bin", "c.bin"}, "same file as r.json"},
-      {{"--trace", "t.json", "--plan", "a.bin", "b.bin"}, "--plan"},
-      {{"--trace", "none/t.json", "a.bin", "b.bin", "c.bin"}, "none/t.json"},
-  };
-  for (const auto& [arguments, part] : table) {
-    const ProcessResult result = spmm_command(arguments);
-    INFO(result.err);
-    CHECK(result.exit_code == (part == "none/t.json" ? kCannotCreate : kUsage));
-    CHECK(result.err.find(part) != std::string::npos);
-    CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin"});
-  }
-}
-
 TEST_CASE("a run that fails leaves the trace as it was, one that cannot be written says that the product is there") {
   const Workplace workplace;
   write_bytes("bad.bin", "too short");

@@ -59,17 +59,3 @@ TEST_CASE("one file twice is a Gram matrix; plan and report say what is transpos
   CHECK(plan.exit_code == kOk);
   CHECK(has(plan.out, "A: 60 blocks, 2.412 kB, transposed while it is read\nB: 70 blocks"));
 }
-
-TEST_CASE("what is wrong with a transposed operand is named as it is in the file") {
-  Workplace workplace;
-  workplace.add_bad_files();
-  for (const char* kernel : {"auto", "reference"}) {
-    const ProcessResult row = spmm_command({"--kernel", kernel, "--transpose-a", "row.bin", "b.bin", "c.bin"});
-    CHECK(row.exit_code == kBadData);
-    CHECK(has(row.err, "row.bin, record 1 (byte offset 52): block index (16, 0)"));
-    const ProcessResult twice = spmm_command({"--kernel", kernel, "--transpose-b", "a.bin", "twice.bin", "c.bin"});
-    CHECK(twice.exit_code == kBadData);
-    CHECK(has(twice.err, "twice.bin, record 2 (byte offset 92): block (2, 3) was stored before in record 0"));
-  }
-  CHECK_FALSE(std::filesystem::exists("c.bin"));
-}

@@ -27,7 +27,6 @@ def make_parser(doc):
     parser.add_argument("--suites", type=pathlib.Path, default=root / "data" / "suites.json", help="file of the suites")
     parser.add_argument("--suite", default="", help="suites, with commas between")
     parser.add_argument("--case", default="", help="cases, with commas between")
-    parser.add_argument("--partners", action="store_true", help="of a suite also the evenly spread cases it compares with")
     parser.add_argument("--bin", type=pathlib.Path, default=root / "build" / "bin", help="folder of spmm and spmm-gen")
     parser.add_argument("--runs", type=int, default=5, help="timed products of each kind")
     parser.add_argument("--work", help="folder for matrices (default: a temporary one)")
@@ -57,7 +56,7 @@ def find_cases(arguments):
     for name in filter(None, arguments.suite.split(",")):
         if name not in suites:
             fail(f"--suite: unknown suite {name}; give one of {', '.join(suites)}")
-        chosen.update({case["name"]: case for case in suites[name] if arguments.partners or not case["name"].startswith("even-")})
+        chosen.update({case["name"]: case for case in suites[name] if not case["name"].startswith("even-")})
     for name in filter(None, arguments.case.split(",")):
         if name not in every:
             fail(f"--case: unknown case {name}; spmm-bench --list shows them")
@@ -78,20 +77,13 @@ def make_input(arguments, case, seed):
     return path
 
 
-def read_blocks(path, element):
-    """n, m, block rows, block columns, blocks [k, m, m]."""
-    n, m, k = np.fromfile(path, "<u4", 3)
-    record = np.dtype([("i", "<u4"), ("j", "<u4"), ("block", element, (int(m), int(m)))])
-    records = np.fromfile(path, record, int(k), offset=12)
-    return int(n), int(m), records["i"], records["j"], records["block"]
-
-
 def read_bsr(path):
     """An operand as block-CSR, sorted: n, indptr, indices, blocks [k, m, m]."""
-    n, m, i, j, blocks = read_blocks(path, "<u2")
-    order = np.lexsort((j, i))
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(i, minlength=n // m))))
-    return n, indptr, j[order], blocks[order]
+    n, m, k = (int(x) for x in np.fromfile(path, "<u4", 3))
+    records = np.fromfile(path, np.dtype([("i", "<u4"), ("j", "<u4"), ("block", "<u2", (m, m))]), k, offset=12)
+    records = records[np.lexsort((records["j"], records["i"]))]
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(records["i"], minlength=n // m))))
+    return n, indptr, records["j"], records["block"]
 
 
 # ---- measurements

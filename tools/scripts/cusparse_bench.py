@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times cuSPARSE by CuPy, and NVIDIA Warp if it is installed, beside spmm on the same arrays in device memory.
+"""Times cuSPARSE by CuPy beside spmm on the same arrays in device memory.
 
 usage: python3 tools/scripts/cusparse_bench.py --case S1,S2,S5 --json gpu-cusparse.json
        PYTHONPATH=tools/python SPMM_LIBRARY=build/lib/libspmm.so python3 tools/scripts/cusparse_bench.py --suite patterns
@@ -10,7 +10,6 @@ events and hold the whole call, with the allocation of the result.
   spmm           one call of spmm.multiply() on block-CSR arrays
   spmm-plan      new values in a known pattern: plan.into(); sides above 1 need PyTorch
   f64-cupy, f32-cupy       csr_matrix @ csr_matrix of the single elements, without zeros
-  warp-f32, warp-i32       warp.sparse.bsr_mm(), one call; with -kept: topology and work arrays are kept
 
 A result must have the elements of spmm, by number and weighted sum, if its type holds all of them exactly ("same_values").
 What a library refuses is told with its reason.
@@ -35,16 +34,11 @@ try:
     import torch
 except ImportError:
     torch = None
-try:
-    import warp
-    import warp.sparse
-except ImportError:
-    warp = None
 
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
 from bench_cases import LARGEST, find_cases, head, make_input, make_parser, print_case, read_bsr, spread  # noqa: E402
 
-EXACT = {"f64-cupy": 2**53, "f32-cupy": 2**24, "warp-f32": 2**24, "warp-i32": 2**31}  # sums below it
+EXACT = {"f64-cupy": 2**53, "f32-cupy": 2**24}  # sums below it
 CHUNK = 1 << 24  # elements that are checked at once
 
 
@@ -67,14 +61,6 @@ class Operand:
                                  shape=shape).tocsr()
         made.sum_duplicates()
         return made
-
-    def warp_bsr(self, kind):
-        rows = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)).astype(np.int32)
-        values = self.blocks.astype(np.float32 if kind is warp.float32 else np.int32)
-        where = {"device": f"cuda:{cupy.cuda.Device().id}"}
-        return warp.sparse.bsr_from_triplets(
-            self.n // self.side, self.n // self.side, warp.array(rows, dtype=int, **where),
-            warp.array(self.indices.astype(np.int32), dtype=int, **where), warp.array(values, dtype=kind, **where))
 
 
 def entries_of(indptr, indices, data, side):
@@ -122,29 +108,10 @@ def cupy_csr(kind, a, b):
     return lambda: left @ right, lambda c: (c.indptr, c.indices, c.data)
 
 
-def warp_mm(kind, is_kept, a, b):
-    left, right = a.warp_bsr(kind), b.warp_bsr(kind)
-
-    def arrays(c):
-        count = c.nnz_sync()
-        return c.offsets, cupy.asarray(c.columns)[:count], cupy.asarray(c.values)[:count]
-
-    if not is_kept:
-        return lambda: warp.sparse.bsr_mm(left, right), arrays
-    work = warp.sparse.bsr_mm_work_arrays()
-    result = warp.sparse.bsr_mm(left, right, work_arrays=work)
-    return lambda: warp.sparse.bsr_mm(left, right, result, work_arrays=work, reuse_topology=True), arrays
-
-
 def kinds_of(engine):
     """Name -> what makes a product of that kind of two operands."""
-    kinds = {"spmm": lambda *ab: spmm_call(engine, *ab), "spmm-plan": lambda *ab: spmm_plan(engine, *ab),
-             "f64-cupy": lambda *ab: cupy_csr(np.float64, *ab), "f32-cupy": lambda *ab: cupy_csr(np.float32, *ab)}
-    if warp is not None:
-        for name, kind in (("warp-f32", warp.float32), ("warp-i32", warp.int32)):
-            kinds[name] = lambda *ab, kind=kind: warp_mm(kind, False, *ab)
-            kinds[name + "-kept"] = lambda *ab, kind=kind: warp_mm(kind, True, *ab)
-    return kinds
+    return {"spmm": lambda *ab: spmm_call(engine, *ab), "spmm-plan": lambda *ab: spmm_plan(engine, *ab),
+            "f64-cupy": lambda *ab: cupy_csr(np.float64, *ab), "f32-cupy": lambda *ab: cupy_csr(np.float32, *ab)}
 
 
 # ---- measuring
@@ -175,7 +142,7 @@ def measure(name, make, operands, arguments, expected):
     except Exception as error:  # memory, most of all: told, not raised
         return {"kernel": name, "status": "refused", "reason": f"{type(error).__name__}: {error}"[:300]}
     row = {"kernel": name, "status": "ok", "ms": spread(times)}
-    if name != "spmm" and expected and expected["largest"] < EXACT.get(name.removesuffix("-kept"), 2**32):
+    if name != "spmm" and expected and expected["largest"] < EXACT.get(name, 2**32):
         row["same_values"] = found == expected["entries"]
     return row
 
@@ -200,13 +167,10 @@ def device_text():
 
 def run(arguments):
     """Exit code."""
-    found = head(arguments, cupy=cupy.__version__, warp=warp.__version__ if warp else "", torch=torch.__version__ if torch else "",
+    found = head(arguments, cupy=cupy.__version__, torch=torch.__version__ if torch else "",
                  device=device_text(), cases=[])
     kinds = kinds_of(spmm.Engine())
     stream = cupy.cuda.Stream(non_blocking=True)  # of all libraries
-    if warp is not None:
-        warp.init()
-        warp.set_stream(warp.Stream(f"cuda:{cupy.cuda.Device().id}", cuda_stream=stream.ptr))
     if torch is not None:
         torch.cuda.set_stream(torch.cuda.ExternalStream(stream.ptr))
     with stream:

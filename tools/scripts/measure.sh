@@ -18,7 +18,7 @@ files to data/measurements/, then run python3 tools/scripts/tables.py.
   dense      dense products of spmm-dense                                                             gpu-dense-TYPE.json
   patterns   stencils, graphs, groups, bands and sides that need padding, beside even products        gpu-patterns.json
   sides      every block side from 1 to 64                                                            gpu-sides.json
-  cusparse   cuSPARSE by CuPy (and Warp) beside spmm: patterns with sides up to 4 and some of S; the  gpu-cusparse.json
+  cusparse   cuSPARSE by CuPy beside spmm:            patterns with sides up to 4 and some of S; the  gpu-cusparse.json
              Python package spmm must be installed, or PYTHONPATH and SPMM_LIBRARY name one
   scipy      SciPy beside the CPU backend                                                             cpu-scipy.json
   processes  whole processes on the GPU, on the CPU, and where auto takes them                        processes.json

@@ -12,10 +12,6 @@ usage: bash tools/scripts/profile.sh [nsys|ncu|none] [STAGE] -- ./spmm -v A B OU
 
 Stages of a run are NVTX ranges of the same name in the domain spmm; bytes or pairs are their payload. Reports are written below build/profile/.
 For the source lines of GPU code in ncu: cmake --preset cuda-profile && cmake --build --preset cuda-profile, then build-cuda-profile/bin/spmm.
-Used nvprof before? It is gone since CUDA 13 and refuses GPUs of compute capability 8.0 and newer.
-  nvprof ./spmm ...                    ->  tools/scripts/profile.sh nsys -- ./spmm ...
-  nvprof --metrics/--events ...        ->  tools/scripts/profile.sh ncu -- ./spmm ...
-  nvvp                                 ->  nsys-ui or ncu-ui on the report file
 END
 }
 

@@ -6,7 +6,7 @@ usage: python3 tools/scripts/scipy_bench.py --suite cpu-patterns --json scipy.js
 
 Each round times, one after the other: spmm.multiply() with --threads threads, SciPy in one process, and two processes of
 SciPy side by side, each with a product of its own: half of the time until both have ended is what a product takes. All of
-them start from matrices of SciPy in memory, BSR (blocks of m x m) or, for m = 1 and with --kind, CSR, and keep the result
+them start from matrices of SciPy in memory, BSR (blocks of m x m) or, for m = 1, CSR, and keep the result
 until the clock has stopped. SciPy multiplies whole numbers of 64 bits, which hold the sums. Processor time is user and
 system time of the process. The first product of each is not timed; the elements of SciPy's, ended at 2^32 - 1, must be those
 of spmm in number and in sum.
@@ -119,18 +119,17 @@ class Worker:
 
 
 class Program:
-    """spmm, or one kind of SciPy's products: processes of its own, times of one of them and of all."""
+    """spmm, or SciPy: processes of its own, times of one of them and of all."""
 
-    def __init__(self, name, paths, program, kind, threads=1, processes=1):
-        self.name, self.threads = name, threads
-        self.times, self.cpu_times, self.all_times = [], [], []
-        self.reason, self.first, self.is_slow = None, None, False
-        self.workers = []
-        self.guarded(lambda: self.start(paths, program, kind, processes))
+    def __init__(self, name, processes, *arguments):
+        self.name, self.arguments = name, arguments
+        self.times, self.cpu_times, self.all_times, self.workers = [], [], [], []
+        self.reason, self.first = None, None
+        self.guarded(lambda: self.start(processes))
 
-    def start(self, paths, program, kind, processes):
+    def start(self, processes):
         for _ in range(processes):
-            self.workers.append(Worker(paths, program, kind, self.threads))
+            self.workers.append(Worker(*self.arguments))
         for worker in self.workers:
             worker.answer()
 
@@ -155,22 +154,17 @@ class Program:
         self.cpu_times.append(taken["cpu_s"])
 
     def warm_up(self, max_seconds):
-        def first():
-            _, self.first = self.ask(self.workers[:1], "check")
-            self.is_slow = self.first["s"] > max_seconds
-            if self.is_slow:
-                self.keep(self.first)
-                self.close()
-        self.guarded(first)
+        _, self.first = self.ask(self.workers[:1], "check")
+        if self.first["s"] > max_seconds:
+            self.keep(self.first)
+            self.close()
 
     def round(self):
-        def timed():
-            if self.is_slow:
-                return
-            self.keep(self.ask(self.workers[:1], "run")[1])
-            if len(self.workers) > 1:
-                self.all_times.append(self.ask(self.workers, "run")[0] / len(self.workers))
-        self.guarded(timed)
+        if not self.workers:
+            return
+        self.keep(self.ask(self.workers[:1], "run")[1])
+        if len(self.workers) > 1:
+            self.all_times.append(self.ask(self.workers, "run")[0] / len(self.workers))
 
     def guarded(self, work):
         if self.reason is not None:
@@ -186,7 +180,7 @@ class Program:
         if self.reason is not None:
             return [{"kernel": self.name, "status": "refused", "reason": self.reason}]
         common = {"status": "ok", "validated": self.first["entries"] == entries}
-        found = [{"kernel": self.name, **common, "processes": 1, "threads": self.threads, "ms": spread(self.times),
+        found = [{"kernel": self.name, **common, "processes": 1, "threads": self.arguments[3], "ms": spread(self.times),
                   "cpu_ms": spread(self.cpu_times)}]
         report = self.first["report"]
         if report:
@@ -196,27 +190,20 @@ class Program:
         return found
 
 
-# ---- cases
-
-
-def kinds_of(arguments, case):
-    return ["csr"] if case["m"] == 1 else arguments.kind.split(",")
-
-
 def run_case(arguments, case):
     paths = [make_input(arguments, case, seed) for seed in (1, 2)]
-    kinds = kinds_of(arguments, case)
+    kind = "csr" if case["m"] == 1 else "bsr"
     programs = []
     try:
-        programs.append(Program("spmm", paths, "spmm", kinds[0], threads=arguments.threads))
-        programs += [Program(f"scipy-{kind}", paths, "scipy", kind, processes=2) for kind in kinds]
+        programs.append(Program("spmm", 1, paths, "spmm", kind, arguments.threads))
+        programs.append(Program(f"scipy-{kind}", 2, paths, "scipy", kind, 1))
         for program in programs:
-            program.warm_up(arguments.max_seconds)
+            program.guarded(lambda one=program: one.warm_up(arguments.max_seconds))
         if programs[0].reason is not None:
             fail(f"spmm: {programs[0].reason}")
         for _ in range(arguments.runs):
             for program in programs:
-                program.round()
+                program.guarded(program.round)
         entries = programs[0].first["entries"]
         return {**case, "elements": entries[0], "kernels": [one for program in programs for one in program.results(entries)]}
     finally:
@@ -242,8 +229,6 @@ def run(arguments):
 def main():
     parser = make_parser(__doc__)
     parser.add_argument("--threads", type=int, default=2, help="threads of spmm (default: 2, as many as processes of SciPy)")
-    parser.add_argument("--kind", default="bsr", choices=["bsr", "csr", "bsr,csr"],
-                        help="kinds of matrices of SciPy (default: bsr, which is faster for larger blocks)")
     parser.add_argument("--max-seconds", type=float, default=60, help="a kind that takes longer is timed once")
     arguments = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parents[2]

@@ -21,36 +21,6 @@ run_logged() {
   die "$what failed; the lines above are the end of $log"
 }
 
-# last_step LOG: the number of the last step that the build's log names, how many there are, and its file; empty before.
-# Ninja counts steps, make gives percent.
-last_step() {
-  tail -n 5 "$1" 2>/dev/null |
-    sed -nE -e 's:^\[ *([0-9]+)/([0-9]+)\] .* ([^ ]+)$:\1 \2 \3:p' -e 's:^\[ *([0-9]+)%\] .* ([^ ]+)$:\1 100 \2:p' | tail -n 1
-}
-
-# run_with_progress WHAT LOG COMMAND...: as run_logged. On a terminal a line shows the step, its file and the time;
-# elsewhere there is a line every 10 %.
-run_with_progress() {
-  local log=$2 pid step total file tenth said=0 start=$SECONDS
-  : >"$log"
-  run_logged "$@" &
-  pid=$!
-  while kill -0 "$pid" 2>/dev/null; do
-    sleep 0.5
-    read -r step total file < <(last_step "$log") || continue
-    if [[ -t 1 ]]; then
-      file=${file##*/}
-      printf '\r[%s/%s] %.40s, %d s\033[K' "$step" "$total" "${file%.o}" $((SECONDS - start))
-      continue
-    fi
-    tenth=$((step * 10 / total))
-    if ((tenth > said)); then say "  $((tenth * 10)) % after $((SECONDS - start)) s"; fi
-    said=$((tenth > said ? tenth : said))
-  done
-  if [[ -t 1 ]]; then printf '\r\033[K'; fi
-  wait "$pid" || exit 1
-}
-
 has_program() { command -v "$1" >/dev/null 2>&1; }
 
 # has_header PATH...: one of the headers lies where the compiler or CMake looks.
@@ -206,12 +176,17 @@ set_up() {
   fi
 
   local jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
-  say "building $* with $jobs jobs (log: $build/build.log)"
+  say "building $* with $jobs jobs"
   if ((is_new)); then
     local seconds=$cpu_seconds
     if builds_cuda; then seconds=$((seconds + cuda_seconds)); fi
     say "this takes about $(minutes "$seconds") minutes of processor time, on $jobs cores $(minutes $((seconds / jobs)))"
   fi
-  run_with_progress "the build" "$build/build.log" cmake --build "$build" -j "$jobs" --target "$@"
+  local -a compile=(cmake --build "$build" -j "$jobs" --target "$@")
+  if [[ -t 1 ]]; then # Ninja shows each step in one line
+    "${compile[@]}" || die "the build failed"
+  else
+    run_logged "the build" "$build/build.log" "${compile[@]}"
+  fi
   ln -sfn build/bin/spmm "$root/spmm"
 }

@@ -3,7 +3,6 @@
 
 usage: python3 tools/scripts/tables.py            write every table of every *.md file
        python3 tools/scripts/tables.py --check    exit code 1 where a table and its measurements differ
-       python3 tools/scripts/tables.py --list     the tables, their measurements, where they are published
 
 In a document a table stands between two lines of their own, <!-- table: NAME --> and <!-- end -->. What a table holds is
 said in published_tables.py. tools/scripts/measure.sh makes the measurements.
@@ -52,7 +51,7 @@ def table_text(name, data, document):
     return ["", *lines, "", *sources, ""] if sources else ["", *lines, ""]
 
 
-def rewritten(document, data, used):
+def rewritten(document, data):
     """The document's text with its tables made anew, and the names of those that were different."""
     old = document.read_text().split("\n")
     new, different, at = [], [], 0
@@ -68,7 +67,6 @@ def rewritten(document, data, used):
         if CLOSE not in old[at:] or any(later.startswith("<!-- table:") for later in old[at:old.index(CLOSE, at)]):
             raise Problem(f"{document}:{at}: {line}: lacks its {CLOSE}")
         name, end = match.group(1), old.index(CLOSE, at)
-        used.setdefault(name, []).append(document)
         made = table_text(name, data, document)
         if old[at:end] != made:
             different.append((name, list(difflib.unified_diff(old[at:end], made, "published", "measured", lineterm=""))))
@@ -89,20 +87,16 @@ def documents(root):
 def run(arguments):
     """Exit code."""
     data = Measurements(arguments.root / "data" / "measurements")
-    used, stale = {}, 0
+    stale = 0
     for document in documents(arguments.root):
-        text, different = rewritten(document, data, used)
+        text, different = rewritten(document, data)
         stale += len(different)
-        if not arguments.write:
+        if arguments.check:
             for name, diff in different:
                 print("\n".join([f"{document}: table {name} differs from its measurements", *diff]))
         elif different:
             document.write_text(text)
             print(f"{document}: {', '.join(name for name, _ in different)}")
-    if arguments.list:
-        for name, one in TABLES.items():
-            places = ", ".join(str(place.relative_to(arguments.root)) for place in used.get(name, [])) or "nowhere"
-            print(f"{name:18} {', '.join(one.files):42} {places}")
     if stale and arguments.check:
         print("tables.py: error: write the tables with: python3 tools/scripts/tables.py", file=sys.stderr)
         return 1
@@ -112,11 +106,8 @@ def run(arguments):
 def main():
     parser = argparse.ArgumentParser(description="Writes the published tables from data/measurements/*.json.")
     parser.add_argument("--check", action="store_true", help="write nothing, fail where a table differs")
-    parser.add_argument("--list", action="store_true", help="write nothing, show tables, measurements and documents")
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2],
-                        help="folder of the documents and of data/measurements (default: of this checkout)")
     arguments = parser.parse_args()
-    arguments.write = not (arguments.check or arguments.list)
+    arguments.root = pathlib.Path(__file__).resolve().parents[2]
     try:
         sys.exit(run(arguments))
     except Problem as problem:

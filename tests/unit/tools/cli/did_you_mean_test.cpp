@@ -42,13 +42,9 @@ TEST_CASE("the nearest word is near, or the only one with that beginning", "[too
 }
 
 TEST_CASE("numbers with a prefix for their unit", "[tools][program]") {
-  CHECK(human_number(0) == "0 ");
-  CHECK(human_number(12.34) == "12.34 ");
-  CHECK(human_number(1500) == "1.5 k");
-  CHECK(human_number(2.5e8) == "250 M");
-  CHECK(human_number(1.2e9) == "1.2 G");
-  CHECK(human_number(3e15) == "3 P");
-  CHECK(human_number(3e20) == "3e+05 P");
+  const std::vector<std::pair<double, std::string>> table = {
+      {0, "0 "}, {12.34, "12.34 "}, {1500, "1.5 k"}, {1.2e9, "1.2 G"}, {3e20, "3e+05 P"}};
+  for (const auto& [number, text] : table) CHECK(human_number(number) == text);
 }
 
 TEST_CASE("what is free is known of disks alone", "[tools][program]") {

@@ -82,27 +82,20 @@ class Variable {
 }  // namespace
 
 TEST_CASE("bytes: decimal and binary units, fractions and powers", "[tools][program]") {
-  const std::vector<std::pair<const char*, std::uint64_t>> good = {
-      {"0", 0},
-      {"12", 12},
-      {"12B", 12},
-      {"8G", 8'000'000'000},
-      {"8g", 8'000'000'000},
-      {"8GB", 8'000'000'000},
-      {"512M", 512'000'000},
-      {"512MiB", std::uint64_t{512} << 20},
-      {"2GiB", std::uint64_t{2} << 30},
-      {"2Gi", std::uint64_t{2} << 30},
-      {"1k", 1000},
-      {"1Ki", 1024},
-      {"1T", 1'000'000'000'000},
-      {"1TiB", std::uint64_t{1} << 40},
-      {"1e9", 1'000'000'000},
-      {"1.5G", 1'500'000'000},
-      {"0.5KiB", 512},
-      {"1_000_000", 1'000'000},
-      {"18446744073709551615", UINT64_MAX},
-  };
+  const std::vector<std::pair<const char*, std::uint64_t>> good = {{"0", 0},
+                                                                   {"12B", 12},
+                                                                   {"8g", 8'000'000'000},
+                                                                   {"8GB", 8'000'000'000},
+                                                                   {"512M", 512'000'000},
+                                                                   {"2GiB", std::uint64_t{2} << 30},
+                                                                   {"2Gi", std::uint64_t{2} << 30},
+                                                                   {"1Ki", 1024},
+                                                                   {"1TiB", std::uint64_t{1} << 40},
+                                                                   {"1e9", 1'000'000'000},
+                                                                   {"1.5G", 1'500'000'000},
+                                                                   {"0.5KiB", 512},
+                                                                   {"1_000_000", 1'000'000},
+                                                                   {"18446744073709551615", UINT64_MAX}};
   for (const auto& [text, bytes] : good) {
     INFO(text);
     CHECK(cli::parse_bytes(text) == bytes);
@@ -112,10 +105,8 @@ TEST_CASE("bytes: decimal and binary units, fractions and powers", "[tools][prog
                           "1__0",      "1_",  "_1",    ".5",  "1.",   "0x10", "18446744073709551616",
                           "20000000T", "nan", "8G 1"}) {
     INFO(bad);
-    CHECK_THROWS_AS(cli::parse_bytes(bad), UsageError);
+    CHECK_THROWS_WITH(cli::parse_bytes(bad, "--x"), Catch::StartsWith(text("--x: \"", bad, "\"")));
   }
-  CHECK_THROWS_WITH(cli::parse_bytes("x", "--memory-limit"),
-                    "--memory-limit: \"x\" is not a number of bytes; write it like 8G, 512M, 2GiB or 1e9");
 }
 
 TEST_CASE("counts: whole numbers inside their range", "[tools][program]") {
@@ -124,16 +115,11 @@ TEST_CASE("counts: whole numbers inside their range", "[tools][program]") {
   CHECK(cli::parse_count("1.5e3") == 1500);
   CHECK(cli::parse_count("1_000_000") == 1'000'000);
   CHECK(cli::parse_count("7", "--x", 7, 7) == 7);
-  CHECK_THROWS_WITH(cli::parse_count("1e20"),
-                    "count: \"1e20\" is not a whole number from 0 to 2^64 - 1; write it like 12, 33e6 or 33_000_000");
   for (const char* bad : {"", "k", "1k", "1.5", "-3", "1e-2", "1e20", "3 "}) {
     INFO(bad);
-    CHECK_THROWS_AS(cli::parse_count(bad), UsageError);
+    CHECK_THROWS_WITH(cli::parse_count(bad, "--x"), Catch::StartsWith("--x: "));
   }
-  CHECK_THROWS_WITH(cli::parse_count("9", "--m", 1, 8),
-                    "--m: \"9\" is not a whole number from 1 to 8; write it like 12, 33e6 or 33_000_000");
-  CHECK_THROWS_WITH(cli::parse_count("0", "--t", 1),
-                    Catch::Contains("--t: \"0\" is not a whole number from 1 to 2^64 - 1"));
+  CHECK_THROWS_WITH(cli::parse_count("9", "--m", 1, 8), Catch::Contains("from 1 to 8"));
   CHECK(cli::parse_fraction("0.25") == 0.25);
   CHECK(cli::parse_fraction("1") == 1.0);
   for (const char* bad : {"", "1.01", "-0.1", "nan", "inf", "0.5x", "half"}) {
@@ -184,16 +170,16 @@ TEST_CASE("the parser refuses what cxxopts lets pass", "[tools][program]") {
   }
   CHECK(parse({"--", "--n"}).text("file") == "--n");
   CHECK(parse({"a,b"}).text("file") == "a,b");
-  CHECK_THROWS_WITH(parse({"a", "b"}), "command line: unexpected argument \"b\"; see prog --help");
-  CHECK_THROWS_WITH(parse({"--n", "1", "--n", "1"}), "--n: is given more than once; see prog --help");
+  CHECK_THROWS_WITH(parse({"a", "b"}), Catch::Contains("\"b\""));
+  CHECK_THROWS_WITH(parse({"--n", "1", "--n", "1"}), Catch::StartsWith("--n: "));
   CHECK_THROWS_AS(parse({"-q", "--quiet"}), UsageError);
   CHECK_THROWS_AS(parse({"--n="}), UsageError);
   CHECK_THROWS_AS(parse({std::string(5000, 'x').c_str()}), UsageError);
-  CHECK_THROWS_WITH(parse({"--nothing"}), "--nothing: is not an option; write prog FILE; see prog --help");
-  CHECK_THROWS_WITH(parse({"--ordre", "x"}), "--ordre: is not an option, did you mean --order?; see prog --help");
-  CHECK_THROWS_WITH(parse({"--or.der", "x"}), "--or.der: is not an option, did you mean --order?; see prog --help");
-  CHECK_THROWS_WITH(parse({"-order", "x"}), "-order: is not an option, did you mean --order?; see prog --help");
-  CHECK_THROWS_WITH(parse({"-qx"}), "-x: is not an option; write prog FILE; see prog --help");
+  CHECK_THROWS_WITH(parse({"--nothing"}), Catch::Contains("see prog --help"));
+  for (const char* near : {"--ordre", "--or.der", "-order"}) {
+    CHECK_THROWS_WITH(parse({near, "x"}), Catch::StartsWith(text(near, ": is not an option, did you mean --order?")));
+  }
+  CHECK_THROWS_WITH(parse({"-qx"}), Catch::StartsWith("-x: "));
   CHECK_THROWS_AS(parse({"--n"}), cli::OptionError);
 }
 
@@ -207,14 +193,10 @@ TEST_CASE("options: typed before environment before default", "[tools][program]"
   CHECK(cli::option_choice(parse({}), "order", {"shuffled", "sorted"}) == 0);  // no variable of --order is read
   CHECK(cli::option_choice(parse({"--order", "sorted"}), "order", {"shuffled", "sorted"}) == 1);
   CHECK_THROWS_WITH(cli::option_choice(parse({"--order", "sorted"}), "order", {"a", "b", "c"}),
-                    "--order: \"sorted\" is not known; give a, b or c");
+                    Catch::StartsWith("--order: \"sorted\""));
   const Variable bad("SPMM_MEMORY_LIMIT", "many");
-  CHECK_THROWS_WITH(
-      cli::option_bytes(parse({}), "memory-limit"),
-      "SPMM_MEMORY_LIMIT (environment): \"many\" is not a number of bytes; write it like 8G, 512M, 2GiB or 1e9");
-}
-
-TEST_CASE("switches are typed", "[tools][program]") {
+  CHECK_THROWS_WITH(cli::option_bytes(parse({}), "memory-limit"),
+                    Catch::StartsWith("SPMM_MEMORY_LIMIT (environment): \"many\""));
   const Variable quiet("SPMM_QUIET", "1");
   CHECK_FALSE(cli::option_flag(parse({}), "quiet"));
   CHECK(cli::option_flag(parse({"-q"}), "quiet"));
