@@ -11,9 +11,8 @@
 
 namespace spmm::kernels {
 
-// ---- two_pointer.cu, binary_search.cu, host_pairs.cu
-
-/// One CTA per C block: merges its two sorted lists and multiplies matching blocks.
+/// One CTA per C block: merges its two sorted lists and multiplies matching blocks. Shapes: operands of side m, in
+/// order.
 void launch_mul_two_pointer(const OperandView& a, const OperandView& b, const CBlocksView& c_blocks, std::uint32_t m,
                             const CBlockResults& results, cudaStream_t stream);
 

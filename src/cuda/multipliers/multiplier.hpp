@@ -73,6 +73,9 @@ std::unique_ptr<Multiplier> make_tile_multiplier(const MultiplierContext& contex
 /// Dense u16 copies and register C blocks on any device.
 std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context);
 
+/// Pairs of each C block merged by a kernel, or by the host.
+std::unique_ptr<Multiplier> make_baseline_multiplier(const MultiplierContext& context);
+
 /// The C blocks of a panel before any listing: all of them.
 kernels::CBlocksView all_c_blocks(const plan::Panel& panel, std::uint32_t num_columns);
 
