@@ -17,6 +17,7 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
                      .exact = true,
                      .num_pairs = static_cast<double>(product.num_pairs),
                      .b_rows = product.b.num_rows(),
+                     .a_span = product.a.span(),
                      .max_element = std::max(product.a.seen_bits, product.b.seen_bits)};
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {

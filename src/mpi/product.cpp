@@ -19,7 +19,6 @@
 #include "cuda/backend.hpp"
 #include "engine/output_checks.hpp"
 #include "engine/product/product.hpp"
-#include "engine/product/rows_source.hpp"
 #include "io/files/file_sink.hpp"
 #include "io/files/paths.hpp"
 #include "mpi/placed_records.hpp"

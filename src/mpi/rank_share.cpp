@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
-#include "engine/out_of_core/index_pass.hpp"
+#include "base/records/head.hpp"
+#include "base/run/pieces.hpp"
 #include "mpi/row_cut.hpp"
 
 namespace spmm::mpi {
@@ -37,9 +38,14 @@ AlignedArray<T> zeros(std::uint64_t size) {
 /// Calls visit(record, block index) for all records, from several threads.
 template <class Visit>
 void for_indices(const PlainOperand& operand, const Run& run, const Visit& visit) {
-  out_of_core::for_indices(operand.source, run, [&](std::uint64_t record, BlockIndex at) {
-    if (operand.is_transposed) std::swap(at.i, at.j);
-    visit(record, at);
+  const auto timing = run.clock.scope(Stage::read);
+  const std::uint64_t record = input_record_bytes(operand.source.header().m);
+  for_pieces(operand.source, 0, run, [&](const std::byte* records, std::uint64_t count, std::uint64_t first) {
+    for (std::uint64_t x = 0; x < count; ++x) {
+      BlockIndex at = read_index(records + x * record);
+      if (operand.is_transposed) std::swap(at.i, at.j);
+      visit(first + x, at);
+    }
   });
 }
 

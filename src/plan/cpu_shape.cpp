@@ -38,7 +38,7 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
   e.kernel = kernel.name;
   e.host_limit_bytes = limits.host_bytes;
   const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));
-  const HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa);
+  const HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa, s.a_span);
   const std::uint64_t useful = useful_buffer_bytes(s, record);
   const std::uint64_t enough = whole_records(std::min(useful, kEnoughBytes), record);
   // The largest useful buffers that fit: halved until they do; 0 where none do.

@@ -14,6 +14,9 @@ namespace spmm::plan {
 /// Instruction sets of the CPU kernels, those of a machine narrowest first.
 enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
 
+/// Any number of block rows from the first to the last with blocks.
+inline constexpr std::uint32_t kAnySpan = 0xFFFF'FFFFu;
+
 /// The kernels; registry.hpp has a row for each.
 enum class KernelId : std::uint8_t {
   rows,  ///< per panel pair_list or row_spread, by density

@@ -26,10 +26,10 @@ struct HostBytes {
   }
 };
 
-/// Host memory of a CPU kernel: what its arrays add up to; src/cpu/simd/layout.cpp.
-HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
-HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
-using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa);
+/// Host memory of a CPU kernel: what its arrays add up to; src/cpu/simd/layout.cpp. Values: a_span as in Statistics.
+HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span = kAnySpan);
+HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span = kAnySpan);
+using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span);
 
 /// Why a CUDA kernel cannot run a product of blocks that it takes, or "".
 using DeviceRefusal = std::string (*)(const Statistics&);

@@ -20,6 +20,7 @@ struct Statistics {
   double num_c_blocks = 0;          ///< C blocks; exact: at most, the sum over rows of min(pairs, nb)
   std::uint64_t a_rows = 0;         ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most
   std::uint64_t b_rows = 0;         ///< block rows of B that hold blocks, at most
+  std::uint32_t a_span = kAnySpan;  ///< block rows from the first to the last with blocks of A, at most
   std::uint32_t b_columns = 0;      ///< block columns of B that hold blocks; 0 = not known
   std::uint32_t c_columns_end = 0;  ///< CUDA: block columns of B up to the last one with a block; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most

@@ -65,7 +65,7 @@ std::string out_of_core_line(const Plan& plan) {
   } else {
     line += text("B in ", plan.num_b_slabs, " slabs of block columns");
   }
-  return line + text("\nscratch file: ", human_bytes(plan.scratch_bytes),
+  return line + text("\nscratch files: ", human_bytes(plan.scratch_bytes),
                      " in the output's folder or TMPDIR, both operands sorted");
 }
 

@@ -1,7 +1,6 @@
 // Stored block rows by a bit each or by numbers, whichever takes less memory.
 #include "verify/row_slots.hpp"
 
-#include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 
 namespace spmm {
@@ -16,26 +15,6 @@ bool numbers_all(const MatrixHeader& header) {
 }
 
 }  // namespace
-
-void for_pieces(const Source& source, std::uint64_t memory_bytes, const Run& run,
-                const std::function<void(const std::byte* records, std::uint64_t count, std::uint64_t first)>& body) {
-  constexpr std::uint64_t kReadBytes = 1u << 20;
-  const MatrixHeader& header = source.header();
-  const std::uint64_t record = input_record_bytes(header.m);
-  const std::uint64_t bytes = memory_bytes == 0 ? kReadBytes : std::min(kReadBytes, memory_bytes / 8 / run.num_threads);
-  run.parallel_for(header.num_blocks, std::max<std::uint64_t>(1, bytes / record),
-                   [&](std::uint64_t begin, std::uint64_t end) {
-                     run.check_cancelled();
-                     const AlignedArray<std::byte> records((end - begin) * record);
-                     source.read(begin, end - begin, records.data());
-                     for (std::uint64_t x = 0; x < end - begin; ++x) {
-                       const BlockIndex at = read_index(records.data() + x * record);
-                       if (at.i < header.blocks_per_side() && at.j < header.blocks_per_side()) continue;
-                       throw_index_out_of_range(source, begin + x, at);
-                     }
-                     body(records.data(), end - begin, begin);
-                   });
-}
 
 std::uint64_t RowSlots::most_slots(const MatrixHeader& header) {
   if (header.num_blocks == 0) return 0;

@@ -3,20 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <utility>
 
 #include "base/memory/aligned_array.hpp"
+#include "base/run/pieces.hpp"
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm {
-
-/// Calls body(records, count, first record) for pieces of a source, on all threads of the run.
-/// Memory: 1 MB for each thread; with memory_bytes (0 = no limit) all of them together an eighth of it, or a record
-/// each. Errors: FormatError (index out of range), Interrupted, what the source and body throw.
-void for_pieces(const Source& source, std::uint64_t memory_bytes, const Run& run,
-                const std::function<void(const std::byte* records, std::uint64_t count, std::uint64_t first)>& body);
 
 /// Numbers stored block rows: by themselves where most rows hold blocks, else by their place in a sorted list.
 class RowSlots {

@@ -11,8 +11,8 @@
 #include "base/records/head.hpp"
 #include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
-#include "engine/product/rows_source.hpp"
 #include "io/files/input_file.hpp"
+#include "io/memory/picked_source.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -69,7 +69,7 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   const auto source_b = open_file_source(b);
   const std::uint32_t nb = file.header().blocks_per_side();
   const RowRange rows = checked_rows(options.rows, nb);
-  std::optional<RowsSource> picked;
+  std::optional<io::PickedSource> picked;
   if (rows != RowRange{.first = 0, .end = nb}) picked.emplace(*source_a, rows, &BlockIndex::i, run);
   const Source& left = picked ? *picked : *source_a;
   constexpr std::uint64_t kLeastBytes = 64u << 10;  // for operands

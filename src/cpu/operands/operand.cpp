@@ -1,7 +1,6 @@
 #include "cpu/operands/operand.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <mutex>
@@ -10,8 +9,8 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "base/records/head.hpp"
 #include "base/run/cancellable.hpp"
+#include "base/run/pieces.hpp"
 #include "base/search.hpp"
 #include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/pack_block.hpp"
@@ -64,10 +63,13 @@ class BlockPacker {
 template <class Word>
 class OperandBuilder {
  public:
-  /// Values: last_row = the largest block row of a record. Matrices that were padded to a square have few.
-  OperandBuilder(const Source& source, std::uint32_t last_row, const PackedShape& shape, Side side, const Run& run)
-      : source_(source), shape_(shape), side_(side), run_(run) {
-    const auto row_bits = std::min(bits_.index, static_cast<unsigned>(std::bit_width(last_row)));
+  /// Values: first_row, last_row = the smallest and the largest block row of a record. Matrices that were padded to a
+  /// square, and ranges, have few.
+  OperandBuilder(const Source& source, std::uint32_t first_row, std::uint32_t last_row, const PackedShape& shape,
+                 Side side, const Run& run)
+      : source_(source), shape_(shape), side_(side), run_(run), first_row_(std::min(first_row, last_row)) {
+    span_ = std::min(source.header().blocks_per_side() - 1, last_row) - first_row_ + 1;
+    const auto row_bits = std::min(bits_.index, static_cast<unsigned>(std::bit_width(last_row - first_row_)));
     row_shift_ = row_bits - std::min(row_bits, bits_.bucket);
     begins_.resize((std::size_t{1} << (row_bits - row_shift_)) + 1, 0);
   }
@@ -82,7 +84,7 @@ class OperandBuilder {
       records.heads = {};
       scratch = AlignedArray<Word>(size_);
     }
-    const OperandSizes sizes = operand_sizes(source_.header(), side_, shape_);
+    const OperandSizes sizes = operand_sizes(source_.header(), side_, shape_, span_);
     out_.rows = AlignedArray<std::uint32_t>(sizes.rows);
     out_.row_ptr = AlignedArray<std::uint32_t>(sizes.rows + 1);
     out_.cols = AlignedArray<std::uint32_t>(sizes.blocks);
@@ -102,7 +104,7 @@ class OperandBuilder {
     };
     const std::uint64_t for_one_thread = num_buckets() * kMinPerThread / std::max<std::uint64_t>(1, size_);
     run_.parallel_for(num_buckets(), std::max(kBucketsPerTurn, for_one_thread), fill_buckets);
-    if (twice_at_ != kNone) throw_twice();
+    if (twice_at_ != kNone) throw_stored_twice(source_, twice_, run_);
     join_rows();
     return std::move(out_);
   }
@@ -116,6 +118,7 @@ class OperandBuilder {
     const std::uint32_t nb = source_.header().blocks_per_side();
     const KeyBits bits = bits_;
     const unsigned row_shift = row_shift_;
+    const std::uint32_t first_row = first_row_;
     const Word low_rows = (std::uint64_t{1} << row_shift) - 1;
     const auto num_workers =
         static_cast<unsigned>(std::clamp<std::uint64_t>(size_ / kMinPerThread, 1, std::max(1u, run_.num_threads)));
@@ -133,7 +136,7 @@ class OperandBuilder {
     for_workers([&, counts = next.data()](unsigned worker, std::uint64_t r) {
       const BlockIndex at = records.index(r);
       if (std::max(at.i, at.j) < nb) {
-        ++counts[worker][at.i >> row_shift];
+        ++counts[worker][(at.i - first_row) >> row_shift];
         return;
       }
       std::uint64_t known = first_bad.load();
@@ -151,19 +154,19 @@ class OperandBuilder {
     const std::uint16_t* const elements = records.elements.data();
     for_workers([&, to = entries_.data(), places = next.data()](unsigned worker, std::uint64_t r) {
       const BlockIndex at = records.index(r);
-      const Word key = (at.i & low_rows) << bits.index | at.j;
-      to[places[worker][at.i >> row_shift]++] = key << bits.payload | (elements != nullptr ? elements[r] : r);
+      const std::uint32_t row = at.i - first_row;
+      const Word key = (row & low_rows) << bits.index | at.j;
+      to[places[worker][row >> row_shift]++] = key << bits.payload | (elements != nullptr ? elements[r] : r);
     });
   }
 
   /// Fills first_rows_: each bucket gets room for as many rows as it may have.
   void place_rows() {
-    const std::uint32_t nb = source_.header().blocks_per_side();
     first_rows_.assign(begins_.size(), 0);
     num_rows_.assign(num_buckets(), 0);
     for (std::uint64_t bucket = 0; bucket < num_buckets(); ++bucket) {
-      const std::uint64_t first = std::min<std::uint64_t>(nb, bucket << row_shift_);
-      const std::uint64_t rows = std::min<std::uint64_t>(nb - first, std::uint64_t{1} << row_shift_);
+      const std::uint64_t first = std::min<std::uint64_t>(span_, bucket << row_shift_);
+      const std::uint64_t rows = std::min<std::uint64_t>(span_ - first, std::uint64_t{1} << row_shift_);
       first_rows_[bucket + 1] = first_rows_[bucket] + std::min(begins_[bucket + 1] - begins_[bucket], rows);
     }
   }
@@ -198,7 +201,8 @@ class OperandBuilder {
       if (key == before) {
         note_twice(begin + x, {.i = rows[num_rows - 1], .j = cols[x]});
       } else if (num_rows == 0 || row != before >> bits.index) {
-        rows[num_rows] = static_cast<std::uint32_t>(bucket << row_shift_) + static_cast<std::uint32_t>(row);
+        rows[num_rows] =
+            first_row_ + static_cast<std::uint32_t>(bucket << row_shift_) + static_cast<std::uint32_t>(row);
         row_ptr[num_rows++] = static_cast<std::uint32_t>(begin + x);
       }
       before = key;
@@ -212,24 +216,6 @@ class OperandBuilder {
     if (at >= twice_at_) return;
     twice_at_ = at;
     twice_ = index;
-  }
-
-  /// Errors: always FormatError, with the first two records at the first position that occurs twice.
-  [[noreturn]] void throw_twice() const {
-    const std::uint64_t record = input_record_bytes(shape_.m);
-    const std::uint64_t piece = std::max<std::uint64_t>(1, (1u << 20) / record);
-    const AlignedArray<std::byte> records(piece * record);
-    std::array<std::uint64_t, 2> numbers = {0, 0};
-    std::size_t found = 0;
-    for (std::uint64_t first = 0; first < size_ && found < numbers.size(); first += piece) {
-      run_.check_cancelled();
-      const std::uint64_t count = std::min(piece, size_ - first);
-      source_.read(first, count, records.data());
-      for (std::uint64_t r = 0; r < count && found < numbers.size(); ++r) {
-        if (read_index(records.data() + r * record) == twice_) numbers[found++] = first + r;
-      }
-    }
-    throw_duplicate_block(source_, numbers[0], numbers[1], twice_);
   }
 
   /// Moves the rows of all buckets next to each other.
@@ -254,7 +240,9 @@ class OperandBuilder {
   const Run& run_;
   const KeyBits bits_ = key_bits(source_.header());
   const std::uint64_t size_ = source_.header().num_blocks;
-  unsigned row_shift_ = 0;                 // from a block row to its bucket
+  const std::uint32_t first_row_;
+  std::uint32_t span_ = 0;                 // block rows from the first to the last, in the matrix
+  unsigned row_shift_ = 0;                 // from a block row, less the first one, to its bucket
   AlignedArray<Word> entries_;             // bucket by bucket
   std::vector<std::uint64_t> begins_;      // [buckets + 1]
   std::vector<std::uint64_t> first_rows_;  // [buckets + 1] in the arrays of rows
@@ -271,11 +259,11 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
                             const Run& run) {
   IndexedRecords records = read_indexed_records(source, progress, run);
   const auto timing = run.clock.scope(Stage::build);
-  const std::uint32_t last_row = records.last_row;
+  const auto [first_row, last_row] = std::pair(records.first_row, records.last_row);
   if (key_bits(source.header()).word_bytes() == sizeof(std::uint64_t)) {
-    return OperandBuilder<std::uint64_t>(source, last_row, shape, side, run).build(std::move(records));
+    return OperandBuilder<std::uint64_t>(source, first_row, last_row, shape, side, run).build(std::move(records));
   }
-  return OperandBuilder<unsigned __int128>(source, last_row, shape, side, run).build(std::move(records));
+  return OperandBuilder<unsigned __int128>(source, first_row, last_row, shape, side, run).build(std::move(records));
 }
 
 AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side,

@@ -22,6 +22,8 @@ struct PackedOperand {
   std::uint32_t seen_bits = 0;          // OR of all elements: none is larger
 
   [[nodiscard]] std::uint32_t num_rows() const { return static_cast<std::uint32_t>(rows.size()); }
+  /// Block rows from the first to the last that hold a block.
+  [[nodiscard]] std::uint32_t span() const { return rows.size() == 0 ? 0 : rows[rows.size() - 1] - rows[0] + 1; }
   /// [num_blocks] of A after link_rows(): the row of B that each block meets, as a position in b.rows; or kNoRow.
   [[nodiscard]] const AlignedArray<std::uint32_t>& b_rows() const { return cols; }
 };

@@ -1,8 +1,8 @@
 #include "cpu/operands/read_records.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
+#include <mutex>
 
 #include "spmm/types.hpp"
 
@@ -48,16 +48,22 @@ IndexedRecords read_indexed_records(const Source& source, Progress& progress, co
   out.raw = AlignedArray<std::byte>(keeps_records ? header.num_blocks * record : 0);
   out.elements = AlignedArray<std::uint16_t>(keeps_records ? 0 : header.num_blocks);
   static_assert(kIndexBytes == sizeof(std::uint64_t));
-  std::atomic<std::uint32_t> last = 0;
+  std::mutex mutex;
+  out.first_row = header.blocks_per_side();
   const auto take = [&](std::uint64_t first, std::uint64_t count, const std::byte* from) {
     std::uint64_t* const heads = out.heads.data() + first;
+    std::uint32_t first_row = ~0u;
     std::uint32_t last_row = 0;
     for (std::uint64_t r = 0; r < count; ++r) {
       std::memcpy(heads + r, from + r * record, kIndexBytes);
-      last_row = std::max(last_row, static_cast<std::uint32_t>(heads[r]));
+      const auto row = static_cast<std::uint32_t>(heads[r]);
+      first_row = std::min(first_row, row);
+      last_row = std::max(last_row, row);
     }
-    std::uint32_t known = last.load();
-    while (last_row > known && !last.compare_exchange_weak(known, last_row)) {
+    {
+      const std::lock_guard lock(mutex);
+      out.first_row = std::min(out.first_row, first_row);
+      out.last_row = std::max(out.last_row, last_row);
     }
     if (keeps_records) return;
     std::uint16_t* const elements = out.elements.data() + first;
@@ -66,7 +72,6 @@ IndexedRecords read_indexed_records(const Source& source, Progress& progress, co
     }
   };
   read_pieces(source, out.raw.data(), progress, run, take);
-  out.last_row = last;
   return out;
 }
 

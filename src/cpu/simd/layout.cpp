@@ -12,15 +12,15 @@ constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
 
 constexpr std::uint64_t kPadding = 4096;  // entries past the end of lists, records of one tile
 
-std::uint64_t stored_rows(const MatrixHeader& header) {
-  return std::min(header.num_blocks, header.blocks_per_side());
+std::uint64_t stored_rows(const MatrixHeader& header, std::uint32_t span = kAnySpan) {
+  return std::min({header.num_blocks, header.blocks_per_side(), span});
 }
 
 /// Where each block of A finds its block row of B, and the pairs of each block row of A.
-std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b) {
+std::uint64_t link_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t a_span) {
   const std::uint64_t nb = a.blocks_per_side();
   const bool table = has_row_table(nb, std::uint64_t{a.num_blocks} + b.num_blocks);
-  return (table ? nb * sizeof(std::uint32_t) : 0) + stored_rows(a) * sizeof(std::uint64_t);
+  return (table ? nb * sizeof(std::uint32_t) : 0) + stored_rows(a, a_span) * sizeof(std::uint64_t);
 }
 
 /// B in tiles: at most one a block, and no more than there are tile columns in its rows.
@@ -31,38 +31,42 @@ std::uint64_t tile_operand_bytes(const MatrixHeader& b) {
   return row_bytes + std::min<std::uint64_t>(b.num_blocks, places) * (tile_value_bytes(b.m) + sizeof(std::uint32_t));
 }
 
-plan::HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
-  const std::uint64_t prepared = prepared_bytes(a, b, shape);
+plan::HostBytes tile_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape,
+                                 std::uint32_t a_span) {
+  const std::uint64_t prepared = prepared_bytes(a, b, shape, a_span);
   const std::uint64_t tiles = tile_operand_bytes(b);
   const std::uint64_t taken_apart = b.num_blocks * (shape.b_elements() * sizeof(std::uint16_t) + sizeof(std::uint32_t));
   const TileMergeSizes sizes =
       a.blocks_per_side() == 0 ? TileMergeSizes{} : tile_merge_sizes(a.blocks_per_side(), a.m, b.num_blocks);
-  return {.preparing = std::max(preparing_bytes(a, b, shape), prepared + tiles),
+  return {.preparing = std::max(preparing_bytes(a, b, shape, a_span), prepared + tiles),
           .resident = prepared + tiles - taken_apart,
           .per_thread = sizes.bytes()};
 }
 
 }  // namespace
 
-OperandSizes operand_sizes(const MatrixHeader& header, Side side, const PackedShape& shape) {
-  return {.rows = stored_rows(header),
+OperandSizes operand_sizes(const MatrixHeader& header, Side side, const PackedShape& shape, std::uint32_t span) {
+  return {.rows = stored_rows(header, span),
           .blocks = header.num_blocks,
           .block_elements = side == Side::a ? shape.a_elements() : shape.b_elements()};
 }
 
-std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape) {
-  return 2 * key_bits(header).word_bytes() * header.num_blocks + operand_sizes(header, side, shape).bytes();
+std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape, std::uint32_t span) {
+  return 2 * key_bits(header).word_bytes() * header.num_blocks + operand_sizes(header, side, shape, span).bytes();
 }
 
-std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
+std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape,
+                              std::uint32_t a_span) {
   const auto raw_bytes = [](const MatrixHeader& x) { return x.m == 1 ? 0 : x.num_blocks * input_record_bytes(x.m); };
   // A's raw records go when A is built, then B's are read.
-  return std::max(raw_bytes(a) + build_bytes(a, Side::a, shape),
-                  operand_sizes(a, Side::a, shape).bytes() + raw_bytes(b) + build_bytes(b, Side::b, shape));
+  return std::max(raw_bytes(a) + build_bytes(a, Side::a, shape, a_span),
+                  operand_sizes(a, Side::a, shape, a_span).bytes() + raw_bytes(b) + build_bytes(b, Side::b, shape));
 }
 
-std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape) {
-  return operand_sizes(a, Side::a, shape).bytes() + operand_sizes(b, Side::b, shape).bytes() + link_bytes(a, b);
+std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape,
+                             std::uint32_t a_span) {
+  return operand_sizes(a, Side::a, shape, a_span).bytes() + operand_sizes(b, Side::b, shape).bytes() +
+         link_bytes(a, b, a_span);
 }
 
 std::uint64_t MergeSizes::bytes() const {
@@ -117,19 +121,19 @@ namespace spmm::plan {
 
 using namespace cpu;
 
-HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa) {
+HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span) {
   const PackedShape shape = packed_shape(isa, a.m);
-  if (sums_in_tiles(a.m)) return tile_merge_bytes(a, b, shape);
+  if (sums_in_tiles(a.m)) return tile_merge_bytes(a, b, shape, a_span);
   // Bounds of rows, which tell their arithmetic, and what wide arithmetic wants.
-  const std::uint64_t bounds = (stored_rows(a) + stored_rows(b)) * sizeof(std::uint32_t);
+  const std::uint64_t bounds = (stored_rows(a, a_span) + stored_rows(b)) * sizeof(std::uint32_t);
   const std::uint64_t row_sums = a.num_blocks * sizeof(std::uint32_t) * shape.rows;
   // And twice the sums of a C block that has more pairs than a list holds.
-  return {.preparing = preparing_bytes(a, b, shape),
-          .resident = prepared_bytes(a, b, shape) + bounds + row_sums,
+  return {.preparing = preparing_bytes(a, b, shape, a_span),
+          .resident = prepared_bytes(a, b, shape, a_span) + bounds + row_sums,
           .per_thread = merge_sizes(a.blocks_per_side(), b.num_blocks).bytes() + 2 * output_record_bytes(a.m)};
 }
 
-HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa) {
+HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa, std::uint32_t) {
   constexpr std::uint64_t kNodeBytes = 128;  // a node of the map, its vector, and the heap's own words
   const std::uint64_t block = input_record_bytes(a.m) + kStoredBlockBytes;
   const std::uint64_t stored = (std::uint64_t{a.num_blocks} + b.num_blocks) * block;

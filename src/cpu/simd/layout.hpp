@@ -13,6 +13,7 @@
 namespace spmm::cpu {
 
 using plan::Isa;
+using plan::kAnySpan;
 
 // Packed blocks
 
@@ -112,8 +113,10 @@ enum class Side : std::uint8_t { a, b };
 
 /// Both operands with the lists that link them: the peak while they are read and built, and what stays at most (while
 /// they are linked).
-std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape);
-std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape);
+std::uint64_t preparing_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape,
+                              std::uint32_t a_span = kAnySpan);
+std::uint64_t prepared_bytes(const MatrixHeader& a, const MatrixHeader& b, const PackedShape& shape,
+                             std::uint32_t a_span = kAnySpan);
 
 /// Arrays of one operand.
 struct OperandSizes {
@@ -126,7 +129,8 @@ struct OperandSizes {
     return (2 * rows + 1 + blocks) * sizeof(std::uint32_t) + blocks * block_elements * sizeof(std::uint16_t);
   }
 };
-OperandSizes operand_sizes(const MatrixHeader& header, Side side, const PackedShape& shape);
+OperandSizes operand_sizes(const MatrixHeader& header, Side side, const PackedShape& shape,
+                           std::uint32_t span = kAnySpan);
 
 /// Sorting the records of an operand: they are parted by the upper bits of their block rows; the rest of a position is
 /// sorted in one word with the number of the record or, of side 1, with its only element.
@@ -153,7 +157,8 @@ constexpr KeyBits key_bits(const MatrixHeader& header) {
 }
 
 /// The peak while an operand is built, its raw records not counted: words, their scratch, and what they become.
-std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape);
+std::uint64_t build_bytes(const MatrixHeader& header, Side side, const PackedShape& shape,
+                          std::uint32_t span = kAnySpan);
 
 /// Whether block rows of B are found through a table of all of them.
 constexpr bool has_row_table(std::uint64_t blocks_per_side, std::uint64_t num_blocks) {

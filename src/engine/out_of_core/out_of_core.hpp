@@ -19,9 +19,9 @@ using MultiplyAtOnce = std::function<ProductStats(const Inputs& inputs, Sink& si
 
 /// Multiplies range by range; records reach the sink in order. Both operands are sorted by row into a scratch file in
 /// one of the scratch folders, best first. A range is as many rows of A as fit with the rows of B that they meet. If
-/// rows meet so much of B that this reads B too often, or a single row does not fit, B is sorted into column slabs: the
-/// products of a range of A with all slabs are kept in a second scratch file and merged row by row. Values: execution =
-/// a decision out of core, which is set to what ran last, with the memory of the whole. Memory:
+/// they meet so much of B that larger ranges with slabs of block columns take less time, or a single row does not fit,
+/// B is sorted by column, too: the products of a range with all slabs are merged row by row in a second scratch file.
+/// Values: execution = a decision out of core, which is set to what ran last, with the memory of the whole. Memory:
 /// execution.host_limit_bytes. Errors: FormatError; OutOfMemory (one row of A does not fit with one column of B; no
 /// scratch file); IoError; what `multiply_at_once` throws.
 ProductStats multiply_out_of_core(const Inputs& inputs, Output& sink, const MultiplyAtOnce& multiply_at_once,

@@ -1,11 +1,15 @@
-// A matrix in a scratch file, its records sorted: what a range of the product needs is read in long pieces.
+// Records that are sorted in a scratch file, and sources of some of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/memory/aligned_array.hpp"
+#include "base/records/head.hpp"
 #include "base/run/run.hpp"
 #include "io/files/scratch_file.hpp"
 #include "spmm/stream.hpp"
@@ -20,76 +24,88 @@ struct RecordRange {
   [[nodiscard]] std::uint32_t size() const { return end - begin; }
 };
 
-/// Records by intervals of a key.
-struct Parts {
-  std::vector<std::uint64_t> ends{};    ///< [parts] behind the last key of each, ascending
-  std::vector<std::uint64_t> begins{};  ///< [parts + 1] records in front of each
+/// The index that records are sorted by first.
+enum class SortedBy : std::uint8_t { rows, columns };
 
-  [[nodiscard]] std::size_t size() const { return ends.size(); }
-  [[nodiscard]] std::size_t of(std::uint64_t key) const;
+/// Bytes [begin, end) of a scratch file with sorted records.
+struct SortedPart {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
 };
 
-/// What records are parted by: a number below 2^64 - 1.
-using KeyOf = std::function<std::uint64_t(BlockIndex at)>;
+/// Merges parts of a scratch file; take(records) gets all records in order, piece by piece.
+/// Memory: memory_bytes, or a record for each part and one more. Errors: IoError, what take() throws.
+void merge_parts(const io::ScratchFile& file, std::span<const SortedPart> parts, SortedBy by,
+                 std::uint64_t record_bytes, std::uint64_t memory_bytes,
+                 const std::function<void(std::span<const std::byte> records)>& take);
 
-/// Parts of at most most_records each, or of a single key. Reads the source once, and again while intervals with too
-/// many records can be divided. Values: key_end = behind all keys. Memory: memory_bytes. Errors: as for_indices().
-Parts cut_keys(const Source& source, const KeyOf& key_of, std::uint64_t key_end, std::uint64_t most_records,
-               std::uint64_t memory_bytes, const Run& run);
-
-/// The sorted records of a matrix. Every record was checked: none is out of range, none occurs twice.
-class SortedMatrix {
+/// The records of a source once more, sorted. Each was checked: none is out of range, none occurs twice.
+class SortedMatrix final : public Source {
  public:
-  /// Sorts by row and column: reads the source two or three times, and writes its records once or twice, from
-  /// file_offset on. Everything else comes from the file. Memory: memory_bytes. Errors: FormatError (index out of
-  /// range, the same block twice, changed meanwhile), IoError, io::ScratchFull, Interrupted.
-  SortedMatrix(const Source& source, const io::ScratchFile& file, std::uint64_t file_offset, std::uint64_t memory_bytes,
-               const Run& run);
-  /// The records of another one slab by slab, in each by row and column. Values: slabs = parts by block column.
-  SortedMatrix(const SortedMatrix& by_rows, Parts slabs, std::uint64_t file_offset, std::uint64_t memory_bytes,
-               const Run& run);
+  /// Reads the source once. As many records as fit in memory are sorted at a time, into `spare`, and merged from there
+  /// into `file`, from `offset` on. Memory: memory_bytes. Values: `file` must outlive it. Errors: FormatError (index
+  /// out of range, a block twice), IoError, io::ScratchFull, Interrupted, what the source throws.
+  SortedMatrix(const Source& source, SortedBy by, const io::ScratchFile& file, std::uint64_t offset,
+               const io::ScratchFile& spare, std::uint64_t memory_bytes, const Run& run);
 
-  [[nodiscard]] const MatrixHeader& header() const { return header_; }
-  [[nodiscard]] const std::string& name() const { return name_; }
-  /// The records of each column slab; without slabs all of them.
-  [[nodiscard]] const std::vector<RecordRange>& slabs() const { return slabs_; }
-  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const;
+  [[nodiscard]] const MatrixHeader& header() const override { return header_; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+    file_.read_at(offset_ + first * record_bytes_, {dst, count * record_bytes_});
+  }
+  void check_unchanged() const override {}
 
  private:
-  BlockIndex checked_index(const std::byte* record) const;
-  void distribute(const Source& source, const KeyOf& key_of, const Parts& parts, std::uint64_t memory_bytes,
-                  const Run& run) const;
-  template <class Item>
-  void sort_part(const Source& source, const Source& from, RecordRange records, const Run& run) const;
-
   MatrixHeader header_;
   std::string name_;
   const io::ScratchFile& file_;
   std::uint64_t offset_;
   std::uint64_t record_bytes_;
-  std::vector<RecordRange> slabs_;
 };
 
-/// Some ranges of the records of a sorted matrix as a source. Memory: kRangeBytes for each range.
+/// Some ranges of the records of another source. Memory: kRangeBytes for each range.
 class RangesSource final : public Source {
  public:
   static constexpr std::uint64_t kRangeBytes = sizeof(RecordRange) + sizeof(std::uint64_t);
 
-  /// Values: ranges ascending and not empty. The matrix must outlive it.
-  RangesSource(const SortedMatrix& matrix, std::vector<RecordRange> ranges);
-  /// All records.
-  explicit RangesSource(const SortedMatrix& matrix) : RangesSource(matrix, {{0, matrix.header().num_blocks}}) {}
+  /// Values: ranges ascending and not empty. The other source must outlive it.
+  RangesSource(const Source& whole, std::vector<RecordRange> ranges);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
-  [[nodiscard]] const std::string& name() const override { return matrix_.name(); }
+  [[nodiscard]] const std::string& name() const override { return whole_.name(); }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override;
   void check_unchanged() const override {}
 
  private:
-  const SortedMatrix& matrix_;
+  const Source& whole_;
   MatrixHeader header_;
   std::vector<RecordRange> ranges_;
   std::vector<std::uint64_t> firsts_;  ///< number of the first record of each range in this source
+};
+
+/// Reads indices one by one, in pieces. Memory: read_bytes, one record at least.
+class IndexReader {
+ public:
+  IndexReader(const Source& source, std::uint64_t read_bytes)
+      : source_(source),
+        record_bytes_(input_record_bytes(source.header().m)),
+        raw_(std::max<std::uint64_t>(1, read_bytes / record_bytes_) * record_bytes_) {}
+
+  BlockIndex at(std::uint32_t record) {
+    if (record < piece_.begin || record >= piece_.end) {
+      const std::uint64_t end = std::uint64_t{record} + raw_.size() / record_bytes_;
+      piece_ = {.begin = record,
+                .end = static_cast<std::uint32_t>(std::min<std::uint64_t>(source_.header().num_blocks, end))};
+      source_.read(piece_.begin, piece_.size(), raw_.data());
+    }
+    return read_index(raw_.data() + (record - piece_.begin) * record_bytes_);
+  }
+
+ private:
+  const Source& source_;
+  std::uint64_t record_bytes_;
+  AlignedArray<std::byte> raw_;
+  RecordRange piece_;
 };
 
 }  // namespace spmm::out_of_core

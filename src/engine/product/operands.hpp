@@ -5,7 +5,7 @@
 
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
-#include "engine/product/rows_source.hpp"
+#include "io/memory/picked_source.hpp"
 #include "io/memory/transposed_source.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/arrays.hpp"
@@ -20,7 +20,7 @@ class ProductOperands {
  public:
   ProductOperands(const Source& a, const Source& b)
       : inputs_{.a = a, .b = b}, expected_(plan::expected_statistics(a.header(), b.header())) {}
-  /// Reads A once where the options name some rows. Errors: as RowsSource; UsageError (no such rows).
+  /// Reads A once where the options name some rows. Errors: as PickedSource; UsageError (no such rows).
   ProductOperands(const Source& a, const Source& b, const ProductOptions& options, const Run& run)
       : rows_(checked_rows(options.rows, a.header().blocks_per_side())),
         inputs_{.a = transposed(rows_of(a, options.transpose_a, run), options.transpose_a, transposed_a_),
@@ -52,7 +52,7 @@ class ProductOperands {
   }
 
   RowRange rows_{};
-  std::optional<RowsSource> picked_a_;  // in front of inputs_, which refer to them
+  std::optional<io::PickedSource> picked_a_;  // in front of inputs_, which refer to them
   std::optional<io::TransposedSource> transposed_a_;
   std::optional<io::TransposedSource> transposed_b_;
   Inputs inputs_;

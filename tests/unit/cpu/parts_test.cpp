@@ -164,7 +164,8 @@ TEST_CASE("cpu: no product takes more arrays than predicted") {
           for (const unsigned num_threads : {1u, 3u}) {
             const Settings settings{.kernel = kernel, .num_threads = num_threads};
             const plan::Execution e = make_execution(settings, plan::expected_statistics(a.header(), b.header()));
-            const plan::HostBytes need = plan::row_of(e.id).host_bytes(a.header(), b.header(), cpu::choose_isa());
+            const plan::HostBytes need =
+                plan::row_of(e.id).host_bytes(a.header(), b.header(), cpu::choose_isa(), plan::kAnySpan);
             INFO(recipe.name << ", m = " << m << ", " << kernel << ", " << num_threads << " threads, " << isa);
             CHECK(peak_of_arrays(a, b, settings) <= need.total(e.num_threads, e.num_buffers, e.panel_bytes));
           }

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <set>
@@ -125,29 +125,13 @@ BlockMatrix band_of(std::uint32_t side, std::uint32_t width) {
   return band;
 }
 
-/// A matrix whose first record lies outside from the second read on.
-class ChangingSource : public Source {
- public:
-  explicit ChangingSource(const BlockMatrix& matrix) : whole_(make_memory_source(matrix, "A")) {}
-  [[nodiscard]] const MatrixHeader& header() const override { return whole_->header(); }
-  [[nodiscard]] const std::string& name() const override { return whole_->name(); }
-  void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
-    whole_->read(first, count, dst);
-    if (num_reads_++ != 0 && first == 0) std::fill_n(dst, sizeof(BlockIndex), std::byte{0xFF});
-  }
-  void check_unchanged() const override {}
-
- private:
-  std::unique_ptr<Source> whole_;
-  mutable unsigned num_reads_ = 0;
-};
-
-/// A scratch file of 4 MB, and a Run to fill it with.
+/// Scratch files of 4 MB, and a Run to fill them with.
 struct Scratch {
   test::TemporaryFolder folder{};
   std::vector<std::string> folders{folder.path().string()};
   std::string why{};
   io::ScratchFile file = io::ScratchFile::make(folders, 4u << 20, why);
+  io::ScratchFile spare = io::ScratchFile::make(folders, 4u << 20, why);
   StageClock clock{};
   Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
 };
@@ -252,6 +236,20 @@ TEST_CASE("a block row that does not fit with one column is refused before anyth
   CHECK_FALSE(std::filesystem::exists(folder.file("c")));
 }
 
+TEST_CASE("a long block row needs memory for its blocks, not for as many rows") {
+  constexpr std::uint32_t kBlocks = 100'000;
+  BlockMatrix row{.n = kBlocks, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(kBlocks, 3)};
+  for (std::uint32_t j = 0; j < kBlocks; ++j) row.index.push_back({5, j});
+  BlockMatrix column = row;
+  for (BlockIndex& at : column.index) at = {at.j, 7};
+  const Operands operands(row, column);
+  CHECK(operands.check(within(6'000'000)).c_blocks == 1);
+  // Beside some columns of many.
+  BlockMatrix columns{.n = kBlocks, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(2 * kBlocks, 3)};
+  for (std::uint32_t x = 0; x < 2 * kBlocks; ++x) columns.index.push_back({x / 2, x % 2 * 10 + x / 2 % 5});
+  CHECK(Operands(row, columns).check(within(3'000'000)).c_blocks == 10);
+}
+
 TEST_CASE("an operand without blocks needs no memory for the other one, which is checked all the same") {
   constexpr std::uint64_t kLimit = 100'000;
   const BlockMatrix none{.n = 30'000, .m = 1, .index = {}, .values = {}};
@@ -273,7 +271,7 @@ TEST_CASE("an operand without blocks needs no memory for the other one, which is
   CHECK_THROWS_AS(multiply(operands.file("a"), operands.file("b"), "/dev/null", options), FormatError);
 }
 
-TEST_CASE("a disk that is full while operands are sorted, and one that is full of results of slabs") {
+TEST_CASE("a disk that is full while operands are sorted or merged") {
   const BlockMatrix dense = test::random_matrix(16 * 64, 16, 64 * 64, 300, 1);
   const Operands operands(dense, test::random_matrix(16 * 64, 16, 64 * 64, 300, 2));
   constexpr std::uint64_t kLimit = 1'200'000;
@@ -285,7 +283,7 @@ TEST_CASE("a disk that is full while operands are sorted, and one that is full o
     errno = EOPNOTSUPP;
     return -1;
   };
-  static std::vector<int> files;  // in the order of their first writes: sorted operands, results of slabs
+  static std::vector<int> files;  // in the order of their first writes: parts while they are sorted, sorted operands
   static std::size_t full_file = 0;
   test::system_calls.pwrite = [](int fd, const void* from, size_t size, off_t offset) -> ssize_t {
     if (std::find(files.begin(), files.end(), fd) == files.end()) files.push_back(fd);
@@ -315,7 +313,7 @@ TEST_CASE("a file that is both operands is sorted once, and transposed ones as t
     multiply(folder.file("a"), folder.file("a"), folder.file("c"), options);
     options.memory_limit_bytes = 2'400'000;
     const Report report = multiply(folder.file("a"), folder.file("a"), folder.file("d"), options);
-    CHECK(report.plan.scratch_bytes == (transposed ? 2 : 1) * 30'000 * input_record_bytes(8));
+    CHECK(report.plan.scratch_bytes == (transposed ? 3 : 2) * 30'000 * input_record_bytes(8));
     CHECK((bytes_of_file(folder.file("c")) == bytes_of_file(folder.file("d"))));
   }
 }
@@ -324,13 +322,13 @@ TEST_CASE("without a folder on a disk the product is refused, and the message sa
   const BlockMatrix a = test::random_matrix(8 * 2048, 8, 20'000, 65535, 1);
   const Operands operands(a, a);
   const Options options = within(2'400'000);
-  CHECK(operands.check(options).plan.scratch_bytes == operands.bytes);  // in the output's folder
+  CHECK(operands.check(options).plan.scratch_bytes == operands.bytes / 2 * 3);  // in the output's folder
   BlockMatrix diagonal{.n = 8 * 10'000, .m = 8, .index = {}, .values = std::vector<std::uint16_t>(640'000, 2)};
   for (std::uint32_t i = 0; i < 10'000; ++i) diagonal.index.push_back({i, i});
   Engine engine({.num_threads = 1, .memory_limit_bytes = 10'000 * output_record_bytes(8) + 1'000'000});
   Report report;
   CHECK(engine.multiply(diagonal, diagonal, options, &report).index.size() == 10'000);
-  CHECK(report.plan.scratch_bytes == 2 * 10'000 * input_record_bytes(8));
+  CHECK(report.plan.scratch_bytes == 3 * 10'000 * input_record_bytes(8));
   const Environment nowhere("TMPDIR", "/nowhere");
   struct Restore {
     ~Restore() { test::system_calls = test::real_calls; }
@@ -346,90 +344,72 @@ TEST_CASE("without a folder on a disk the product is refused, and the message sa
   CHECK(message.find("set TMPDIR") != std::string::npos);
 }
 
-TEST_CASE("sorted matrices: keys of 64 and of more bits, and column slabs") {
+TEST_CASE("sorted matrices: by rows and by columns, in parts, with keys of 64 and of more bits") {
   for (const std::uint32_t side : {1'000u, (1u << 24) - 1, 4'000'000'000u}) {
     const BlockMatrix matrix = test::random_matrix(side, 1, 60'000, 65535, side);
     const auto source = make_memory_source(matrix, "A");
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint16_t> expected;
-    for (std::size_t x = 0; x < matrix.index.size(); ++x) {
-      expected[std::pair(matrix.index[x].i, matrix.index[x].j)] = matrix.values[x];
-    }
-    for (const std::uint64_t most : {1'000'000u, 25'000u, 400u}) {  // records of a slab
-      INFO("side " << side << ", slabs of " << most);
-      Scratch scratch;
-      if (!scratch.file.is_open()) return;  // the folder is in memory
-      const SortedMatrix by_rows(*source, scratch.file, 0, 400'000, scratch.run);
-      const auto column = [](BlockIndex at) { return std::uint64_t{at.j}; };
-      const Parts parts = cut_keys(RangesSource(by_rows), column, side, most, 100'000, scratch.run);
-      const SortedMatrix sorted(by_rows, parts, 2u << 20, 400'000, scratch.run);
-      REQUIRE(sorted.slabs().size() == parts.size());
-      CHECK((most == 1'000'000) == (parts.size() == 1));
-      std::vector<std::byte> raw(matrix.index.size() * input_record_bytes(1));
-      sorted.read(0, matrix.index.size(), raw.data());
-      const std::byte* from = raw.data();
-      std::size_t num_wrong = 0;
-      std::uint32_t begin = 0;
-      for (std::size_t slab = 0; slab < parts.size(); ++slab) {
-        const RecordRange records = sorted.slabs()[slab];
-        num_wrong += records.begin == begin && records.size() <= most ? 0 : 1;
-        begin = records.end;
-        for (std::uint32_t r = records.begin; r < records.end; ++r, from += input_record_bytes(1)) {
-          const BlockIndex at = read_index(from);
+    for (const std::uint64_t memory_bytes : {4'000'000u, 400'000u, 20'000u}) {
+      for (const SortedBy by : {SortedBy::rows, SortedBy::columns}) {
+        INFO("side " << side << ", by " << (by == SortedBy::rows ? "rows" : "columns") << ", " << memory_bytes);
+        Scratch scratch;
+        if (!scratch.file.is_open()) return;  // the folder is in memory
+        const SortedMatrix sorted(*source, by, scratch.file, 1u << 20, scratch.spare, memory_bytes, scratch.run);
+        std::vector<std::size_t> order(matrix.index.size());
+        std::iota(order.begin(), order.end(), 0);
+        const auto key = [&](std::size_t x) {
+          const BlockIndex at = matrix.index[x];
+          return by == SortedBy::rows ? std::pair(at.i, at.j) : std::pair(at.j, at.i);
+        };
+        std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return key(x) < key(y); });
+        std::vector<std::byte> raw(matrix.index.size() * input_record_bytes(1));
+        sorted.read(0, matrix.index.size(), raw.data());
+        std::size_t num_wrong = 0;
+        for (std::size_t x = 0; x < order.size(); ++x) {
+          const std::byte* const from = raw.data() + x * input_record_bytes(1);
           std::uint16_t value = 0;
           std::memcpy(&value, from + kIndexBytes, sizeof value);
-          const auto found = expected.find(std::pair(at.i, at.j));
-          num_wrong += found != expected.end() && found->second == value && parts.of(at.j) == slab ? 0 : 1;
-          num_wrong += r == records.begin || read_index(from - input_record_bytes(1)) < at ? 0 : 1;
+          num_wrong += read_index(from) == matrix.index[order[x]] && value == matrix.values[order[x]] ? 0 : 1;
         }
+        CHECK(num_wrong == 0);
       }
-      CHECK(num_wrong == 0);
-      CHECK(begin == matrix.index.size());
     }
   }
 }
 
 TEST_CASE("one block as often as there are records occurs twice, however little memory there is to sort in") {
-  for (const std::uint32_t m : {1u, 4u}) {
-    BlockMatrix same{.n = 4'000'000, .m = m, .index = {}, .values = {}};
-    same.index.assign(50'000, {77, 99});
-    same.values.resize(same.index.size() * m * m, 1);
-    const auto source = make_memory_source(same, "A");
-    Scratch scratch;
-    if (!scratch.file.is_open()) return;  // the folder is in memory
-    std::string message;
-    try {
-      const SortedMatrix sorted(*source, scratch.file, 0, 300'000, scratch.run);
-    } catch (const FormatError& error) {
-      message = error.what();
+  for (const std::uint64_t memory_bytes : {300'000u, 20'000'000u}) {
+    for (const std::uint32_t m : {1u, 4u}) {
+      BlockMatrix same{.n = 4'000'000, .m = m, .index = {}, .values = {}};
+      same.index.assign(50'000, {77, 99});
+      for (std::uint32_t x = 1; x < 49'999; ++x) same.index[x] = {x, x};  // in two parts
+      same.values.resize(same.index.size() * m * m, 1);
+      const auto source = make_memory_source(same, "A");
+      Scratch scratch;
+      if (!scratch.file.is_open()) return;  // the folder is in memory
+      std::string message;
+      try {
+        const SortedMatrix sorted(*source, SortedBy::rows, scratch.file, 0, scratch.spare, memory_bytes, scratch.run);
+      } catch (const FormatError& error) {
+        message = error.what();
+      }
+      CHECK(message.find("A, block 49999: block (77, 99) was stored before in block 0") != std::string::npos);
     }
-    CHECK(message.find("block (77, 99) was stored before in block 0") != std::string::npos);
   }
 }
 
-TEST_CASE("a record whose index leaves the matrix after it was counted is a changed file") {
-  const BlockMatrix matrix = test::random_matrix(64, 8, 20, 300, 1);
-  const ChangingSource source(matrix);
-  Scratch scratch;
-  if (!scratch.file.is_open()) return;  // the folder is in memory
-  CHECK_THROWS_AS(SortedMatrix(source, scratch.file, 0, 1u << 20, scratch.run), FormatError);
-}
-
-TEST_CASE("row tables: marked runs have all rows that were asked for, and no more runs than allowed") {
+TEST_CASE("row tables: marked runs have all rows that were asked for, and no more memory than allowed") {
   const BlockMatrix matrix = test::random_matrix(3'000'000, 1, 5'000, 300, 1);
   const auto source = make_memory_source(matrix, "B");
   Scratch scratch;
   if (!scratch.file.is_open()) return;  // the folder is in memory
-  const SortedMatrix sorted(*source, scratch.file, 0, 1u << 20, scratch.run);
+  const SortedMatrix sorted(*source, SortedBy::rows, scratch.file, 0, scratch.spare, 1u << 20, scratch.run);
   std::vector<std::byte> raw(matrix.index.size() * input_record_bytes(1));
   sorted.read(0, matrix.index.size(), raw.data());
   const auto row_of = [&](std::uint32_t record) { return read_index(raw.data() + record * input_record_bytes(1)).i; };
-  for (const std::uint64_t most_runs : {2u, 10u, 1'000u, 100'000u}) {
-    INFO("most runs " << most_runs);
-    const std::uint64_t bytes_before = array_bytes();
-    RowTable table(sorted, sorted.slabs().front(), most_runs, 4096, scratch.run);
-    // All but the marks are arrays, next to which pages are kept up to the limit: the heap would come in addition.
-    CHECK((array_bytes() - bytes_before) * RowTable::kRunBytes >= table.bytes() * (RowTable::kRunBytes - 1));
-    CHECK(table.bytes() <= (most_runs + 1) * RowTable::kRunBytes);
+  for (const std::uint64_t most_bytes : {16u, 100u, 4'000u, 20'000'000u}) {
+    INFO("most bytes " << most_bytes);
+    RowTable table(sorted, most_bytes, 4096, scratch.run);
+    CHECK(table.bytes() <= most_bytes + 16);
     std::mt19937 random(1);
     std::set<std::uint32_t> rows;
     std::uint64_t added = 0;
@@ -453,7 +433,7 @@ TEST_CASE("row tables: marked runs have all rows that were asked for, and no mor
     }
     CHECK(in_ranges == added);
     for (std::uint32_t r = 0; r < 5'000; ++r) CHECK((!rows.contains(row_of(r)) || found.contains(row_of(r))));
-    if (most_runs == 100'000) CHECK(found.size() <= rows.size());  // a run for each row
+    if (most_bytes == 20'000'000) CHECK(found.size() <= rows.size());  // a run for each row
     table.restart();
     CHECK(table.marked().empty());
   }

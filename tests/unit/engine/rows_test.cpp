@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "engine/product/rows_source.hpp"
+#include "io/memory/picked_source.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
@@ -70,7 +70,7 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
           INFO("m " << m << ", rows " << rows.first << ":" << rows.end);
           const test::MemorySource whole(matrix);
           Reading reading;
-          const RowsSource source(whole, rows, key, reading.run);
+          const io::PickedSource source(whole, rows, key, reading.run);
           std::vector<std::size_t> expected;
           for (std::size_t x = 0; x < matrix.index.size(); ++x) {
             if (matrix.index[x].*key >= rows.first && matrix.index[x].*key < rows.end) expected.push_back(x);
