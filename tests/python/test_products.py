@@ -72,13 +72,6 @@ class Products(unittest.TestCase):
         c = spmm.multiply(as_arrays(a, 2), as_arrays(a, 2))
         np.testing.assert_array_equal(as_dense(c), exact_product(a, a))
 
-    @needs_scipy
-    def test_transposes_are_matrices_of_their_own(self):
-        a = random_dense(random_source(4), 8, 12, 4, density=0.5)
-        given = sp.bsr_array(a.astype(np.uint16), blocksize=(4, 4))
-        c = spmm.multiply(given.T, given)
-        np.testing.assert_array_equal(c.toarray(), exact_product(a.T, a))
-
     def test_operands_are_transposed_while_they_are_read(self):
         rng = random_source(11)
         a, b = random_dense(rng, 8, 12, 4, density=0.5), random_dense(rng, 20, 8, 4, density=0.5)
@@ -161,12 +154,6 @@ class Products(unittest.TestCase):
         self.assertIn("64 elements are at the limit 4294967295", str(caught.exception))
         with self.assertRaises(spmm.UsageError):
             self.engine.multiply(as_arrays(full, 4), as_arrays(full, 4), on_saturation="warn")
-
-    @needs_scipy
-    def test_elements_at_the_limit_of_scipy(self):
-        full = sp.bsr_array(np.full((8, 8), 65535), blocksize=(4, 4))
-        self.assertEqual(self.engine.multiply(full, full).saturated_elements, 64)
-        self.assertEqual(self.engine.multiply(full, sp.bsr_array(np.eye(8), blocksize=(4, 4))).saturated_elements, 0)
 
     def test_several_threads_on_one_engine(self):
         a = random_dense(random_source(8), 40, 40, 4, density=0.5)

@@ -164,7 +164,7 @@ def product(rng, number):
     if back:
         options.append("--transpose")
         expected = expected.T
-    checked(convert(at("c.bin"), at("c" + ending), "--type", "u32", "--shape", f"{expected.shape[0]}x{expected.shape[1]}",
+    checked(convert(at("c.bin"), at("c" + ending), "--shape", f"{expected.shape[0]}x{expected.shape[1]}",
                     *options))
     found = read_back(at("c" + ending))
     assert ending == ".mtx" or found.dtype == np.dtype(dtype), found.dtype
