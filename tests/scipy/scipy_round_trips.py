@@ -193,7 +193,7 @@ def refusal(rng):
         assert result.returncode == 65, result
         return
     assert result.returncode == 0, result
-    checked(convert(out, at("bad_back.npy"), "--shape", f"{dense.shape[0]}x{dense.shape[1]}", "--type", "u16", "--dtype",
+    checked(convert(out, at("bad_back.npy"), "--shape", f"{dense.shape[0]}x{dense.shape[1]}", "--dtype",
                     "uint16"))
     dense[row, column] = stored
     assert (np.load(at("bad_back.npy")) == dense).all()
