@@ -70,25 +70,14 @@ std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
 }
 
 DeviceInfo describe(const DeviceContext& context) {
-  constexpr double kMeasuredArithmetic = 132 * 1.98e6;  // an H200: multiprocessors, kHz
-  constexpr double kMeasuredMemory = 3.201e6 * 6144;    // kHz, bits
-  const DeviceGuard guard(context.device());
   const cudaDeviceProp& properties = context.properties();
-  // 1 if the driver does not tell.
-  const auto speed = [&](double count, cudaDeviceAttr clock, double measured) {
-    int khz = 0;
-    if (cudaDeviceGetAttribute(&khz, clock, context.device()) != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());  // not the error of a later launch
-    }
-    return khz > 0 && count > 0 ? count * khz / measured : 1;
-  };
   return {.number = context.device(),
           .name = properties.name,
           .memory_bytes = context.memory_bytes(),
           .all_bytes = properties.totalGlobalMem,
           .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor),
-          .arithmetic = speed(properties.multiProcessorCount, cudaDevAttrClockRate, kMeasuredArithmetic),
-          .memory = speed(properties.memoryBusWidth, cudaDevAttrMemoryClockRate, kMeasuredMemory)};
+          .arithmetic = context.arithmetic(),
+          .memory = context.memory_speed()};
 }
 
 void trim(DeviceContext& context) {

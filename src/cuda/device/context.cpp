@@ -98,6 +98,16 @@ CUcontext primary_context(int device) {
   return context;
 }
 
+/// `count` times a clock of a device over `measured`; 1 if the driver does not tell. A call takes the driver half a
+/// millisecond.
+double speed(int device, double count, cudaDeviceAttr clock, double measured) {
+  int khz = 0;
+  if (cudaDeviceGetAttribute(&khz, clock, device) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // not the error of a later launch
+  }
+  return khz > 0 && count > 0 ? count * khz / measured : 1;
+}
+
 }  // namespace
 
 DeviceGuard::DeviceGuard(int device) {
@@ -121,6 +131,10 @@ Allocation allocation_of(const void* data) {
 DeviceContext::DeviceContext(int device) : device_(device) {
   const DeviceGuard guard(device);
   check(cudaGetDeviceProperties(&properties_, device), "device properties");
+  constexpr double kMeasuredArithmetic = 132 * 1.98e6;  // an H200: multiprocessors, kHz
+  constexpr double kMeasuredMemory = 3.201e6 * 6144;    // kHz, bits
+  arithmetic_ = speed(device, properties_.multiProcessorCount, cudaDevAttrClockRate, kMeasuredArithmetic);
+  memory_speed_ = speed(device, properties_.memoryBusWidth, cudaDevAttrMemoryClockRate, kMeasuredMemory);
   int has_pools = 0;
   check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "memory pool");
   if (has_pools == 0) return;

@@ -108,6 +108,10 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
 
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] const cudaDeviceProp& properties() const { return properties_; }
+  /// Multiprocessors times their clock, and the bandwidth of memory, over those of the device that src/plan/times.cpp
+  /// was measured on.
+  [[nodiscard]] double arithmetic() const { return arithmetic_; }
+  [[nodiscard]] double memory_speed() const { return memory_speed_; }
 
   /// What all products on this context may take together: free memory of the device, and what the pool holds, used or
   /// kept for the next product.
@@ -145,6 +149,8 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
 
   int device_;
   cudaDeviceProp properties_{};
+  double arithmetic_ = 1;
+  double memory_speed_ = 1;
   cudaMemPool_t pool_ = nullptr;  // null if the device has no pools
   FreeList<cudaStream_t> streams_;
   FreeList<std::byte*> slots_;
