@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """Runs the programs of two builds over the same commands and lists every difference.
 
-usage: compare_programs.py OLD_BIN NEW_BIN [--json FILE] [--only TEXT]
+usage: compare_programs.py OLD_BIN NEW_BIN [--only TEXT]
 
 OLD_BIN and NEW_BIN are the folders of the programs. The inputs are made by the old spmm-gen and by this script. Each case
-runs in a fresh folder. Compared: bytes of files, exit codes, output and messages (without times, rates and paths), keys
-and values of JSON, options of --help, names of programs. Times, predictions and memory in JSON are compared by key alone.
-Differences of one kind are listed once, with their number and the first command. Exit code: 0 none, 1 some, 2 usage.
+runs in a fresh folder. Compared: bytes of files, exit codes, keys and values of JSON, options of --help, names of programs.
+Times, predictions and memory in JSON are compared by key alone. Differences of one kind are listed once, with their number
+and the first command. Exit code: 0 none, 1 some, 2 usage.
 """
 import argparse
 import collections
-import difflib
 import gzip
 import json
 import os
@@ -29,9 +28,6 @@ PATTERNS = ("uniform", "banded", "power-law", "heavy-row", "hub", "block-diagona
 VOLATILE = re.compile(r".*_(s|ms|per_s)|.*(need|limit|resident|panel|peak\w*|available)_bytes|.*seconds|.*time.*|.*gflops|s|version|revision|date|"
                       r"command|reason|why|expected_.*|machine.*|host.*|pid|start.*|end.*|predict.*|median|min|max|runs|path|load.*|buffers|"
                       r"panels|peak.*")
-RATE = re.compile(r"\d[\d.e+-]* ?[kMGT]?(?:pairs?/s|B/s|FLOPS|products/s|% of the time)")
-SECONDS = re.compile(r"\d[\d.e+-]* ?(?:ns|us|ms|s|seconds)\b")
-NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?(?: [kMG]?B\b)?")
 
 
 class Inputs:
@@ -161,7 +157,7 @@ def file_cases(inputs):
                     ["spmm-gen", "--n", "64", "--m", "4", "--k", "1e9", "o.bin"], ["spmm-gen", "--n", "64", "--m", "4", "--k", "4", "o.npz"],
                     ["spmm", "--report", "-", "-q", a, a, "/dev/null"], ["spmm", "-", a, "c.bin"],
                     ["SPMM_CPU_ISA=x", "spmm", a, a, "c.bin"], ["SPMM_THREADS=x", "spmm", a, a, "c.bin"]):
-        yield three, [make, parts, command]
+        yield three, [make, command]
     for pattern in PATTERNS + ("stencil-7", "heavy-column", "saddle-point"):
         for extra in ([], ["--order", "sorted", "--threads", "1", "--zero-blocks", "0.5", "--max-value", "65535"]):
             yield [], [["spmm-gen", "--n", "512", "--m", "2", "--k", "300", "--seed", "5", "--pattern", pattern, *extra, "o.bin"],
@@ -198,16 +194,6 @@ def list_cases(inputs):
         yield [], [[*dense, "--type", kind, "--json", "r.json", "--print", "d"], ["spmm-dense", "--list"]]
 
 
-def option_cases(names, options):
-    for name in names:
-        files = ["s.json"] if name == "spmm-bench" else []
-        suites = ["--suites", "s.json"] if files else []
-        yield [], [[name, "--help"], [name, "--version"], [name, "a", "b", "c", "d"], [name, "--no-such-option"], [name, "help"]]
-        for option in sorted(options[name]):
-            yield files, [[name, *suites, *words] for words in ([option[:-1] + "z"], [option, "-1"], [option + "="], [option, option],
-                                                                [option, "a.bin", "b.bin", "c.bin"])]
-
-
 class Runner:
     def __init__(self, bins, inputs, folder):
         self.bins, self.inputs, self.folder = bins, inputs, folder
@@ -228,25 +214,12 @@ class Runner:
             try:
                 done = subprocess.run(words, cwd=place, env={**self.environment, **variables}, stdin=subprocess.DEVNULL, capture_output=True,
                                       timeout=60, check=False)
-                result = done.returncode, *(clean(text.decode(errors="replace"), names, place) for text in (done.stdout, done.stderr))
+                result = done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
             except subprocess.TimeoutExpired:
                 result = "no end", "", ""
             results.append(result)
         tree = {str(p.relative_to(place)): p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file() and ".tsv.log" not in str(p)}
         return results, tree
-
-
-def clean(text, names, place):
-    text = text.replace(str(names), "BIN").replace(str(place), "DIR")
-    if "spmm-mpi: error" in text or "ORTE_ERROR" in text:  # what mpirun says of an end comes in any order
-        text = "\n".join(sorted({line for line in text.splitlines() if line.startswith("spmm-mpi")}))
-    return re.sub(r"\.spmm-\w{6}|git \w{12}(\+\w+)?|process \d+|pid \d+", "*", SECONDS.sub("T s", RATE.sub("R", text)))
-
-
-def alike(text):
-    """The text by which differences are taken as one: without numbers, names of files and the kernel that was chosen."""
-    text = re.sub(r"(?:DIR/)?[\w/.-]+\.(?:bin|mtx|tsv|npy|npz)\b", "FILE", text)
-    return re.sub(" +", " ", re.sub(r"row-merge|avx\w*-?\w*", "K", NUMBER.sub("#", text)))
 
 
 def json_of(text):
@@ -275,27 +248,15 @@ def json_differences(old, new, at=""):
         yield "JSON values", f"{at}: {old!r}, {new!r}"
 
 
-def text_differences(kind, old, new, numbers):
-    if json_of(old) is not None and json_of(new) is not None:
-        yield from json_differences(json_of(old), json_of(new))
-        return
-    left, right = ([re.sub(" +", " ", NUMBER.sub("#", line)) if numbers else line for line in text.splitlines()] for text in (old, new))
-    lines = [line.rstrip() for line in difflib.unified_diff(left, right, n=0, lineterm="") if line[:3] not in ("---", "+++") and line[:2] != "@@"]
-    if lines:
-        yield kind, "\n".join(lines[:12] + ["..."] * (len(lines) > 12))
-
-
 def differences(commands, old, new):
     """(kind, text, command) of each difference of a case."""
     for command, left, right in zip(commands, old[0], new[0]):
         program = next((word for word in command if re.fullmatch(r"spmm(-\w+)?", word)), command[0])
         if left[0] != right[0]:
             yield "exit codes", f"{program}: {left[0]}, {right[0]}; says {(right[2] or left[2]).strip()[-300:]}", command
-        numbers = program in ("spmm-bench", "spmm-batch", "spmm-dense") or "sh" in command or bool({"-v", "--plan"} & set(command)) or command[0] == "mpirun"
-        help_text = "--help" in command
-        for stream, kind in ((1, "help" if help_text else "output"), (2, "messages")):
-            for difference in text_differences(kind, left[stream], right[stream], numbers):
-                yield difference[0], f"{program}: {difference[1]}", command
+        if json_of(left[1]) is not None and json_of(right[1]) is not None:
+            for kind, text in json_differences(json_of(left[1]), json_of(right[1])):
+                yield kind, f"{program}: {text}", command
     for name in old[1].keys() | new[1].keys():
         left, right = old[1].get(name), new[1].get(name)
         if left is None or right is None:
@@ -316,7 +277,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=pathlib.Path)
     parser.add_argument("new", type=pathlib.Path)
-    parser.add_argument("--json", type=pathlib.Path, help="write the differences as JSON")
     parser.add_argument("--only", default="", help="only commands that contain this text")
     arguments = parser.parse_args()
     bins = [arguments.old.resolve(), arguments.new.resolve()]
@@ -327,36 +287,29 @@ def main():
     for name in names[0] ^ names[1]:
         found["programs", f"{'gone' if name in names[0] else 'new'}: {name}"].append([name])
     both = sorted(names[0] & names[1])
-    options = {}
     for name in both:
         left, right = options_of(bins[0], name)[0], options_of(bins[1], name)[0]
-        options[name] = left & right
         for option in sorted(left ^ right):
             found["options", f"{name}: {'gone' if option in left else 'new'}: {option}"].append([name, "--help"])
     kernels = re.findall(r"^  ([a-z-]+) +cpu:", options_of(bins[0], "spmm")[1], re.M)
-    cases, first = 0, {}
+    cases = 0
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         (pathlib.Path(folder) / "in").mkdir()
         inputs = Inputs(bins[0], pathlib.Path(folder) / "in")
         runner = Runner(bins, inputs, pathlib.Path(folder))
-        for make in (file_cases(inputs), list_cases(inputs), option_cases(both, options), product_cases(inputs, kernels)):
+        for make in (file_cases(inputs), list_cases(inputs), product_cases(inputs, kernels)):
             for files, commands in make:
                 if arguments.only not in str(commands) or any(re.fullmatch(r"spmm(-\w+)?", w) and w not in both for c in commands for w in c):
                     continue
                 cases += 1
                 for kind, text, command in differences(commands, runner.run(files, commands, 0), runner.run(files, commands, 1)):
-                    key = (kind, alike(text))
-                    first.setdefault(key, text)
-                    found[key].append(command)
+                    found[kind, text].append(command)
     counts = collections.Counter()
     for (kind, text), commands in sorted(found.items()):
         counts[kind] += 1
         command = commands[0] if isinstance(commands[0][0], list) else [commands[0]]
-        print(f"{kind} ({len(commands)}): {first.get((kind, text), text)}\n    $ " + " && ".join(" ".join(c) for c in command))
+        print(f"{kind} ({len(commands)}): {text}\n    $ " + " && ".join(" ".join(c) for c in command))
     print(f"{cases} cases; differences: " + (", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "none"))
-    if arguments.json:
-        rows = [{"kind": kind, "text": first.get((kind, text), text), "times": len(commands), "first": commands[0]} for (kind, text), commands in sorted(found.items())]
-        arguments.json.write_text(json.dumps({"cases": cases, "differences": rows}, indent=1) + "\n")
     return 1 if found else 0
 
 
