@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import ctypes
 import json
 import os
 import threading
-from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -95,7 +96,8 @@ def _check_report(report: Any) -> None:
 class _Call:
     """Options of one product: keeps what the library's struct points to."""
 
-    def __init__(self, progress: Optional[Progress], texts: Dict[str, Optional[str]], numbers: Dict[str, int]) -> None:
+    def __init__(self, progress: Optional[Progress], backend: Optional[str], kernel: Optional[str], threads: int, verify: Verify,
+                 rows: Optional[Rows], on_saturation: str, **flags: bool) -> None:
         if progress is not None and not callable(progress):
             raise ArgumentError("progress", f"is {progress!r}", "give a function of stage, done, total")
         self._progress = progress
@@ -103,9 +105,11 @@ class _Call:
         self._cancel = _library.Handle("spmm_cancel_destroy")
         self._cancel.pointer = ctypes.c_void_p(_library.library().spmm_cancel_create())
         self._callback = _library.ProgressFn(self._on_progress) if progress is not None else _library.ProgressFn()
-        self._texts = {name: _library.c_text(name, text) for name, text in texts.items()}
-        self.options = _library.ProductOptions(progress=self._callback, cancel=self._cancel.pointer, **self._texts,
-                                               **numbers)
+        self._texts = {"backend": _library.c_text("backend", backend), "kernel": _library.c_text("kernel", kernel)}
+        self.options = _library.ProductOptions(
+            progress=self._callback, cancel=self._cancel.pointer, **self._texts, **_rows_fields(rows), **_verify_fields(verify),
+            max_threads=_library.whole_number("threads", threads, 0, _library.MAX_32), on_saturation=_on_saturation(on_saturation),
+            **{name: bool(flag) for name, flag in flags.items()})
 
     def _on_progress(self, _context: Any, stage: bytes, done: int, total: int) -> int:
         if not self.raised:
@@ -183,10 +187,7 @@ class Engine:
         a, b = of_host(a, "matrix A"), of_host(b, "matrix B")
         m = common_side(a, b, blocksize)
         left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
-        call = _Call(progress, {"backend": backend, "kernel": kernel},
-                     {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
-                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b),
-                      "on_saturation": _on_saturation(on_saturation), **_rows_fields(rows), **_verify_fields(verify)})
+        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, transpose_a=transpose_a, transpose_b=transpose_b)
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
@@ -244,11 +245,8 @@ class Engine:
                        transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
                        progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
-        call = _Call(progress, {"backend": backend, "kernel": kernel},
-                     {"max_threads": _library.whole_number("threads", threads, 0, _library.MAX_32),
-                      "durable": bool(durable), "no_clobber": bool(no_clobber),
-                      "transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b),
-                      "on_saturation": _on_saturation(on_saturation), **_rows_fields(rows), **_verify_fields(verify)})
+        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, durable=durable, no_clobber=no_clobber,
+                     transpose_a=transpose_a, transpose_b=transpose_b)
         paths = [_encoded(name, path) for name, path in (("a", a), ("b", b), ("out", out))]
         made = _library.Handle("spmm_report_destroy")
         with self._use() as engine:
@@ -280,27 +278,19 @@ class Engine:
         if getattr(self, "_handle", None) is not None:
             self.close()
 
-    def _use(self) -> _Use:
-        return _Use(self)
-
-
-class _Use:
-    """Keeps an engine from being closed."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def __enter__(self) -> ctypes.c_void_p:
-        engine = self._engine
-        with engine._lock:
-            if engine._handle is None:
+    @contextlib.contextmanager
+    def _use(self) -> Iterator[ctypes.c_void_p]:
+        """Keeps the engine from being closed."""
+        with self._lock:
+            if self._handle is None:
                 raise UsageError("Engine", "is closed", "make another one")
-            engine._num_running += 1
-            return engine._handle.pointer
-
-    def __exit__(self, *_: Any) -> None:
-        with self._engine._lock:
-            self._engine._num_running -= 1
+            self._num_running += 1
+            pointer = self._handle.pointer
+        try:
+            yield pointer
+        finally:
+            with self._lock:
+                self._num_running -= 1
 
 
 def _json_of(made: _library.Handle) -> Dict[str, Any]:

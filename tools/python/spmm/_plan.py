@@ -42,7 +42,7 @@ class Plan:
             shared = call.pattern(pattern, (address, self.shape[0] // self.side + 1), left.index_bits, self.side)
         except BaseException:
             handle.close()
-            self._use.__exit__()
+            self._use.__exit__(None, None, None)
             raise
         self._handle = handle
         self.indptr, self.indices, self._matrix = shared.indptr, shared.indices, shared.matrix
@@ -86,7 +86,7 @@ class Plan:
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.close()
-            self._use.__exit__()
+            self._use.__exit__(None, None, None)
 
     def __enter__(self) -> Plan:
         return self
