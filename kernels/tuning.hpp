@@ -43,8 +43,8 @@ inline constexpr std::uint32_t kShortRowPairs = 256;
 /// Matrices of up to kCountedBlocks blocks are sorted by counting: beyond that, blocks that go to their rows miss L2
 /// (10^7 blocks in 2^21 rows: 0.95 ms, a radix sort of all key bits and what follows it 0.88). Up to kBitmapColumns
 /// block columns a bitmap sorts a row; beyond that each block is compared with all others of its row, which must have
-/// no more than kCountedRowBlocks, kCountedMeanBlocks on average. More blocks in such rows are sorted by row and then
-/// within rows, which spares half of the radix sort's passes.
+/// no more than kCountedRowBlocks, kCountedMeanBlocks on average. Other matrices are sorted by CUB's radix sort, by all
+/// bits of their keys.
 inline constexpr std::uint64_t kCountedBlocks = 1u << 22;
 inline constexpr std::uint32_t kBitmapColumns = 1u << 14;
 inline constexpr std::uint32_t kCountedRowBlocks = 256;

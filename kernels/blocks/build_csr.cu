@@ -165,9 +165,9 @@ void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t str
 }
 
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
-                        unsigned key_bits, Workspace work, cudaStream_t stream, unsigned first_bit) {
+                        unsigned key_bits, Workspace work, cudaStream_t stream) {
   if (count == 0) return;
-  launch_sort(keys, numbers, count, {.first = first_bit, .end = 2 * key_bits}, work, stream);
+  launch_sort(keys, numbers, count, {.first = 0, .end = 2 * key_bits}, work, stream);
 }
 
 void launch_find_duplicate(const SortedKeysView& sorted, unsigned long long* first_duplicate, cudaStream_t stream) {

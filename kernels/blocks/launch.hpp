@@ -50,9 +50,9 @@ std::size_t build_workspace_bytes(std::uint64_t count);
 /// numbers[x] = x.
 void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream);
 
-/// Sorts keys, and record numbers with them, by the bits [first_bit, 2 * key_bits); stable.
+/// Sorts keys, and record numbers with them, by their 2 * key_bits bits; stable.
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
-                        unsigned key_bits, Workspace work, cudaStream_t stream, unsigned first_bit = 0);
+                        unsigned key_bits, Workspace work, cudaStream_t stream);
 
 /// Keys of a matrix, ascending: block row << key_bits | block column.
 struct SortedKeysView {

@@ -153,45 +153,6 @@ __global__ void __launch_bounds__(kItemThreads) sort_short_rows(Sides sides) {
   });
 }
 
-// Grid: kLanes threads per stored row.
-// Work: as sort_short_rows; equal keys keep their order.
-// Memory: contiguous; a row is read again and again from cache.
-__global__ void __launch_bounds__(kItemThreads) sort_within_rows(RowRuns runs, RowSort sort) {
-  constexpr std::uint32_t kLanes = 8;
-  const std::uint32_t num_rows = *runs.num_rows;
-  const std::uint32_t lane = threadIdx.x % kLanes;
-  for_each_item(std::uint64_t{num_rows} * kLanes, [&](std::uint64_t item) {
-    const auto row = static_cast<std::uint32_t>(item / kLanes);
-    const bool is_last = row + 1 == num_rows;
-    const std::uint32_t begin = runs.offsets[row];
-    const std::uint32_t end = is_last ? static_cast<std::uint32_t>(runs.count) : runs.offsets[row + 1];
-    if (lane == 0) {
-      sort.rows[row] = static_cast<std::uint32_t>(runs.keys[begin] >> runs.key_bits);
-      if (is_last) runs.offsets[num_rows] = end;
-      if (end - begin > kCountedRowBlocks) atomicMax(sort.longest_row, end - begin);  // over all rows; few are so long
-    }
-    const bool is_short = end - begin <= kCountedRowBlocks;
-    for (std::uint32_t x = begin + lane; x < end; x += kLanes) {
-      const std::uint64_t key = runs.keys[x];
-      std::uint32_t position = is_short ? begin : x;
-      bool is_duplicate = false;
-#pragma unroll 4
-      for (std::uint32_t y = begin; is_short && y < end; ++y) {
-        const std::uint64_t other = runs.keys[y];
-        const bool is_same = other == key && y < x;
-        position += other < key || is_same ? 1 : 0;
-        is_duplicate |= is_same;
-      }
-      sort.sorted_keys[position] = key;
-      sort.columns[position] = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << runs.key_bits) - 1));
-      sort.numbers[position] = runs.numbers[x];
-      if (is_duplicate) {
-        atomicMin(sort.first_duplicate, static_cast<unsigned long long>(position));  // the first one; bad files only
-      }
-    }
-  });
-}
-
 // Grid: one warp per block row; a row of CTAs per side.
 // Work: a bit per block column says which are there; a block's position is the number of bits before its own.
 // Memory: contiguous entries, read twice; a bit and half a word per 32 columns in shared memory.
@@ -287,13 +248,6 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
     sort_short_rows<<<dim3(item_grid(nb * kLanes), num_sides), kItemThreads, 0, stream>>>(sides);
   }
   check_launch("sort rows");
-}
-
-void launch_sort_within_rows(const RowRuns& runs, const RowSort& sort, cudaStream_t stream) {
-  if (runs.count == 0) return;
-  constexpr std::uint64_t kLanes = 8;
-  sort_within_rows<<<item_grid(runs.max_rows * kLanes), kItemThreads, 0, stream>>>(runs, sort);
-  check_launch("sort_within_rows");
 }
 
 void launch_columns_end(CompressedView rows, unsigned long long* end, cudaStream_t stream) {

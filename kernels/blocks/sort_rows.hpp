@@ -22,12 +22,11 @@ struct RowSort {
   std::uint64_t* sorted_keys = nullptr;  // ascending
   std::uint32_t* numbers = nullptr;      // record number of each block
   std::uint32_t* columns = nullptr;
-  std::uint32_t* rows = nullptr;                  // [min(count, nb)]
-  std::uint32_t* offsets = nullptr;               // [min(count, nb) + 1]
-  std::uint32_t* num_rows = nullptr;              // [1]
-  std::uint32_t* longest_row = nullptr;           // [1], 0 before: its blocks, beyond kBitmapColumns block columns
-  std::uint32_t* has_duplicate = nullptr;         // [1], 0 before: 1 if two blocks have the same key
-  unsigned long long* first_duplicate = nullptr;  // [1], lowered to the first position whose key equals the one before
+  std::uint32_t* rows = nullptr;           // [min(count, nb)]
+  std::uint32_t* offsets = nullptr;        // [min(count, nb) + 1]
+  std::uint32_t* num_rows = nullptr;       // [1]
+  std::uint32_t* longest_row = nullptr;    // [1], 0 before: its blocks, beyond kBitmapColumns block columns
+  std::uint32_t* has_duplicate = nullptr;  // [1], 0 before: 1 if two blocks have the same key
 };
 
 /// Words from the counter of a block row to the next: few counters have a sector of 32 bytes each, for atomics to one
@@ -53,23 +52,6 @@ std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts);
 /// Values: fewer than 2^32 blocks together; scratch.work is 8-byte aligned.
 void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scratch, std::uint32_t nb,
                       unsigned key_bits, cudaStream_t stream);
-
-/// A matrix sorted by block row alone, stable, and where its rows begin.
-/// Shapes: [count] if nothing else is said; all on the device.
-struct RowRuns {
-  std::uint64_t count = 0;
-  unsigned key_bits = 0;
-  const std::uint64_t* keys = nullptr;
-  const std::uint32_t* numbers = nullptr;
-  const std::uint32_t* num_rows = nullptr;  // [1]
-  std::uint32_t max_rows = 0;               // num_rows at most
-  std::uint32_t* offsets = nullptr;         // [max_rows + 1]; the closing one is written here
-};
-
-/// Sorts each row by column, and compresses the rows: as launch_sort_rows, for any number of blocks. Rows with more
-/// than kCountedRowBlocks blocks are copied as they are, and noted in sort.longest_row.
-/// Values: sort.keys, entries, num_rows and offsets are not used; first_duplicate is, has_duplicate is not.
-void launch_sort_within_rows(const RowRuns& runs, const RowSort& sort, cudaStream_t stream);
 
 /// *end = block columns up to the last one that holds a block of these rows, whose columns ascend.
 /// Shapes: end [1], device.

@@ -93,18 +93,16 @@ SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, const Source& a, 
   sorted.key_bits = parsed.key_bits;
   sorted.m = a.header().m;
   sorted.nb = a.header().blocks_per_side();
-  const bool may_count =
-      queued_ != nullptr || CountedSort::may_sort(parsed.a.keys.size(), parsed.b.keys.size(), sorted.m, sorted.nb,
-                                                  parsed.a.is_sorted && parsed.b.is_sorted);
-  if (may_count && queued_ == nullptr) {
-    events_.timed(Stage::build, stream_, [&] { queued_ = std::make_unique<CountedSort>(parsed, sorted.nb, memory_); });
+  if (queued_ == nullptr) {
+    queued_ = CountedSort::make(parsed, sorted.nb, build_room(a.header(), b.header(), sorted.m), memory_);
     queue_sort(parsed);
   }
+  const bool may_count = queued_ != nullptr;
   if (may_count) sorted.ahead = gather_ahead(parsed, a.header(), b.header());
   if (!may_count || !queued_->take(parsed, sorted)) {
     queued_.reset();
     sorted.ahead = {};  // nothing was gathered, since the matrix was not sorted
-    events_.timed(Stage::build, stream_, [&] { sort_rows(parsed, a, b, !may_count, sorted, memory_, stream_); });
+    events_.timed(Stage::build, stream_, [&] { sort_rows(parsed, a, b, sorted, memory_, stream_); });
   }
   queued_.reset();
   take_values(parsed.a, sorted.a);
@@ -118,9 +116,13 @@ SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, const Source& a, 
 }
 
 void Pipeline::prepare_sort(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
-  if (parsed.a.keys.size() == 0 || parsed.b.keys.size() == 0 || !plan::has_room_to_sort_ahead(a, b)) return;
-  if (!CountedSort::may_sort(a.num_blocks, b.num_blocks, a.m, a.blocks_per_side())) return;
-  queued_ = std::make_unique<CountedSort>(parsed, a.blocks_per_side(), memory_);
+  if (parsed.a.keys.size() == 0 || parsed.b.keys.size() == 0) return;
+  queued_ = CountedSort::make(parsed, a.blocks_per_side(), build_room(a, b, a.m), memory_);
+}
+
+std::uint64_t Pipeline::build_room(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) const {
+  const std::uint64_t most = plan::operand_device_bytes(a, b, side).build_peak;
+  return most - std::min(most, memory_.used_bytes());
 }
 
 void Pipeline::queue_sort(const ParsedOperands& parsed) {
@@ -145,7 +147,8 @@ GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixH
   const auto gathers = [&](const ParsedMatrix& matrix) { return !matrix.is_sorted || side != a.m; };
   events_.timed(Stage::build, stream_, [&] {
     if (gathers(parsed.a)) ahead.a_values = allocate_values(parsed.a.keys.size(), side, memory_);
-    if (gathers(parsed.b) && plan::has_room_to_gather_ahead(a, b, side)) {
+    const std::uint64_t of_pairs = std::uint64_t{24} * a.num_blocks;  // before each block of A, and scratch
+    if (gathers(parsed.b) && block_bytes * b.num_blocks + of_pairs <= build_room(a, b, side)) {
       ahead.b_values = allocate_values(parsed.b.keys.size(), side, memory_);
     }
     queued_->gather_values(parsed, a.m, ahead);

@@ -66,6 +66,8 @@ class Pipeline {
   [[nodiscard]] const plan::Execution& execution() const { return execution_; }
 
  private:
+  /// What the plan has counted for the build and is not in use. Values: side = of blocks as kernels read them.
+  [[nodiscard]] std::uint64_t build_room(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) const;
   GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
   bool decide_anew(const plan::Statistics& more);

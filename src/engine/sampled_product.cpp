@@ -25,32 +25,25 @@ constexpr double kCountedPicks = 512;               // if all records are examin
 constexpr std::size_t kMostExamined = 1u << 19;     // records in rows and columns of random pairs
 constexpr std::uint64_t kMostFound = 4u << 20;      // records in picked rows, of a thread
 
-/// Records that are read together if one run in `stride` is.
-std::uint64_t records_of_run(const Source& source, std::uint64_t stride) {
+/// Which records of an operand are read: short runs of them all over the file, one in `stride`.
+SampledOperand sampled(const Source& source, std::uint64_t seed, std::uint64_t stride) {
   const std::uint64_t bytes = stride == 1 ? kLongRunBytes : kRunBytes;
-  return std::max<std::uint64_t>(1, bytes / input_record_bytes(source.header().m));
+  return {.source = &source,
+          .seed = seed,
+          .stride = stride,
+          .run_length = std::max<std::uint64_t>(1, bytes / input_record_bytes(source.header().m))};
 }
 
-SampledOperand sampled(const Source& source, std::uint64_t seed, std::uint64_t most_records) {
+SampledOperand sampled_first(const Source& source, std::uint64_t seed, std::uint64_t most_records) {
   const MatrixHeader& header = source.header();
   const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(header));
   const std::uint64_t least_stride = std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kUsualStride);
   const std::uint64_t wanted =
       bytes <= kWholeBytes ? SampledProduct::kMostRecords : std::max(kFewRecords, header.num_blocks / kSampledShare);
-  const std::uint64_t stride = std::max(least_stride, header.num_blocks / std::min(wanted, most_records));
-  const std::uint64_t most = records_of_run(source, stride);
-  return {.source = &source,
-          .seed = seed,
-          .stride = stride,
-          .run_length = stride == 1 ? most : std::min(kFirstRunLength, most)};
-}
-
-/// What is read once more, in runs that lie elsewhere.
-SampledOperand again(const SampledOperand& operand, std::uint64_t stride) {
-  return {.source = operand.source,
-          .seed = ~operand.seed,
-          .stride = stride,
-          .run_length = records_of_run(*operand.source, stride)};
+  SampledOperand first =
+      sampled(source, seed, std::max(least_stride, header.num_blocks / std::min(wanted, most_records)));
+  if (first.stride != 1) first.run_length = std::min(kFirstRunLength, first.run_length);
+  return first;
 }
 
 std::uint64_t mixed(std::uint64_t x) {
@@ -111,27 +104,24 @@ struct Pick {
   BlockIndex b;
 };
 
+/// The records of a row among sorted ones.
+auto row_of(const std::vector<BlockIndex>& sorted, std::uint32_t i) {
+  return std::equal_range(sorted.begin(), sorted.end(), BlockIndex{.i = i, .j = 0},
+                          [](BlockIndex x, BlockIndex y) { return x.i < y.i; });
+}
+
 /// Picks each pair of the sampled records with the same probability, about num_picks of them, in random order.
 std::vector<Pick> random_pairs(const SampledOperand& a, const SampledOperand& b,
                                const std::vector<std::uint32_t>& b_blocks, double num_pairs, double num_picks) {
-  const auto picks_of = [&](BlockIndex at) {
-    const double expected = b_blocks[at.j] * num_picks / num_pairs;
-    return static_cast<std::uint32_t>(expected + static_cast<double>(mixed(at)) * 0x1p-64);
-  };
-  std::vector<bool> wanted(b_blocks.size());
-  for (const BlockIndex at : a.records) {
-    if (picks_of(at) != 0) wanted[at.j] = true;
-  }
-  std::vector<BlockIndex> of_b;
-  std::copy_if(b.records.begin(), b.records.end(), std::back_inserter(of_b),
-               [&](BlockIndex at) { return wanted[at.i]; });
+  std::vector<BlockIndex> of_b = b.records;
   std::sort(of_b.begin(), of_b.end());  // threads find them in any order
   std::vector<Pick> picks;
   for (const BlockIndex at : a.records) {
-    const auto [first, last] = std::equal_range(of_b.begin(), of_b.end(), BlockIndex{.i = at.j, .j = 0},
-                                                [](BlockIndex x, BlockIndex y) { return x.i < y.i; });
+    const double expected = b_blocks[at.j] * num_picks / num_pairs + static_cast<double>(mixed(at)) * 0x1p-64;
+    if (expected < 1) continue;
+    const auto [first, last] = row_of(of_b, at.j);
     if (first == last) continue;
-    for (std::uint32_t x = picks_of(at); x != 0; --x) {
+    for (auto x = static_cast<std::uint32_t>(expected); x != 0; --x) {
       const std::uint64_t place = mixed(mixed(at) + x) % static_cast<std::uint64_t>(last - first);
       picks.push_back({.a = at, .b = first[static_cast<std::ptrdiff_t>(place)]});
     }
@@ -145,16 +135,12 @@ std::vector<Pick> random_pairs(const SampledOperand& a, const SampledOperand& b,
 /// be examined. Values: `rows` by row, then column; `columns` transposed and likewise.
 std::vector<double> other_pairs(const std::vector<Pick>& picks, const std::vector<BlockIndex>& rows,
                                 const std::vector<BlockIndex>& columns, double stands_for) {
-  const auto line = [](const std::vector<BlockIndex>& of, std::uint32_t i) {
-    return std::equal_range(of.begin(), of.end(), BlockIndex{.i = i, .j = 0},
-                            [](BlockIndex x, BlockIndex y) { return x.i < y.i; });
-  };
   std::vector<double> counts;
   std::size_t examined = 0;
   for (const Pick& pick : picks) {
     if (examined > kMostExamined) break;
-    auto [a, a_end] = line(rows, pick.a.i);
-    auto [b, b_end] = line(columns, pick.b.j);
+    auto [a, a_end] = row_of(rows, pick.a.i);
+    auto [b, b_end] = row_of(columns, pick.b.j);
     examined += static_cast<std::size_t>(a_end - a) + static_cast<std::size_t>(b_end - b);
     double count = 0;
     while (a != a_end && b != b_end) {
@@ -188,8 +174,8 @@ double c_blocks_each(const std::vector<double>& others, double stands_for) {
 SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers,
                                std::uint64_t most_records)
     : statistics_(operands.expected()),
-      a_(sampled(operands.inputs().a, 1, most_records)),
-      b_(sampled(operands.inputs().b, std::uint64_t{1} << 32, most_records)),
+      a_(sampled_first(operands.inputs().a, 1, most_records)),
+      b_(sampled_first(operands.inputs().b, std::uint64_t{1} << 32, most_records)),
       num_threads_(std::max(1U, num_threads)),
       workers_(workers),
       b_blocks_(statistics_.nb()) {
@@ -214,10 +200,11 @@ plan::Statistics SampledProduct::count_c_blocks(std::uint64_t stride) const {
       random_pairs(a_, b_, b_blocks_, sampled_pairs_, stride == 1 ? kCountedPicks : kMostPicks);
   std::vector<bool> rows(b_blocks_.size()), columns(b_blocks_.size());
   for (const Pick& pick : picks) rows[pick.a.i] = columns[pick.b.j] = true;
-  std::vector<BlockIndex> of_a =
-      find_records(again(a_, stride), num_threads_, workers_, [&](BlockIndex at) { return rows[at.i]; });
-  std::vector<BlockIndex> of_b =
-      find_records(again(b_, stride), num_threads_, workers_, [&](BlockIndex at) { return columns[at.j]; });
+  // In runs that lie elsewhere.
+  std::vector<BlockIndex> of_a = find_records(sampled(*a_.source, ~a_.seed, stride), num_threads_, workers_,
+                                              [&](BlockIndex at) { return rows[at.i]; });
+  std::vector<BlockIndex> of_b = find_records(sampled(*b_.source, ~b_.seed, stride), num_threads_, workers_,
+                                              [&](BlockIndex at) { return columns[at.j]; });
   if (picks.empty() || of_a.empty() || of_b.empty()) return statistics_;
   for (BlockIndex& at : of_b) std::swap(at.i, at.j);
   std::sort(of_a.begin(), of_a.end());

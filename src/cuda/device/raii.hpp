@@ -89,6 +89,7 @@ class DeviceMemory {
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] DeviceContext& context() const { return stream_.context(); }
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
+  [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
   /// What could be allocated now.
   [[nodiscard]] std::uint64_t free_bytes() const;
   /// What could be held in all now.

@@ -9,7 +9,6 @@
 #include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/sort_rows.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/memory/device_bytes.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -18,13 +17,24 @@ constexpr std::uint32_t kMaxRuns = 1u << 12;  // of rows of A, whose pairs come 
 
 }  // namespace
 
-bool CountedSort::may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
-                           bool are_sorted) {
+std::unique_ptr<CountedSort> CountedSort::make(const ParsedOperands& parsed, std::uint32_t nb, std::uint64_t most_bytes,
+                                               DeviceMemory& memory) {
+  const std::uint64_t a_blocks = parsed.a.keys.size();
+  const std::uint64_t b_blocks = parsed.b.keys.size();
+  const bool are_sorted = parsed.a.is_sorted && parsed.b.is_sorted;
   const std::uint64_t most = std::max(a_blocks, b_blocks);
-  if (nb > 2 * most || !plan::has_room_to_count(a_blocks, b_blocks, m, nb, are_sorted)) return false;
-  if (are_sorted) return true;
-  if (most > kernels::kCountedBlocks) return false;
-  return nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
+  if (nb > 2 * most) return nullptr;
+  if (!are_sorted && most > kernels::kCountedBlocks) return nullptr;
+  const bool has_short_rows = nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
+  if (!are_sorted && !has_short_rows) return nullptr;
+  constexpr std::uint64_t kSmall = 1u << 20;  // findings, pairs of runs, library work space beside the counters
+  const std::uint64_t of_block = are_sorted ? 16 : 24;                // number, column, key; an entry
+  const std::uint64_t of_row = 12 + 4 * kernels::counter_stride(nb);  // counter, border, work space of their scan
+  const std::uint64_t a_rows = std::min<std::uint64_t>(a_blocks, nb);
+  const std::uint64_t need = of_block * (a_blocks + b_blocks) + 2 * of_row * nb + 4 * a_blocks + 24 * a_rows +
+                             8 * std::min<std::uint64_t>(b_blocks, nb) + kSmall;
+  if (need > most_bytes) return nullptr;
+  return std::unique_ptr<CountedSort>(new CountedSort(parsed, nb, memory));
 }
 
 CountedSort::CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceMemory& memory)

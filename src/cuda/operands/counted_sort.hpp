@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
@@ -15,12 +16,10 @@ namespace spmm::cuda {
 /// Stream: everything in the order of memory.stream(). Threads: one at a time.
 class CountedSort {
  public:
-  /// Whether both matrices may be sorted so: few blocks, rows that are easily sorted, room for the counters.
-  static bool may_sort(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
-                       bool are_sorted = false);
-
-  /// The references must outlive it, `parsed` its keys alone, until the stream is done with them.
-  CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceMemory& memory);
+  /// Null if both matrices had better be sorted otherwise: they have many blocks, or long rows, or need more memory
+  /// than most_bytes. The references must outlive it, `parsed` its keys alone, until the stream is done with them.
+  static std::unique_ptr<CountedSort> make(const ParsedOperands& parsed, std::uint32_t nb, std::uint64_t most_bytes,
+                                           DeviceMemory& memory);
   CountedSort(const CountedSort&) = delete;
   CountedSort& operator=(const CountedSort&) = delete;
   /// Waits if something may still be written to the host.
@@ -40,6 +39,8 @@ class CountedSort {
   bool take(ParsedOperands& parsed, SortedOperands& out);
 
  private:
+  CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceMemory& memory);
+
   /// What comes to the host, offsets of runs behind it; zeros before.
   struct Found {
     std::array<kernels::SortFindings, 2> sorts;

@@ -27,13 +27,7 @@ struct SortedKeys {
 struct Findings {
   unsigned long long first_duplicate = kNone;  // position
   std::uint32_t num_rows = 0;
-  std::uint32_t longest_row = 0;  // only if rows are sorted within
 };
-
-/// Of A and B. Waits for the stream.
-std::array<Findings, 2> fetch_both(const DeviceBuffer<Findings>& found, const Stream& stream) {
-  return fetch(reinterpret_cast<const std::array<Findings, 2>*>(found.data()), stream);
-}
 
 /// What all steps of the build share.
 class Builder {
@@ -45,36 +39,17 @@ class Builder {
         work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space") {}
 
   /// Sorts keys with the numbers 0, 1, 2, ...; stable.
-  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) { return sort_bits(number(std::move(keys)), 0).sorted; }
-  /// Sorts keys with their own numbers; stable.
-  SortedKeys sort(SortedKeys numbered) { return sort_bits(std::move(numbered), 0).sorted; }
-
-  /// The same as the first one in two steps, by row and within rows, with the index of all rows but their number. Where
-  /// findings say that a row was too long for it, what is returned must be sorted once more.
-  SortedKeys sort_short_rows(DeviceBuffer<std::uint64_t> keys, std::uint32_t nb, Findings* findings,
-                             CompressedRows& index) {
+  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) {
     const std::uint64_t count = keys.size();
-    const auto max_rows = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, nb));
-    SortSteps steps = sort_bits(number(std::move(keys)), key_bits_);
-    index.rows = {memory_, max_rows, "row ids"};
-    index.offsets = find_rows(steps.sorted.keys, nb, findings);
-    index.columns = {memory_, count, "block columns"};
-    kernels::launch_sort_within_rows({.count = count,
-                                      .key_bits = key_bits_,
-                                      .keys = steps.sorted.keys.data(),
-                                      .numbers = steps.sorted.numbers.data(),
-                                      .num_rows = &findings->num_rows,
-                                      .max_rows = max_rows,
-                                      .offsets = index.offsets.data()},
-                                     {.count = count,
-                                      .sorted_keys = steps.other.keys.data(),
-                                      .numbers = steps.other.numbers.data(),
-                                      .columns = index.columns.data(),
-                                      .rows = index.rows.data(),
-                                      .longest_row = &findings->longest_row,
-                                      .first_duplicate = &findings->first_duplicate},
-                                     stream_.get());
-    return std::move(steps.other);
+    SortedKeys sorted{.keys = std::move(keys), .numbers = {memory_, count, "record numbers"}};
+    kernels::launch_number(sorted.numbers.data(), count, stream_.get());
+    SortedKeys other{.keys = {memory_, count, "sort keys"}, .numbers = {memory_, count, "record numbers"}};
+    kernels::SortBuffers<std::uint64_t> k{{sorted.keys.data(), other.keys.data()}};
+    kernels::SortBuffers<std::uint32_t> n{{sorted.numbers.data(), other.numbers.data()}};
+    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get());
+    if (k.current != 0) std::swap(sorted.keys, other.keys);
+    if (n.current != 0) std::swap(sorted.numbers, other.numbers);
+    return sorted;
   }
 
   /// Finds where rows begin; their number is written to `findings`, on the device.
@@ -105,30 +80,6 @@ class Builder {
   [[nodiscard]] DeviceMemory& memory() const { return memory_; }
 
  private:
-  /// Sorted keys, and the arrays that belong to them.
-  struct SortSteps {
-    SortedKeys sorted;
-    SortedKeys other;
-  };
-
-  SortedKeys number(DeviceBuffer<std::uint64_t> keys) {
-    DeviceBuffer<std::uint32_t> numbers(memory_, keys.size(), "record numbers");
-    kernels::launch_number(numbers.data(), keys.size(), stream_.get());
-    return {.keys = std::move(keys), .numbers = std::move(numbers)};
-  }
-
-  /// Sorts by the key bits from first_bit on; stable.
-  SortSteps sort_bits(SortedKeys sorted, unsigned first_bit) {
-    const std::uint64_t count = sorted.keys.size();
-    SortedKeys other{.keys = {memory_, count, "sort keys"}, .numbers = {memory_, count, "record numbers"}};
-    kernels::SortBuffers<std::uint64_t> k{{sorted.keys.data(), other.keys.data()}};
-    kernels::SortBuffers<std::uint32_t> n{{sorted.numbers.data(), other.numbers.data()}};
-    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get(), first_bit);
-    if (k.current != 0) std::swap(sorted.keys, other.keys);
-    if (n.current != 0) std::swap(sorted.numbers, other.numbers);
-    return {.sorted = std::move(sorted), .other = std::move(other)};
-  }
-
   [[nodiscard]] kernels::Workspace workspace() const { return {.data = work_.data(), .bytes = work_.size()}; }
 
   DeviceMemory& memory_;
@@ -138,7 +89,7 @@ class Builder {
 };
 
 /// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
-void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source, unsigned key_bits,
+void check_duplicates(const Findings& findings, const SortedRows& sorted, const Source& source, unsigned key_bits,
                       const Stream& stream) {
   const unsigned long long at = findings.first_duplicate;
   if (at == kNone) return;
@@ -147,58 +98,6 @@ void check_duplicates(const Findings& findings, const SortedKeys& sorted, const 
                          .j = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << key_bits) - 1))};
   const auto record = [&](std::uint64_t x) { return fetch(sorted.numbers.data() + x, stream); };
   throw_duplicate_block(source, record(at - 1), record(at), found);
-}
-
-/// A matrix on its way from parsed to sorted.
-struct Side {
-  ParsedMatrix& parsed;
-  const Source& source;
-  SortedRows& rows;
-  SortedKeys sorted = {};
-  DeviceBuffer<std::uint32_t> offsets = {};
-};
-
-/// Sorts both matrices, one after the other; rows that may be short by their row first. Waits for the stream. Errors:
-/// FormatError (duplicates).
-void sort_by_radix(std::array<Side, 2>& sides, bool short_rows, const SortedOperands& shape, DeviceMemory& memory,
-                   const Stream& stream) {
-  std::array<Findings, 2> findings;
-  const DeviceBuffer<Findings> found(memory, 2, "flags");
-  copy_async(found.data(), findings.data(), 2, stream);
-  const std::uint64_t max_blocks = std::max(sides[0].parsed.keys.size(), sides[1].parsed.keys.size());
-  Builder builder(memory, stream, max_blocks, shape.key_bits);
-  const auto find_rows = [&](std::size_t x) {
-    kernels::launch_find_duplicate(builder.sorted_view(sides[x].sorted.keys), &found.data()[x].first_duplicate,
-                                   stream.get());
-    sides[x].offsets = builder.find_rows(sides[x].sorted.keys, shape.nb, found.data() + x);
-  };
-  const auto fetch_findings = [&] { findings = fetch_both(found, stream); };
-  for (std::size_t x = 0; x < 2; ++x) {
-    Side& side = sides[x];
-    if (side.parsed.keys.size() == 0) continue;
-    if (short_rows) {
-      side.sorted = builder.sort_short_rows(std::move(side.parsed.keys), shape.nb, found.data() + x, side.rows.index);
-    } else {
-      side.sorted = builder.sort(std::move(side.parsed.keys));
-      find_rows(x);
-    }
-  }
-  fetch_findings();
-  for (std::size_t x = 0; x < 2; ++x) {
-    Side& side = sides[x];
-    if (short_rows && findings[x].longest_row > kernels::kCountedRowBlocks) {
-      side.rows.index = {};
-      side.sorted = builder.sort(std::move(side.sorted));
-      find_rows(x);
-      fetch_findings();
-    }
-    check_duplicates(findings[x], side.sorted, side.source, shape.key_bits, stream);
-    if (side.offsets.size() == 0) {
-      side.rows.index.num_rows = findings[x].num_rows;
-    } else {
-      side.rows.index = builder.complete_rows(side.sorted.keys, std::move(side.offsets), findings[x]);
-    }
-  }
 }
 
 /// Block-CSC of B from its block-CSR.
@@ -229,15 +128,28 @@ void arrange_by_columns(SortedRows b, Builder& builder, DeviceOperands& out) {
 
 }  // namespace
 
-void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, bool may_be_short, SortedOperands& out,
-               DeviceMemory& memory, const Stream& stream) {
-  std::array<Side, 2> sides{Side{parsed.a, a, out.a}, Side{parsed.b, b, out.b}};
-  const std::uint64_t most = std::max(parsed.a.keys.size(), parsed.b.keys.size());
-  const bool short_rows = may_be_short && most <= kernels::kCountedMeanBlocks * std::uint64_t{out.nb};
-  sort_by_radix(sides, short_rows, out, memory, stream);
-  for (Side& side : sides) {
-    side.rows.numbers = std::move(side.sorted.numbers);
-    side.rows.keys = std::move(side.sorted.keys);
+void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, SortedOperands& out, DeviceMemory& memory,
+               const Stream& stream) {
+  const std::array from{&parsed.a, &parsed.b};
+  const std::array to{&out.a, &out.b};
+  std::array<DeviceBuffer<std::uint32_t>, 2> offsets;
+  std::array<Findings, 2> findings;
+  const DeviceBuffer<Findings> found(memory, 2, "flags");
+  copy_async(found.data(), findings.data(), 2, stream);
+  Builder builder(memory, stream, std::max(parsed.a.keys.size(), parsed.b.keys.size()), out.key_bits);
+  for (std::size_t x = 0; x < 2; ++x) {
+    if (from.at(x)->keys.size() == 0) continue;
+    SortedKeys sorted = builder.sort(std::move(from.at(x)->keys));
+    kernels::launch_find_duplicate(builder.sorted_view(sorted.keys), &found.data()[x].first_duplicate, stream.get());
+    offsets.at(x) = builder.find_rows(sorted.keys, out.nb, found.data() + x);
+    to.at(x)->keys = std::move(sorted.keys);
+    to.at(x)->numbers = std::move(sorted.numbers);
+  }
+  findings = fetch(reinterpret_cast<const std::array<Findings, 2>*>(found.data()), stream);
+  check_duplicates(findings[0], out.a, a, out.key_bits, stream);
+  check_duplicates(findings[1], out.b, b, out.key_bits, stream);
+  for (std::size_t x = 0; x < 2; ++x) {
+    to.at(x)->index = builder.complete_rows(to.at(x)->keys, std::move(offsets.at(x)), findings.at(x));
   }
 }
 

@@ -82,11 +82,11 @@ struct DeviceOperands {
 
 /// Sorts and compresses both matrices by rows (stage build), with keys, which are taken from `parsed`. Waits for the
 /// stream.
-/// Values: may_be_short = rows may turn out to be short; out.nb and out.key_bits are set.
+/// Values: out.nb and out.key_bits are set.
 /// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
-void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, bool may_be_short, SortedOperands& out,
-               DeviceMemory& memory, const Stream& stream);
+void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, SortedOperands& out, DeviceMemory& memory,
+               const Stream& stream);
 
 /// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
 /// stream.

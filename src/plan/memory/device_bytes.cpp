@@ -36,66 +36,6 @@ std::uint64_t upload_section_chunks(const MatrixHeader& a) {
   return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
 }
 
-bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
-                       bool are_sorted) {
-  const std::uint64_t counters = std::uint64_t{24} * nb  // of both: blocks of each row, and before it
-                                 + 4 * a_blocks +
-                                 24 * (nb + std::uint64_t{3});  // rows of B, pairs of rows, and before them
-  const std::uint64_t entries = (are_sorted ? 8 : 16) * (a_blocks + b_blocks);  // and sorted keys
-  const std::uint64_t stays =
-      8 * (a_blocks + b_blocks) + 8 * (std::min<std::uint64_t>(a_blocks, nb) + std::min<std::uint64_t>(b_blocks, nb));
-  const std::uint64_t index = 8 * std::min<std::uint64_t>(a_blocks, nb) + 24 * a_blocks +
-                              2 * (8 * std::min<std::uint64_t>(b_blocks, nb) + 4 * b_blocks);
-  const std::uint64_t sort = 16 * std::max(a_blocks, b_blocks);
-  return counters + entries + stays <= index + sort + std::uint64_t{2} * m * m * a_blocks;
-}
-
-namespace {
-
-/// Raw records of both matrices on their way.
-std::uint64_t staging_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  const std::uint64_t section = upload_section_chunks(a) * kernels::kRingSlotBytes;
-  std::uint64_t bytes = 0;
-  for (const MatrixHeader* x : {&a, &b}) {
-    const std::uint64_t raw = x->num_blocks * std::uint64_t{input_record_bytes(x->m)};
-    bytes += std::min(section, raw) + (raw > section ? section : 0);
-  }
-  return bytes;
-}
-
-/// What sorting by counting, and counting pairs, takes in addition to parsed matrices.
-std::uint64_t counting_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  const std::uint64_t nb = a.blocks_per_side();
-  std::uint64_t bytes = 2u << 20;  // library work space of a scan, flags
-  for (const MatrixHeader* x : {&a, &b}) {
-    const std::uint64_t blocks = x->num_blocks;
-    bytes += 16 * blocks + 12 * nb                                        // entries, sorted keys, counters
-             + 8 * blocks + 8 * std::min<std::uint64_t>(blocks, nb) + 4;  // numbers and index
-  }
-  return bytes + std::uint64_t{4} * a.num_blocks + 24 * (nb + 3);  // rows of B that A's blocks meet, pairs of rows
-}
-
-std::uint64_t parsed_bytes(const MatrixHeader& a, const MatrixHeader& b) {
-  return (8 + std::uint64_t{2} * a.m * a.m) * (std::uint64_t{a.num_blocks} + b.num_blocks);
-}
-
-}  // namespace
-
-bool has_room_to_sort_ahead(const MatrixHeader& a, const MatrixHeader& b) {
-  return parsed_bytes(a, b) + staging_bytes(a, b) + counting_bytes(a, b) <= operand_device_bytes(a, b, a.m).build_peak;
-}
-
-bool has_room_to_gather_ahead(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) {
-  const std::uint64_t nb = a.blocks_per_side();
-  std::uint64_t taken = 2u << 20;  // flags, counters
-  for (const MatrixHeader* x : {&a, &b}) {
-    taken += x->num_blocks * (std::uint64_t{2} * x->m * x->m + std::uint64_t{2} * side * side) +
-             x->num_blocks * (8 + 8 + 4 + 4) + 12 * nb + 8 * std::min<std::uint64_t>(x->num_blocks, nb) + 4;
-  }
-  taken += std::uint64_t{24} * a.num_blocks + 24 * (nb + 3);  // rows of B, pairs before each block, pairs of rows
-  return taken <= operand_device_bytes(a, b, side).build_peak;
-}
-
 bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb) {
   return a_blocks >= kernels::kRowTableBlocks && nb <= 2 * a_blocks;
 }

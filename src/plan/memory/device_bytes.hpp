@@ -22,21 +22,8 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
 /// operand_device_bytes counts with a copy of A's elements. Values: a = A's header.
 std::uint64_t upload_section_chunks(const MatrixHeader& a);
 
-/// Whether the scratch of sorting both matrices by counting, counters of every block row among it, lies where
-/// operand_device_bytes counts with a copy of A's elements and a radix sort.
-/// Values: are_sorted = blocks ascend already, so that rows are counted alone.
-bool has_room_to_count(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint32_t nb,
-                       bool are_sorted = false);
-
-/// Whether both matrices can be sorted by counting, and their pairs counted, in memory of their own before what brings
-/// raw records to the device has gone. Values: headers of matrices that are read.
-bool has_room_to_sort_ahead(const MatrixHeader& a, const MatrixHeader& b);
-
 /// Bytes of tile maps that may lie next to elements gathered ahead: in what is counted for library work space.
 inline constexpr std::uint64_t kTileMapsBesideValues = 32u << 20;
-
-/// Whether there is room for both operands in file order and gathered. Values: side = of gathered blocks.
-bool has_room_to_gather_ahead(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side);
 
 /// Whether the rows of B that A's blocks meet are found in a table of all block rows; it lies where
 /// operand_device_bytes counts with a sort.

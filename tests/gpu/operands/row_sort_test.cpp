@@ -77,7 +77,7 @@ TEST_CASE("rows of a wide matrix are sorted by counting, and otherwise where one
   check_product(scattered(kNb, 4, 10, 7), scattered(kNb, 4, 20'000, 8));
 }
 
-TEST_CASE("very wide matrices are sorted by row first, then within rows, and otherwise where one is long") {
+TEST_CASE("very wide matrices are sorted by all bits of their keys") {
   constexpr std::uint32_t kNb = 100'000;  // more than counters are kept for
   for (const std::uint32_t longest : {2u, kernels::kCountedRowBlocks, kernels::kCountedRowBlocks + 1, 3000u}) {
     INFO("longest row " << longest);
@@ -136,7 +136,7 @@ TEST_CASE("zero C blocks are left out, whoever looks for zeros") {
   }
 }
 
-TEST_CASE("small row sort: by bitmaps, by counting, within rows, and otherwise where one is long") {
+TEST_CASE("small row sort: by bitmaps, by counting, and otherwise where a row is long") {
   for (const std::uint32_t nb : {1u, 33u, 300u}) {
     check_product(scattered(nb, 4, nb, 1, {{nb / 2, nb}}), scattered(nb, 4, nb, 2), {"rows"});
   }

@@ -168,7 +168,7 @@ TEST_CASE("a product with a large result goes to the device, and few of the reco
   plan::Limits limits = test::large_machine();
   limits.backend = Backend::automatic;
   limits.discards_result = true;
-  limits.num_threads = limits.num_cores = 16;
+  limits.num_threads = limits.num_cores = 4;
   limits.gpus[0].start_s = 0.35;
   const Spread a(1'000'000, 26'463'592, 1);
   const Spread b(1'000'000, 26'463'592, 2);
