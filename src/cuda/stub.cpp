@@ -39,8 +39,6 @@ StageHooks stage_hooks() {
 
 void check_stream(CUstream_st*) {}
 
-void check_arrays(const DeviceArrays&, const DeviceContext&) {}
-
 std::vector<std::uint64_t> fetch_indices(const void*, std::uint64_t, std::uint32_t, int) {
   return {};
 }

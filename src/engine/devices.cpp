@@ -57,7 +57,7 @@ unsigned EngineDevices::num_expected() const {
 EngineDevices::Contexts EngineDevices::start(unsigned num, std::string& why_not) {
   const std::lock_guard lock(mutex_);
   if (are_always_shared()) {
-    start_named(why_not);
+    if (contexts_.empty()) start_named(why_not);
     return contexts_;
   }
   if (contexts_.empty()) {
@@ -69,32 +69,7 @@ EngineDevices::Contexts EngineDevices::start(unsigned num, std::string& why_not)
     }
     add(std::move(first));
   }
-  start_more(num);
-  return {contexts_.begin(), contexts_.begin() + std::min<std::ptrdiff_t>(num, std::ssize(contexts_))};
-}
-
-void EngineDevices::start_named(std::string& why_not) {
-  if (!contexts_.empty()) return;
-  const int count = cuda::num_devices(why_not);
-  if (count == 0) return;
-  std::vector<int> numbers = options_.devices;
-  if (numbers.front() == kAllDevices) {
-    numbers.resize(static_cast<std::size_t>(count));
-    std::iota(numbers.begin(), numbers.end(), 0);
-  }
-  for (const int number : numbers) {
-    if (number < count) continue;
-    throw UsageError(kDevices, text("device ", number, " asked for, ", count, " visible"),
-                     text("use numbers from 0 to ", count - 1, ", or check CUDA_VISIBLE_DEVICES"));
-  }
-  Contexts all;
-  for (const int number : numbers) all.push_back(cuda::find_device(number, why_not));
-  for (auto& one : all) add(std::move(one));
-}
-
-/// The others by their numbers. One that does not start is done without.
-void EngineDevices::start_more(unsigned num) {
-  std::string why_not;
+  // The others by their numbers. One that does not start is done without.
   const int count = contexts_.size() < num ? cuda::num_devices(why_not) : 0;
   for (int number = 0; number < count && contexts_.size() < num; ++number) {
     const auto is_it = [&](const auto& context) { return cuda::describe(*context).number == number; };
@@ -102,9 +77,28 @@ void EngineDevices::start_more(unsigned num) {
     try {
       add(cuda::find_device(number, why_not));
     } catch (const std::runtime_error&) {
-      return;
+      break;
     }
   }
+  return {contexts_.begin(), contexts_.begin() + std::min<std::ptrdiff_t>(num, std::ssize(contexts_))};
+}
+
+void EngineDevices::start_named(std::string& why_not) {
+  const int count = cuda::num_devices(why_not);
+  if (count == 0) return;
+  std::vector<int> numbers = options_.devices;
+  if (numbers.front() == kAllDevices) {
+    numbers.resize(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+  }
+  const int last = *std::max_element(numbers.begin(), numbers.end());
+  if (last >= count) {
+    throw UsageError(kDevices, text("device ", last, " asked for, ", count, " visible"),
+                     text("use numbers from 0 to ", count - 1, ", or check CUDA_VISIBLE_DEVICES"));
+  }
+  Contexts all;
+  for (const int number : numbers) all.push_back(cuda::find_device(number, why_not));
+  for (auto& one : all) add(std::move(one));
 }
 
 void EngineDevices::add(std::shared_ptr<cuda::DeviceContext> context) {
@@ -222,6 +216,7 @@ Target EngineDevices::choose_target(const ProductOperands& operands, const Produ
                                     MemoryShare& share, Workers& workers, const std::string& why_not_cuda) {
   Backend backend = insisted_backend(product);
   Target target;
+  std::optional<BackendChoice> choice;  // if the options leave the backend open and there are two
   plan::Limits& limits = target.limits;
   limits = product_limits({options_, product},
                           share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(output)); }));
@@ -230,9 +225,9 @@ Target EngineDevices::choose_target(const ProductOperands& operands, const Produ
   const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
   if (is_open && (!started().empty() || cuda::may_start(limits.why_no_gpu))) {
     limits.gpus = expect_gpus(share);
-    target.choice = choose_backend(operands, limits, workers);
-    backend = target.choice->backend;
-    const BackendTimes& times = target.choice->times;
+    choice = choose_backend(operands, limits, workers);
+    backend = choice->backend;
+    const BackendTimes& times = choice->times;
     if (backend == Backend::cpu && times.cuda_s > 0) {
       const std::lock_guard lock(mutex_);
       lost_s_ += std::max(0.0, times.cpu_s - times.cuda_s + limits.gpus.front().start_s);
@@ -241,14 +236,14 @@ Target EngineDevices::choose_target(const ProductOperands& operands, const Produ
   }
   if (backend == Backend::cuda) {
     const plan::Statistics& expected = operands.expected();
-    const unsigned num = target.choice ? target.choice->num_devices : num_devices(expected, limits, output, share);
+    const unsigned num = choice ? choice->num_devices : num_devices(expected, limits, output, share);
     std::optional<Prefetching> prefetching;
     const bool is_first = started().empty();
     if (is_first) prefetching.emplace(operands.inputs());
     target.devices = start(num, limits.why_no_gpu);
     if (is_first && !output.brings_memory) wait_for_others(target, expected, limits, product);
     prefetching.reset();
-    if (target.devices.empty() && !target.choice) {
+    if (target.devices.empty() && !choice) {
       throw DeviceError(are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
                         limits.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
     }
@@ -261,10 +256,10 @@ Target EngineDevices::choose_target(const ProductOperands& operands, const Produ
   const bool has_device = !target.devices.empty();
   limits.shares_always = true;  // it has been decided which
   limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
-  limits.gpu_failed = !why_not_cuda.empty() || (target.choice && backend == Backend::cuda && !has_device);
-  if (target.choice && (has_device || backend == Backend::cpu)) {
-    limits.compared = target.choice->times;
-  } else if (target.choice) {
+  limits.gpu_failed = !why_not_cuda.empty() || (choice && backend == Backend::cuda && !has_device);
+  if (choice && (has_device || backend == Backend::cpu)) {
+    limits.compared = choice->times;
+  } else if (choice) {
     limits.why_backend = limits.why_no_gpu;
   }
   return target;

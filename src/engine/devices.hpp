@@ -30,7 +30,6 @@ struct Target {
   plan::Limits limits{};                                        ///< names the backend
   std::vector<std::shared_ptr<cuda::DeviceContext>> devices{};  ///< none on the CPU
   std::list<MemoryShare> shares{};                              ///< of the memory of further devices
-  std::optional<BackendChoice> choice{};  ///< if the options leave the backend open and there are two
 
   [[nodiscard]] cuda::DeviceContext* first_device() const { return devices.empty() ? nullptr : devices.front().get(); }
   /// What the product holds of further devices.
@@ -73,7 +72,6 @@ class EngineDevices {
   /// Errors: UsageError, DeviceError (a named device does not exist), CudaError.
   Contexts start(unsigned num, std::string& why_not);
   void start_named(std::string& why_not);
-  void start_more(unsigned num);
   void add(std::shared_ptr<cuda::DeviceContext> context);
   [[nodiscard]] MemoryBudget& budget_of(std::size_t x);
 

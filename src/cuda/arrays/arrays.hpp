@@ -30,6 +30,7 @@ void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory);
 
 /// Errors: DeviceError (memory that is not this device's).
 void check_memory(const void* data, const std::string& name, const DeviceContext& context);
+void check_arrays(const DeviceArrays& arrays, const DeviceContext& context);
 
 /// Errors: FormatError if something was found in a matrix, by its name.
 void check_findings(const DeviceBsrView& view, const std::string& name, const kernels::ArrayFindings& found);

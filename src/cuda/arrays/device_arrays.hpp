@@ -82,7 +82,4 @@ void check_stream(CUstream_st* stream);
 std::vector<std::uint64_t> fetch_indices(const void* indices, std::uint64_t count, std::uint32_t index_bytes,
                                          int device);
 
-/// Errors: DeviceError (memory that is not this device's).
-void check_arrays(const DeviceArrays& arrays, const DeviceContext& context);
-
 }  // namespace spmm::cuda
