@@ -115,13 +115,7 @@ PackedShape packed_shape(Isa isa, std::uint32_t m) {
           .packing = Packing::row_pairs};
 }
 
-}  // namespace spmm::cpu
-
-namespace spmm::plan {
-
-using namespace cpu;
-
-HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span) {
+plan::HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span) {
   const PackedShape shape = packed_shape(isa, a.m);
   if (sums_in_tiles(a.m)) return tile_merge_bytes(a, b, shape, a_span);
   // Bounds of rows, which tell their arithmetic, and what wide arithmetic wants.
@@ -133,12 +127,24 @@ HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa,
           .per_thread = merge_sizes(a.blocks_per_side(), b.num_blocks).bytes() + 2 * output_record_bytes(a.m)};
 }
 
-HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa, std::uint32_t) {
+plan::HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa, std::uint32_t) {
   constexpr std::uint64_t kNodeBytes = 128;  // a node of the map, its vector, and the heap's own words
   const std::uint64_t block = input_record_bytes(a.m) + kStoredBlockBytes;
   const std::uint64_t stored = (std::uint64_t{a.num_blocks} + b.num_blocks) * block;
   const std::uint64_t sums = std::uint64_t{a.m} * a.m * sizeof(std::uint64_t);
   return {.resident = stored + stored_rows(b) * (sums + kNodeBytes)};  // the widest row of C
+}
+
+}  // namespace spmm::cpu
+
+namespace spmm::plan {
+
+HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span) {
+  return cpu::row_merge_bytes(a, b, isa, a_span);
+}
+
+HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span) {
+  return cpu::reference_bytes(a, b, isa, a_span);
 }
 
 }  // namespace spmm::plan

@@ -1,16 +1,11 @@
 // Threads and buffers of the CPU kernels under memory limits, and what they need.
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdint>
 
 #include "cpu/simd/layout.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
-#include "spmm/multiply.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
-#include "support/memory_stream.hpp"
 #include "unit/plan/plan_support.hpp"
 
 namespace {
@@ -26,18 +21,6 @@ plan::Limits cpu_limits(unsigned num_threads, std::uint64_t host_bytes, KernelId
   limits.num_threads = num_threads;
   limits.host_bytes = host_bytes;
   return limits;
-}
-
-double seconds_of(const BlockMatrix& a, const BlockMatrix& b, unsigned num_threads) {
-  Options options;
-  options.backend = Backend::cpu;
-  options.kernel = "row-merge";
-  options.num_threads = num_threads;
-  options.memory_limit_bytes = 36'000'000;
-  Report report;
-  multiply_into_sink(a, b, options, &report);
-  CHECK(report.plan.host_need_bytes <= options.memory_limit_bytes);
-  return report.total_s;
 }
 
 }  // namespace
@@ -70,13 +53,6 @@ TEST_CASE("small results get small buffers") {
   constexpr std::uint64_t kRecord = 264;
   CHECK(buffer_bytes(1000) == (256u << 10) / kRecord * kRecord);
   CHECK(buffer_bytes(16'384) == 128 * 128 * kRecord / 8);
-}
-
-TEST_CASE("a tight limit with many threads runs about as fast as with few") {
-  const BlockMatrix a = random_matrix(8192, 4, 60'000, 2047, 1);
-  const BlockMatrix b = random_matrix(8192, 4, 60'000, 2047, 2);
-  const double few = seconds_of(a, b, 4);
-  CHECK(seconds_of(a, b, 16) < 10 * few + 1);  // 400 times as long once
 }
 
 TEST_CASE("what exactly fits is taken, one byte less is not") {
