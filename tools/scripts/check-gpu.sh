@@ -3,35 +3,18 @@
 # limits and backends; measure.sh measures times.
 set -euo pipefail
 
-usage() {
-  cat <<'END'
-usage: bash tools/scripts/check-gpu.sh [--bin DIR] [--tests PROGRAM] [--work DIR] STEP...
-
-steps
+bin=${BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/bin}
+tests=${TESTS:-$bin/../tests/gpu_tests}
+if (($# == 0)); then
+  echo "usage: [BIN=FOLDER] [TESTS=PROGRAM] bash tools/scripts/check-gpu.sh STEP...
   tests       GPU tests; fails without a device
   sanitize    memcheck, racecheck, initcheck and synccheck over a part of the GPU tests
   fallback    a device that does not start: the CPU takes its place and says so
-  kill        SIGTERM at random moments of a GPU run leaves the old output and no temporary file
-END
-}
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-bin=$root/build/bin
-tests=$root/build/tests/gpu_tests
+  kill        SIGTERM at random moments of a GPU run leaves the old output and no temporary file" >&2
+  exit 2
+fi
 work=$(mktemp -d)
-steps=()
-while (($# > 0)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --bin) bin=$2; shift ;;
-    --tests) tests=$2; shift ;;
-    --work) work=$2; mkdir -p "$work"; shift ;;
-    *) steps+=("$1") ;;
-  esac
-  shift
-done
-if ((${#steps[@]} == 0)); then usage >&2; exit 2; fi
-trap 'rm -rf "$work"/{a,b,out,old,other}.bin "$work/kill"' EXIT
+trap 'rm -rf "$work"' EXIT
 
 run_fallback() {
   "$bin/spmm-gen" -q --n 8192 --m 4 --k 2000000 --seed 1 "$work/a.bin"
@@ -69,7 +52,7 @@ run_kill() {
   printf 'kill: 20 runs, %d stopped with the old output, the others complete; nothing left behind\n' "$stopped"
 }
 
-for step in "${steps[@]}"; do
+for step; do
   printf '== %s\n' "$step"
   case $step in
     tests) SPMM_REQUIRE_GPU=1 "$tests" ;;
@@ -85,6 +68,6 @@ for step in "${steps[@]}"; do
       ;;
     fallback) run_fallback ;;
     kill) run_kill ;;
-    *) printf 'unknown step: %s\n' "$step" >&2; usage >&2; exit 2 ;;
+    *) echo "unknown step: $step" >&2; exit 2 ;;
   esac
 done
