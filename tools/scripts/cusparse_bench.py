@@ -8,13 +8,13 @@ Operands are sorted and on the device before the clock runs. The first product o
 events and hold the whole call, with the allocation of the result.
 
   spmm           one call of spmm.multiply() on block-CSR arrays
-  spmm-plan      new values in a known pattern: plan.into(); sides above 1 need PyTorch
   f64-cupy, f32-cupy       csr_matrix @ csr_matrix of the single elements, without zeros
 
 A result must have the elements of spmm, by number and weighted sum, if its type holds all of them exactly ("same_values").
 What a library refuses is told with its reason.
 Exit codes: 0 all agree, 1 a result differs, 2 usage, 69 CuPy, spmm or a GPU is missing.
 """
+import functools
 import json
 import os
 import sys
@@ -30,10 +30,6 @@ try:
 except Exception as missing:  # CUDA's own error, where there is no GPU
     print(f"cusparse_bench.py: error: {missing}; it needs CuPy, the Python package spmm and a GPU", file=sys.stderr)
     sys.exit(69)
-try:
-    import torch
-except ImportError:
-    torch = None
 
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
 from bench_cases import LARGEST, find_cases, head, make_input, make_parser, print_case, read_bsr, spread  # noqa: E402
@@ -87,22 +83,6 @@ def spmm_call(engine, a, b):
     return lambda: engine.multiply(a.arrays, b.arrays), lambda c: (c.indptr, c.indices, c.data)
 
 
-def spmm_plan(engine, a, b):
-    if a.side == 1:
-        plan = engine.plan(a.csr(np.float64), b.csr(np.float64))
-        values = [one.csr(np.float64).data.astype(np.uint16) for one in (a, b)]
-    elif torch is not None:
-        matrices = [torch.sparse_bsr_tensor(*(torch.from_dlpack(array) for array in (*one.arrays[:2], one.arrays[2].view(np.int16))),
-                                            size=one.arrays[3]) for one in (a, b)]
-        plan = engine.plan(*matrices)
-        values = [matrix.values() for matrix in matrices]
-    else:
-        raise RuntimeError("PyTorch is not installed")
-    out = cupy.empty((plan.num_blocks, a.side, a.side), np.uint32)
-    given = out if a.side == 1 else torch.from_dlpack(out.view(np.int32))
-    return lambda: plan.into(*values, given), lambda _: (plan.indptr, plan.indices, out)
-
-
 def cupy_csr(kind, a, b):
     left, right = a.csr(kind), b.csr(kind)
     return lambda: left @ right, lambda c: (c.indptr, c.indices, c.data)
@@ -110,8 +90,8 @@ def cupy_csr(kind, a, b):
 
 def kinds_of(engine):
     """Name -> what makes a product of that kind of two operands."""
-    return {"spmm": lambda *ab: spmm_call(engine, *ab), "spmm-plan": lambda *ab: spmm_plan(engine, *ab),
-            "f64-cupy": lambda *ab: cupy_csr(np.float64, *ab), "f32-cupy": lambda *ab: cupy_csr(np.float32, *ab)}
+    kinds = {f"f{bits}-cupy": functools.partial(cupy_csr, f"f{bits // 8}") for bits in (64, 32)}
+    return {"spmm": functools.partial(spmm_call, engine), **kinds}
 
 
 # ---- measuring
@@ -167,12 +147,9 @@ def device_text():
 
 def run(arguments):
     """Exit code."""
-    found = head(arguments, cupy=cupy.__version__, torch=torch.__version__ if torch else "",
-                 device=device_text(), cases=[])
+    found = head(arguments, cupy=cupy.__version__, device=device_text(), cases=[])
     kinds = kinds_of(spmm.Engine())
     stream = cupy.cuda.Stream(non_blocking=True)  # of all libraries
-    if torch is not None:
-        torch.cuda.set_stream(torch.cuda.ExternalStream(stream.ptr))
     with stream:
         for case in find_cases(arguments):
             found["cases"].append(run_case(arguments, case, kinds))
