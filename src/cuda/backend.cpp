@@ -70,6 +70,7 @@ std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
 }
 
 DeviceInfo describe(const DeviceContext& context) {
+  const DeviceGuard guard(context.device());  // its memory, not that of the caller's device
   const cudaDeviceProp& properties = context.properties();
   return {.number = context.device(),
           .name = properties.name,
