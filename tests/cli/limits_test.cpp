@@ -75,23 +75,14 @@ RandomOperands full_column(std::uint32_t num_rows) {
 
 }  // namespace
 
-TEST_CASE("no kernel that just fits a limit takes a product that ends in a part of the time out of core", "[native]") {
-  RandomOperands(12'000, 2, 150'000).check({"7M", "8M", "10M"});
+TEST_CASE("products within small limits end in a time like that of others", "[native]") {
+  RandomOperands(12'000, 2, 150'000).check({"7M", "8M", "10M"});  // a kernel that just fits is not the slowest way
   RandomOperands(200'000, 2, 700'000).check({"12M", "15M"});
-}
-
-TEST_CASE("blocks of a small corner of a huge matrix are cut as those of a small one", "[native]") {
-  const RandomOperands operands(20'000, 1, 653'027);
-  operands.enlarge(0xFFFF'FFFFu);
-  operands.check({"40M"});
-}
-
-TEST_CASE("a matrix with few elements in a row ends in time within each limit", "[native]") {
-  RandomOperands(10'000'000, 1, 300'000).check({"200k", "7M", "5M"});
-}
-
-TEST_CASE("as many threads as a tiny limit allows do not slow a product down", "[native]") {
-  RandomOperands(8'237, 1, 85'000).check({"180450"}, "8");
+  RandomOperands(10'000'000, 1, 300'000).check({"200k", "7M", "5M"});  // few elements in a row
+  RandomOperands(8'237, 1, 85'000).check({"180450"}, "8");             // as many threads as a tiny limit allows
+  const RandomOperands corner(20'000, 1, 653'027);                     // of a huge matrix: cut as a small one
+  corner.enlarge(0xFFFF'FFFFu);
+  corner.check({"40M"});
 }
 
 TEST_CASE("without a scratch folder a product ends in time within each limit, or is refused", "[native]") {
@@ -101,21 +92,13 @@ TEST_CASE("without a scratch folder a product ends in time within each limit, or
   CHECK((result.exit_code == kOk || result.exit_code == kMemory));
 }
 
-TEST_CASE("the space for a full column times a full row is known before any of it is written", "[native]") {
+TEST_CASE("a full column times a full row: space, time and blocks are known before the work", "[native]") {
   const RandomOperands operands = full_column(65'000);  // 1.1 TB
   CHECK(operands.multiply({"--strict-space", "--transpose-b"}, "a.bin", operands.path("c")).exit_code == kCannotCreate);
-}
-
-TEST_CASE("a full column times a full row takes more than a day: it needs --force", "[native]") {
-  const Words options = {"--kernel", "reference", "--threads", "1", "--transpose-b"};
+  const Words options = {"--kernel", "reference", "--threads", "1", "--transpose-b"};  // more than a day: --force
   CHECK(full_column(300'000).multiply(options, "a.bin").exit_code == kUsage);
-}
-
-TEST_CASE("a plan knows of a full column times a full row", "[native]") {
-  const RandomOperands operands = full_column(65'000);
-  spmm::ProductOptions options;
-  options.backend = spmm::Backend::cpu;
-  options.transpose_b = true;
-  const spmm::Plan plan = spmm::Engine().plan(operands.path("a.bin"), operands.path("a.bin"), options);
-  CHECK(plan.expected_output_blocks > 1e9);
+  spmm::ProductOptions how;
+  how.backend = spmm::Backend::cpu;
+  how.transpose_b = true;
+  CHECK(spmm::Engine().plan(operands.path("a.bin"), operands.path("a.bin"), how).expected_output_blocks > 1e9);
 }

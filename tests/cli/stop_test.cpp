@@ -4,12 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <iostream>
-#include <sstream>
-#include <system_error>
 #include <thread>
 
 #include "base/temporary_names.hpp"
@@ -17,7 +13,6 @@
 #include "cli/program.hpp"
 #include "cli/stop_request.hpp"
 #include "cli/workplace.hpp"
-#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"
@@ -86,15 +81,6 @@ bool has_temporary_file(const fs::path& folder) {
   return false;
 }
 
-/// What run_program() makes of an exception: exit code and message.
-std::pair<int, std::string> result_of(const std::function<int()>& body) {
-  std::ostringstream caught;
-  std::streambuf* const before = std::cerr.rdbuf(caught.rdbuf());
-  const int code = run_program("spmm", body);
-  std::cerr.rdbuf(before);
-  return {code, caught.str()};
-}
-
 }  // namespace
 
 TEST_CASE("signals within 300 ms are one request, a later one is another") {
@@ -108,28 +94,6 @@ TEST_CASE("signals within 300 ms are one request, a later one is another") {
   StopRequest early;
   CHECK_FALSE(early.is_repeated(0));
   CHECK(early.is_repeated(1000));
-}
-
-TEST_CASE("signals that are handled by several threads at once are one request") {
-  constexpr int kRounds = 20'000;
-  std::vector<StopRequest> requests(kRounds);
-  std::vector<std::atomic<int>> arrived(kRounds);
-  std::atomic<int> repeated{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < 2; ++t) {
-      threads.emplace_back([&] {
-        for (std::size_t r = 0; r < kRounds; ++r) {
-          ++arrived[r];
-          for (int spin = 0; arrived[r] < 2; ++spin) {
-            if (spin > 1000) std::this_thread::yield();
-          }
-          if (requests[r].is_repeated(1'000'000)) ++repeated;
-        }
-      });
-    }
-  }
-  CHECK(repeated == 0);
 }
 
 TEST_CASE("a first signal ends a program that does not look at its cancel flag") {
@@ -248,12 +212,4 @@ TEST_CASE("a product gets by without threads") {
     CHECK((bytes_of("d.bin") == bytes_of("c.bin")));
     fs::remove("d.bin");
   }
-}
-
-TEST_CASE("where a thread is indispensable the message says what to do") {
-  const auto [code, message] =
-      result_of([]() -> int { throw std::system_error(EAGAIN, std::generic_category(), "thread"); });
-  CHECK(code == kMemory);
-  CHECK(message.find("a thread cannot be started; lower --threads, or raise the limit") != std::string::npos);
-  CHECK(result_of([]() -> int { throw std::system_error(EIO, std::generic_category()); }).first == kInternal);
 }

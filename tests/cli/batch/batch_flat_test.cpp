@@ -39,22 +39,10 @@ Sample sample_of(pid_t pid) {
   return sample;
 }
 
-/// Finished jobs, by the lines of the log that are new.
-class LogLines {
- public:
-  std::size_t num_finished() {
-    std::ifstream log("jobs.tsv.log");
-    log.seekg(read_);
-    const std::string news{std::istreambuf_iterator<char>(log), {}};
-    read_ += static_cast<std::streamoff>(news.size());
-    num_lines_ += static_cast<std::size_t>(std::count(news.begin(), news.end(), '\n'));
-    return num_lines_;
-  }
-
- private:
-  std::streamoff read_ = 0;
-  std::size_t num_lines_ = 0;
-};
+std::size_t num_finished() {
+  const std::string log = bytes_of("jobs.tsv.log");
+  return static_cast<std::size_t>(std::count(log.begin(), log.end(), '\n'));
+}
 
 /// The largest values of each process in a part of the run.
 using Peaks = std::map<pid_t, Sample>;
@@ -87,12 +75,11 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
   Process process(batch_words({"jobs.tsv", "--backend", "cpu", "--report", "r.json"}),
                   {.env = {}, .folder = {}, .timeout = std::chrono::seconds(600)});
   const pid_t supervisor = process.pid();
-  LogLines log;
   Peaks early;  // from a tenth to a third
   Peaks late;   // the last third
   for (std::size_t done = 0; done < jobs;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    done = log.num_finished();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    done = num_finished();
     const bool is_early = done >= jobs / 10 && done < jobs / 3;
     const bool is_late = done >= jobs - jobs / 3 && done < jobs;
     std::vector<pid_t> processes = children_of(supervisor);
@@ -112,7 +99,6 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
     INFO((pid == supervisor ? "supervisor" : "worker")
          << ": " << before.resident_kb << " -> " << after.resident_kb << " kB, " << before.threads << " -> "
          << after.threads << " threads, " << before.files << " -> " << after.files << " files");
-    if (std::getenv("SPMM_TEST_JOBS") != nullptr) WARN("figures of a measurement");
     // Threads, files and buffers of up to 2 MB come and go with the jobs in flight, of which this process sees some:
     // what stayed behind of each of the thousand jobs between would be far more.
     CHECK(after.threads <= before.threads + 16);
