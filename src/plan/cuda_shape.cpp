@@ -1,7 +1,6 @@
 // Memory and panels of a CUDA kernel.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/text.hpp"
 #include "kernels/tuning.hpp"
@@ -185,11 +184,12 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
 
 /// Panels of a product that several devices share: a few for each, unless they were tiny.
 std::uint64_t num_shared_panels(const Execution& e, const Statistics& s, std::uint64_t num_gpus) {
-  constexpr std::uint64_t kOfDevice = 4;  // it downloads one while it computes the next
+  constexpr std::uint64_t kOfDevice = 8;  // it downloads one while it computes the next
   const std::uint64_t least_c_blocks = kernels::kRingSlotBytes / output_record_bytes(s.m());
   const auto c_blocks = static_cast<std::uint64_t>(s.num_c_blocks);
   const std::uint64_t of_device = std::max(kOfDevice, c_blocks / e.max_c_blocks / num_gpus + 1);
-  return std::clamp<std::uint64_t>(c_blocks / least_c_blocks, 1, of_device * num_gpus);
+  const std::uint64_t useful = std::max<std::uint64_t>(1, c_blocks / least_c_blocks);
+  return useful < num_gpus ? useful : std::min(of_device, useful / num_gpus) * num_gpus;
 }
 
 }  // namespace
@@ -254,17 +254,17 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
                         most_of_run(s.row_pairs, kernel.listing == Listing::bounded, columns) > e.max_c_blocks / 8);
   if (e.wants_row_counts) return;
   std::uint64_t max_c_blocks = e.max_c_blocks;
-  std::uint64_t max_pairs = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t pair_step = 0;
   if (limits.num_gpus() > 1 && s.a_rows != 0) {  // panels of about equal work
     constexpr std::uint32_t kTileRows = 128;     // of every dense kernel: elements
     const std::uint64_t num = num_shared_panels(e, s, limits.num_gpus());
     const std::uint64_t step = std::max(1u, kTileRows / s.m());  // block rows of a tile
     const std::uint64_t rows = ((s.a_rows - 1) / num / step + 1) * step;
     if (kernel.is_dense()) max_c_blocks = std::min(max_c_blocks, rows * columns);
-    if (!kernel.is_dense()) max_pairs = static_cast<std::uint64_t>(s.num_pairs) / num + 1;
+    if (!kernel.is_dense()) pair_step = static_cast<std::uint64_t>(s.num_pairs) / num + 1;
   }
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()),
-                        max_pairs);
+                        pair_step);
   share_out(e.panels, limits.num_gpus(), kernel.is_dense());
   e.expected_panels = e.panels.size();
   if (kernel.prefilters && e.num_planes > 1) {

@@ -41,7 +41,7 @@ void cut_columns(Panel row, std::uint64_t max_c_blocks, std::vector<Panel>& pane
 }  // namespace
 
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
-                              Listing listing, double listed_pairs_per_block, std::uint64_t max_pairs) {
+                              Listing listing, double listed_pairs_per_block, std::uint64_t pair_step) {
   const bool may_list = listing == Listing::by_density || listing == Listing::wherever_it_fits;
   const bool is_bounded = listing == Listing::bounded;
   const auto places = [&](std::size_t begin, std::size_t end) { return rows_of(pairs, begin, end) * num_columns; };
@@ -55,9 +55,12 @@ std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, 
     end = begin + 1;
     if (pairs_of(pairs, begin, end) == 0) continue;
     std::uint64_t bound = 0;
+    const std::uint64_t border =
+        pair_step == 0 ? 0 : ((pairs.offsets[begin] + pair_step / 4) / pair_step + 1) * pair_step;
     const auto fits = [&](std::size_t last) {  // with the runs up to this one
       const std::uint64_t num_pairs = pairs_of(pairs, begin, last);
-      if (last - begin > 1 && num_pairs > max_pairs) return false;
+      const std::uint64_t middle = (pairs.offsets[last - 1] + pairs.offsets[last]) / 2;  // of the last run
+      if (pair_step != 0 && last - begin > 1 && middle > border) return false;
       if (!is_bounded) return (may_list && num_pairs <= max_c_blocks) || places(begin, last) <= max_c_blocks;
       const std::uint64_t more = run_bound(pairs, last - 1, num_columns);
       const bool has_too_many_rows = last - begin > 1 && rows_of(pairs, begin, last) > max_c_blocks;

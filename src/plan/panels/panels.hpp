@@ -60,16 +60,14 @@ enum class Listing : std::uint8_t {
 };
 
 /// Runs of rows without pairs are left out. No panel has more than max_c_blocks C blocks (max_c_blocks >= 1), none that
-/// is listed more than max_c_blocks pairs, none that is `bounded` many more rows, none of several runs more than
-/// max_pairs.
+/// is listed more than max_c_blocks pairs, none that is `bounded` many more rows.
 /// Values: listed_pairs_per_block = below so many pairs per C block, listing is cheaper than visiting every C block.
 ///         A run of several rows must have at most max_c_blocks pairs (bounded: or C blocks), and listing must not be
-///         `never`.
+///         `never`. pair_step: panels end near multiples of so many pairs; 0 = only where they must.
 /// Memory: the result has at most about 2 * (pairs / max_c_blocks) + rows / (max_c_blocks / num_columns) panels.
 std::vector<Panel> cut_panels(const RowPairs& pairs, std::uint32_t num_columns, std::uint64_t max_c_blocks,
                               Listing listing = Listing::by_density,
-                              double listed_pairs_per_block = kernels::kEscPairsPerBlock,
-                              std::uint64_t max_pairs = std::numeric_limits<std::uint64_t>::max());
+                              double listed_pairs_per_block = kernels::kEscPairsPerBlock, std::uint64_t pair_step = 0);
 
 /// Gives each panel to the device that has the least work so far. Values: by_rows = a row costs the same whatever pairs
 /// it has.
