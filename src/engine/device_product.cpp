@@ -1,16 +1,22 @@
 // Products of arrays in device memory: what is checked before a device is started, and plans.
-#include "engine/device_product.hpp"
-
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "base/text.hpp"
+#include "cuda/backend.hpp"
 #include "engine/impl.hpp"
 #include "engine/product/product.hpp"
+#include "spmm/device.hpp"
+#include "spmm/error.hpp"
+#include "spmm/stream.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
@@ -184,13 +190,15 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
   return on_cuda;
 }
 
-}  // namespace
+/// Many products as one: what is known of them before a device is started.
+struct ManyProducts {
+  cuda::ManyMatrices a{};
+  cuda::ManyMatrices b{};
+  DevicePair sums{};       // sizes of the two matrices that they make
+  DeviceBsrBatch batch{};  // of the result: sizes, and where the rows of each product begin
+};
 
-std::vector<std::uint64_t> fetch_first_blocks(const DeviceBsrBatch& batch) {
-  if (batch.first_block == nullptr) return std::vector<std::uint64_t>(batch.num_products + 1);
-  return cuda::fetch_indices(batch.first_block.get(), batch.num_products + 1, batch.all.index_bytes, batch.all.device);
-}
-
+/// Values: at least one product. Errors: ShapeError, FormatError, UsageError (products that do not go together).
 ManyProducts check_products(std::span<const DevicePair> products) {
   const DevicePair sums = sums_of(products);
   DeviceBsrBatch batch = empty_batch(sums, products.size());
@@ -213,75 +221,121 @@ ManyProducts check_products(const DeviceStacks& products) {
   return {.a = {products.a, count}, .b = {products.b, count}, .sums = sums, .batch = std::move(batch)};
 }
 
-DeviceSource::DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name, const cuda::ManyMatrices& many)
-    : header_{.n = n, .m = view.m, .num_blocks = static_cast<std::uint32_t>(view.num_blocks)},
-      name_(std::move(name)),
-      many_(many) {}
+/// Stands for an operand in device memory: its header, and how messages name its blocks.
+class DeviceSource : public Source {
+ public:
+  /// Values: many = of many products, the matrices that the view has the sums of.
+  DeviceSource(const DeviceBsrView& view, std::uint32_t n, std::string name, const cuda::ManyMatrices& many = {})
+      : header_{.n = n, .m = view.m, .num_blocks = static_cast<std::uint32_t>(view.num_blocks)},
+        name_(std::move(name)),
+        many_(many) {}
 
-void DeviceSource::read(std::uint64_t, std::uint64_t, std::byte*) const {
-  throw OutOfMemory(
-      name_, "the product does not fit the memory of the device at once, and arrays are not sorted into a scratch file",
-      "raise EngineOptions::memory_limit_bytes, free device memory, or multiply files or host memory");
-}
+  [[nodiscard]] const MatrixHeader& header() const override { return header_; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  void check_unchanged() const override {}
 
-std::string DeviceSource::place(std::uint64_t record) const {
-  std::uint64_t own = record;
-  for (std::uint64_t x = 0; x < many_.size(); ++x) {
-    const std::uint64_t count = many_[x].num_blocks;
-    if (own < count) return text("product ", x, ", indices[", own, "]");
-    own -= count;
+  /// Only a product out of core reads records. Errors: OutOfMemory.
+  [[noreturn]] void read(std::uint64_t, std::uint64_t, std::byte*) const override {
+    throw OutOfMemory(
+        name_,
+        "the product does not fit the memory of the device at once, and arrays are not sorted into a scratch file",
+        "raise EngineOptions::memory_limit_bytes, free device memory, or multiply files or host memory");
   }
-  return text("indices[", record, "]");
-}
 
-BlockIndex DeviceSource::original_index(BlockIndex index) const {
-  for (std::uint64_t x = 0; x < many_.size(); ++x) {
-    const DeviceBsrView view = many_[x];
-    const auto rows = static_cast<std::uint32_t>(view.rows / view.m);
-    if (index.i < rows) break;
-    index.i -= rows;
-    index.j -= static_cast<std::uint32_t>(view.cols / view.m);
+  [[nodiscard]] std::string place(std::uint64_t record) const override {
+    std::uint64_t own = record;
+    for (std::uint64_t x = 0; x < many_.size(); ++x) {
+      const std::uint64_t count = many_[x].num_blocks;
+      if (own < count) return text("product ", x, ", indices[", own, "]");
+      own -= count;
+    }
+    return text("indices[", record, "]");
   }
-  return index;
-}
 
-void DeviceSink::write(std::uint64_t, std::span<const std::byte>, Release) {
-  throw std::logic_error("records of a result that stays on the device");
-}
-
-DeviceProduct::DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
-                             const ProductOptions& options)
-    : n_(common_side(a, b)),
-      a_(a, n_, "matrix A"),
-      b_(b, n_, "matrix B"),
-      options_(on_device(options, call)),
-      batch_{.all = {.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes}},
-      arrays_{.a = a, .b = b, .call = call, .out = &batch_.all} {}
-
-DeviceProduct::DeviceProduct(ManyProducts many, const DeviceCall& call, const ProductOptions& options)
-    : sums_(many.sums),
-      n_(static_cast<std::uint32_t>(std::max({sums_.a.rows, sums_.a.cols, sums_.b.cols}))),
-      a_(sums_.a, n_, "matrix A", many.a),
-      b_(sums_.b, n_, "matrix B", many.b),
-      options_(on_device(options, call)),
-      batch_(std::move(many.batch)),
-      arrays_{.a = sums_.a,
-              .b = sums_.b,
-              .call = call,
-              .out = &batch_.all,
-              .many_a = many.a,
-              .many_b = many.b,
-              .batch = &batch_} {}
-
-void DeviceProduct::set_pattern() {
-  std::string& kernel = options_.kernel;
-  if (kernel == "auto") kernel = "rows";
-  if (kernel != "rows" && kernel != "row-spread" && kernel != "pair-list") {
-    throw UsageError("ProductOptions::kernel", text("kernel '", kernel, "' multiplies no patterns"),
-                     "use auto, rows, row-spread or pair-list");
+  [[nodiscard]] BlockIndex original_index(BlockIndex index) const override {
+    for (std::uint64_t x = 0; x < many_.size(); ++x) {
+      const DeviceBsrView view = many_[x];
+      const auto rows = static_cast<std::uint32_t>(view.rows / view.m);
+      if (index.i < rows) break;
+      index.i -= rows;
+      index.j -= static_cast<std::uint32_t>(view.cols / view.m);
+    }
+    return index;
   }
-  arrays_.is_pattern = true;
+
+ private:
+  MatrixHeader header_;
+  std::string name_;
+  cuda::ManyMatrices many_;
+};
+
+/// Rejects records: the result stays on the device.
+class DeviceSink : public Sink {
+ public:
+  void write(std::uint64_t, std::span<const std::byte>, Release) override {
+    throw std::logic_error("records of a result that stays on the device");
+  }
+  void finish(const MatrixHeader&) override {}
+  void publish() override {}
+};
+
+}  // namespace
+
+std::vector<std::uint64_t> fetch_first_blocks(const DeviceBsrBatch& batch) {
+  if (batch.first_block == nullptr) return std::vector<std::uint64_t>(batch.num_products + 1);
+  return cuda::fetch_indices(batch.first_block.get(), batch.num_products + 1, batch.all.index_bytes, batch.all.device);
 }
+
+/// One product, or many as one. Errors: ShapeError, FormatError, UsageError (options that need the host).
+class DeviceProduct {
+ public:
+  DeviceProduct(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call, const ProductOptions& wanted)
+      : n_(common_side(a, b)),
+        source_a(a, n_, "matrix A"),
+        source_b(b, n_, "matrix B"),
+        options(on_device(wanted, call)),
+        batch{.all = {.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes}},
+        arrays{.a = a, .b = b, .call = call, .out = &batch.all} {}
+  DeviceProduct(ManyProducts many, const DeviceCall& call, const ProductOptions& wanted)
+      : sums_(many.sums),
+        n_(static_cast<std::uint32_t>(std::max({sums_.a.rows, sums_.a.cols, sums_.b.cols}))),
+        source_a(sums_.a, n_, "matrix A", many.a),
+        source_b(sums_.b, n_, "matrix B", many.b),
+        options(on_device(wanted, call)),
+        batch(std::move(many.batch)),
+        arrays{.a = sums_.a,
+               .b = sums_.b,
+               .call = call,
+               .out = &batch.all,
+               .many_a = many.a,
+               .many_b = many.b,
+               .batch = &batch} {}
+  DeviceProduct(const DeviceProduct&) = delete;
+  DeviceProduct& operator=(const DeviceProduct&) = delete;
+
+  /// Only patterns are multiplied, by kernels that write all C blocks with pairs. Errors: UsageError (another kernel).
+  void set_pattern() {
+    std::string& kernel = options.kernel;
+    if (kernel == "auto") kernel = "rows";
+    if (kernel != "rows" && kernel != "row-spread" && kernel != "pair-list") {
+      throw UsageError("ProductOptions::kernel", text("kernel '", kernel, "' multiplies no patterns"),
+                       "use auto, rows, row-spread or pair-list");
+    }
+    arrays.is_pattern = true;
+  }
+
+ private:
+  DevicePair sums_;  // of many products
+  std::uint32_t n_;
+
+ public:
+  DeviceSource source_a;
+  DeviceSource source_b;
+  DeviceSink sink;
+  ProductOptions options;  ///< those of the caller, on CUDA
+  DeviceBsrBatch batch;    ///< of a single product: its result alone
+  cuda::DeviceArrays arrays;
+};
 
 /// What a plan holds; the later goes first.
 struct DevicePlan::State {
@@ -294,7 +348,7 @@ struct DevicePlan::State {
         product(view_a, view_b, call, options),
         share(call.allocator.serves_workspace ? of_caller : budget) {
     product.set_pattern();
-    record.stay_on(product.arrays());
+    record.stay_on(product.arrays);
   }
 
   DeviceBsrView view_a;
@@ -302,7 +356,7 @@ struct DevicePlan::State {
   DeviceCall call;
   ProductRecord record;
   DeviceProduct product;
-  ProductOperands operands{product.a(), product.b()};
+  ProductOperands operands{product.source_a, product.source_b};
   MemoryBudget of_caller{};
   MemoryShare share;
   Target target{};
@@ -311,11 +365,11 @@ struct DevicePlan::State {
 };
 
 void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
-  product.arrays().is_timed = report != nullptr;
-  record.stay_on(product.arrays());
-  multiply({product.a(), product.b()}, product.sink(), "the result", product.options(), record);
+  product.arrays.is_timed = report != nullptr;
+  record.stay_on(product.arrays);
+  multiply({product.source_a, product.source_b}, product.sink, "the result", product.options, record);
   record.close();
-  product.result().num_saturated = record.report.saturated_elements;
+  product.batch.all.num_saturated = record.report.saturated_elements;
   if (report != nullptr) *report = record.report;
 }
 
@@ -324,13 +378,13 @@ DeviceBsrMatrix Engine::multiply(const DeviceBsrView& a, const DeviceBsrView& b,
   ProductRecord record(options);
   DeviceProduct product(a, b, call, options);
   own().multiply(product, record, report);
-  return std::move(product.result());
+  return std::move(product.batch.all);
 }
 
 DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call,
                         const ProductOptions& options) {
   auto state = std::make_unique<DevicePlan::State>(a, b, call, options, own().budget());
-  const ProductOptions& on_cuda = state->product.options();
+  const ProductOptions& on_cuda = state->product.options;
   state->target =
       own().devices().choose_target(state->operands, on_cuda, state->record.output, state->share, own().workers(), "");
   state->run.emplace(own().run_of(on_cuda, state->record.clock, &state->share));
@@ -348,7 +402,7 @@ DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const De
   const plan::Decide decide = [limits, &run](const plan::Statistics& counted) {
     return decide_within_share(counted, limits, run);
   };
-  state->planned = cuda::plan_product(state->product.a(), state->product.b(), expected, decide, run);
+  state->planned = cuda::plan_product(state->product.source_a, state->product.source_b, expected, decide, run);
   return DevicePlan(std::move(state));
 }
 
@@ -358,7 +412,7 @@ DevicePlan& DevicePlan::operator=(DevicePlan&& other) noexcept = default;
 DevicePlan::~DevicePlan() = default;
 
 const DeviceBsrMatrix& DevicePlan::pattern() const {
-  return state_->product.result();
+  return state_->product.batch.all;
 }
 
 void DevicePlan::multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) {
@@ -375,7 +429,7 @@ DeviceBsrBatch Engine::multiply_many(std::span<const DevicePair> products, const
   ProductRecord record(options);
   DeviceProduct product(check_products(products), call, options);
   own().multiply(product, record, report);
-  return std::move(product.batch());
+  return std::move(product.batch);
 }
 
 DeviceBsrBatch Engine::multiply_stacks(const DeviceStacks& products, const DeviceCall& call,
@@ -384,7 +438,7 @@ DeviceBsrBatch Engine::multiply_stacks(const DeviceStacks& products, const Devic
   ProductRecord record(options);
   DeviceProduct product(check_products(products), call, options);
   own().multiply(product, record, report);
-  return std::move(product.batch());
+  return std::move(product.batch);
 }
 
 }  // namespace spmm
