@@ -10,7 +10,7 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "base/run/stage_progress.hpp"
+#include "base/run/run.hpp"
 #include "cpu/operands/read_records.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/simd/layout.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/run/workers.hpp"
+#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "cuda/arrays/arrays.hpp"

@@ -7,8 +7,7 @@
 
 #include "base/memory/machine_memory.hpp"
 #include "cuda/backend.hpp"
-#include "engine/output_checks.hpp"
-#include "engine/product/product.hpp"
+#include "engine/product.hpp"
 #include "engine/sampled_product.hpp"
 #include "plan/decide.hpp"
 #include "plan/times.hpp"

@@ -1,8 +1,8 @@
 // Which backend a product that leaves it open runs on. Makes no CUDA call.
 #pragma once
 
-#include "base/run/workers.hpp"
-#include "engine/product/operands.hpp"
+#include "base/run/parallel.hpp"
+#include "engine/product.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/stream.hpp"

@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "cuda/backend.hpp"
 #include "engine/impl.hpp"
-#include "engine/product/product.hpp"
+#include "engine/product.hpp"
 #include "spmm/device.hpp"
 #include "spmm/error.hpp"
 #include "spmm/stream.hpp"

@@ -11,7 +11,7 @@
 #include "base/memory/spare_pages.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
-#include "engine/product/product.hpp"
+#include "engine/product.hpp"
 #include "plan/decide.hpp"
 #include "plan/times.hpp"
 #include "spmm/error.hpp"

@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "base/memory/budget.hpp"
-#include "base/run/workers.hpp"
+#include "base/run/parallel.hpp"
 #include "cuda/backend.hpp"
 #include "engine/backend_choice.hpp"
-#include "engine/product/operands.hpp"
-#include "engine/product/record.hpp"
+#include "engine/product.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/options.hpp"
 

@@ -4,18 +4,16 @@
 #include <memory>
 #include <utility>
 
-#include "base/memory/counted.hpp"
 #include "base/text.hpp"
 #include "cpu/backend.hpp"
 #include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
-#include "engine/out_of_core/out_of_core.hpp"
-#include "engine/output_checks.hpp"
-#include "engine/product/product.hpp"
-#include "engine/product/proven.hpp"
+#include "engine/out_of_core.hpp"
+#include "engine/product.hpp"
 #include "io/files/file_sink.hpp"
 #include "io/files/scratch_file.hpp"
 #include "io/formats/format.hpp"
+#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "verify/result_proof.hpp"
 
@@ -25,6 +23,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kResult = "the result";
+
+/// One more product from files, as long as it exists.
+class Running {
+ public:
+  explicit Running(std::atomic<unsigned>& count) : count_(count) { ++count_; }
+  ~Running() { --count_; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  std::atomic<unsigned>& count_;
+};
 
 /// How a file is written. Pages of the output count as resident while they are mapped: not where a tight limit was
 /// given. Outputs that are written at the same time share the cores.
@@ -37,6 +47,42 @@ io::FileSinkTuning tuning_of(const EngineOptions& options, unsigned num_running,
   return tuning;
 }
 
+/// How the result is proven: all of it with verify_full, else the block rows of verify_blocks blocks of A.
+struct PlannedProof {
+  ProofSettings settings{};          ///< memory_bytes = 0: not at all
+  std::uint64_t resident_bytes = 0;  ///< in addition to the product
+  std::uint64_t end_bytes = 0;       ///< instead of the product, when it is done
+};
+
+/// Takes the memory that a proof holds beside the product from the limits. Errors: OutOfMemory where less than half
+/// would be left to the product, or the proof cannot end within the limit.
+PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& expected, plan::Limits& limits) {
+  if (!product.verify_full && product.verify_blocks == 0) return {};
+  constexpr std::uint64_t kEndShare = 4;     // of the limit, for operands when the product is done
+  constexpr std::uint64_t kChosenShare = 8;  // at most, for chosen rows
+  const std::uint64_t limit = limits.host_bytes;
+  const std::uint64_t chosen = std::clamp<std::uint64_t>(limit / kChosenShare / Proof::chosen_bytes(expected.m()), 1,
+                                                         std::max<std::uint64_t>(1, product.verify_blocks));
+  const std::uint64_t num_blocks = product.verify_full ? 0 : chosen;
+  PlannedProof proof{.settings = {.num_blocks = num_blocks,
+                                  .seed = product.verify_seed,
+                                  .key = product.proof_key,
+                                  .memory_bytes = std::max<std::uint64_t>(1, limit / kEndShare),
+                                  .on_notice = product.on_notice},
+                     .resident_bytes = Proof::resident_bytes(expected.a, num_blocks)};
+  proof.end_bytes = Proof::finish_bytes(expected.a, expected.b, num_blocks) + proof.settings.memory_bytes;
+  const std::uint64_t at_end = proof.resident_bytes + proof.end_bytes;
+  if (proof.resident_bytes > limit / 2 || at_end > limit) {
+    throw OutOfMemory(
+        product.verify_full ? "ProductOptions::verify_full" : "ProductOptions::verify_blocks",
+        text("the proof needs ", human_bytes(proof.resident_bytes), " in addition to the product, and ",
+             human_bytes(at_end), " at its end, the limit leaves ", human_bytes(limit)),
+        "raise EngineOptions::memory_limit_bytes, or multiply without a proof and use spmm-verify on the result");
+  }
+  limits.host_bytes -= proof.resident_bytes;
+  return proof;
+}
+
 /// Multiplies both operands at once, or a range of them: reads, counts, decides on what was counted, and multiplies.
 ProductStats multiply_at_once(const Inputs& inputs, Sink& sink, plan::Execution& execution, const plan::Limits& limits,
                               const cuda::DeviceRun& run) {
@@ -47,6 +93,15 @@ ProductStats multiply_at_once(const Inputs& inputs, Sink& sink, plan::Execution&
   decided.num_threads = execution.num_threads;
   if (execution.backend == Backend::cpu) return cpu::multiply(inputs.a, inputs.b, sink, execution, decide, decided);
   return cuda::multiply(inputs.a, inputs.b, sink, execution, decide, decided);
+}
+
+/// Seconds of a proof of a result without saturated elements. Measured: src/HISTORY.md.
+double proof_seconds(const plan::Statistics& expected, const Plan& plan) {
+  constexpr double kSecondsPerElement = 0.4e-9;  // of C
+  constexpr double kSecondsPerBlock = 90e-9;     // of an operand
+  const double elements = plan.expected_output_blocks * static_cast<double>(expected.m()) * expected.m();
+  const auto blocks = static_cast<double>(expected.num_blocks());
+  return (elements * kSecondsPerElement + blocks * kSecondsPerBlock) / plan.num_threads;
 }
 
 /// Takes over what the product itself knows.
@@ -77,20 +132,18 @@ void run_product(const ProductOperands& operands, Output& output, plan::Limits l
 
   // What is expected to run, beside a result that stays in memory and a proof; its memory is reserved at once.
   leave_to_result(expected, output, limits);
-  const ProofSettings settings = proof_settings(product, expected, limits);
-  const std::uint64_t proof_bytes = leave_to_proof(product, expected, limits);
+  const PlannedProof planned_proof = plan_proof(product, expected, limits);
   plan::Execution execution;
   {
     const auto timing = run.clock.scope(Stage::budget);
     execution = plan_product(expected, limits);
-    const std::uint64_t at_end = settings.memory_bytes == 0 ? 0 : proof_end_bytes(settings, expected);
-    reserve_memory(execution, run, proof_bytes, at_end, output.keeps_records());
+    reserve_memory(execution, run, planned_proof.resident_bytes, planned_proof.end_bytes, output.keeps_records());
   }
   std::optional<Proof> proof;
   std::optional<ResultProof> proven;
-  if (settings.memory_bytes != 0) {
+  if (planned_proof.settings.memory_bytes != 0) {
     const auto timing = run.clock.scope(Stage::verify);
-    proof.emplace(inputs.a, inputs.b, settings, run);
+    proof.emplace(inputs.a, inputs.b, planned_proof.settings, run);
     proven.emplace(*proof, output, expected.a, run);
     output.show_to([&](std::uint64_t first, std::span<const std::byte> records) { proven->look(first, records); });
   }
@@ -118,7 +171,17 @@ void run_product(const ProductOperands& operands, Output& output, plan::Limits l
   }
   if (!proven) return;
   const auto timing = run.clock.scope(Stage::verify);
-  report_proof(proven->check(report.c_blocks), settings, product, proof_bytes, report);
+  const ProofResult result = proven->check(report.c_blocks);
+  if (!product.verify_full) {
+    report.verified_blocks = result.num_blocks;
+    return;
+  }
+  report.proof = {.is_proven = true,
+                  .key = product.proof_key,
+                  .num_rows = result.num_rows,
+                  .num_saturated = result.num_saturated,
+                  .num_exact_rows = result.num_exact,
+                  .resident_bytes = planned_proof.resident_bytes};
 }
 
 }  // namespace
@@ -193,7 +256,7 @@ Engine::Impl& Engine::own() const {
 Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& out, const ProductOptions& options) {
   ProductRecord record(options);
   wanted_backend(options);  // rejects unknown names before any file is opened
-  const Counted running(own().num_running());
+  const Running running(own().num_running());
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
   std::unique_ptr<Sink> file;
@@ -245,9 +308,12 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const ProductOperands operands(*source_a, *source_b, options, own().run_of(options, clock));
   Target target = own().devices().choose_target(operands, options, {}, share, own().workers(), "");
   const plan::Statistics expected = sampled_statistics(operands, target.limits, own().workers());
-  const std::uint64_t proof_bytes = leave_to_proof(options, expected, target.limits);
+  const PlannedProof proof = plan_proof(options, expected, target.limits);
   Plan plan = plan_product(expected, target.limits);
-  if (options.verify_full) add_proof(expected, proof_bytes, plan);
+  if (options.verify_full) {
+    plan.proof_bytes = proof.resident_bytes;
+    plan.proof_s = proof_seconds(expected, plan);
+  }
   operands.describe(plan);
   return plan;
 }

@@ -8,10 +8,9 @@
 #include <string>
 
 #include "base/memory/budget.hpp"
-#include "base/run/workers.hpp"
+#include "base/run/parallel.hpp"
 #include "engine/devices.hpp"
-#include "engine/product/operands.hpp"
-#include "engine/product/record.hpp"
+#include "engine/product.hpp"
 #include "spmm/engine.hpp"
 
 namespace spmm {

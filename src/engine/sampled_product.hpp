@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "base/run/workers.hpp"
-#include "engine/product/operands.hpp"
+#include "base/run/parallel.hpp"
+#include "engine/product.hpp"
 #include "plan/statistics.hpp"
 
 namespace spmm {

@@ -1,5 +1,6 @@
 // Whole matrices from and to files, as lists of blocks and as block-CSR arrays.
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <numeric>
 #include <vector>
@@ -11,7 +12,6 @@
 #include "io/files/output_file.hpp"
 #include "io/formats/format.hpp"
 #include "io/memory/bsr_records.hpp"
-#include "io/memory/pack.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -25,6 +25,40 @@ constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a
 
 template <class T>
 constexpr ElementType kElementType = sizeof(T) == 2 ? ElementType::u16 : ElementType::u32;
+
+/// An empty matrix with the header's shape and room for its blocks.
+template <class T>
+BlockList<T> empty_matrix(const MatrixHeader& header) {
+  BlockList<T> matrix;
+  matrix.n = header.n;
+  matrix.m = header.m;
+  matrix.index.reserve(header.num_blocks);
+  matrix.values.reserve(std::size_t{header.num_blocks} * header.m * header.m);
+  return matrix;
+}
+
+/// Packs blocks [first, first + count) of `matrix`. Shapes: dst [count * record_bytes<T>(m)].
+template <class T>
+void pack_records(const BlockList<T>& matrix, std::uint64_t first, std::uint64_t count, std::byte* dst) {
+  const std::size_t record = record_bytes<T>(matrix.m);
+  for (std::uint64_t b = first; b < first + count; ++b, dst += record) {
+    write_index(dst, matrix.index[b]);
+    std::memcpy(dst + kIndexBytes, matrix.block(b), record - kIndexBytes);
+  }
+}
+
+/// Appends `count` packed records to the blocks of `matrix`, whose m is set.
+template <class T>
+void unpack_records(const std::byte* src, std::uint64_t count, BlockList<T>& matrix) {
+  const std::size_t record = record_bytes<T>(matrix.m);
+  const std::size_t block_elements = std::size_t{matrix.m} * matrix.m;
+  for (std::uint64_t r = 0; r < count; ++r, src += record) {
+    matrix.index.push_back(read_index(src));
+    const std::size_t end = matrix.values.size();
+    matrix.values.resize(end + block_elements);
+    std::memcpy(matrix.values.data() + end, src + kIndexBytes, block_elements * sizeof(T));
+  }
+}
 
 /// Reads the records in order through one small buffer: visit(first, count, records).
 /// Memory: at most kChunkBytes and an eighth of the file (one record at least).
@@ -84,10 +118,10 @@ BlockList<T> read_list(const std::filesystem::path& path) {
   file.expect_sequential_reads();
   try {
     check_indices(file);
-    BlockList<T> matrix = io::empty_matrix<T>(file.header());
+    BlockList<T> matrix = empty_matrix<T>(file.header());
     for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
       for_each_index(file, first, count, records, [](BlockIndex) {});  // the file may have changed
-      io::unpack_records(records, count, matrix);
+      unpack_records(records, count, matrix);
     });
     file.check_unchanged();
     return matrix;
@@ -119,7 +153,7 @@ template <class T>
 void write_list(const std::filesystem::path& path, const BlockList<T>& matrix) {
   io::check_matrix_sizes(matrix.n, matrix.m, matrix.index.size(), matrix.values.size(), path.string());
   const auto pack = [&](std::uint64_t first, std::uint64_t count, std::byte* dst) {
-    io::pack_records(matrix, first, count, dst);
+    pack_records(matrix, first, count, dst);
   };
   write_records(path, matrix.header(), record_bytes<T>(matrix.m), pack);
 }

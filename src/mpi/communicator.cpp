@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "base/memory/control_group.hpp"
+#include "base/memory/machine_memory.hpp"
 #include "base/run/parallel.hpp"
 
 namespace spmm::mpi {

@@ -166,7 +166,7 @@ void write_text(const std::string& path, const std::string& content) {
   file.expect_bytes(content.size());
   file.write_at(0, std::as_bytes(std::span(content)));
   file.finish();
-  file.publish(io::Replace::exchange);
+  file.publish();
 }
 
 }  // namespace spmm::cli

@@ -10,7 +10,6 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
-#include "base/run/stage_progress.hpp"
 #include "verify/row_slots.hpp"
 
 namespace spmm {
@@ -88,7 +87,7 @@ class ExactRows {
   std::uint64_t num_block_rows_ = 0;
   std::uint64_t num_pairs_ = 0;  // of blocks
   double rows_of_pair_ = 0;      // chosen element rows of A's block
-  std::optional<cpu::Progress> progress_;
+  std::optional<Progress> progress_;
 };
 
 }  // namespace spmm

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "base/records/head.hpp"
-#include "base/run/cancellable.hpp"
+#include "base/run/run.hpp"
 #include "base/text.hpp"
 #include "spmm/saturate.hpp"
 #include "verify/exact_rows.hpp"

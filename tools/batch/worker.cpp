@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/run/workers.hpp"
+#include "base/run/parallel.hpp"
 #include "base/temporary_names.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/failure.hpp"

@@ -17,7 +17,7 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "tools/common/matrix_file.hpp"
-#include "verify/record_order.hpp"
+#include "verify/result_proof.hpp"
 
 namespace spmm::tools {
 namespace {

@@ -1,15 +1,120 @@
-// Pieces of a loop dealt out to threads.
+// A pool of threads that sleep between pieces of work, and loops dealt out to them.
 #include "base/run/parallel.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
+#include <exception>
 
-#include "base/memory/control_group.hpp"
+#include "base/memory/machine_memory.hpp"
 
 namespace spmm {
+
+/// One call of run(); lives on its caller's stack. Guarded by the pool's mutex, but for `body` and `num`.
+struct Workers::Job {
+  const Body& body;
+  unsigned num;
+  unsigned next = 1;         // index that is handed out next; the caller has 0
+  unsigned num_running = 0;  // indices that run on threads of the pool
+  std::exception_ptr failure{};
+  std::condition_variable finished{};
+  Job* previous = nullptr;
+  Job* following = nullptr;
+};
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  work_.notify_all();
+  for (std::jthread& thread : threads_) thread.join();
+}
+
+unsigned Workers::num_threads() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<unsigned>(threads_.size());
+}
+
+void Workers::run(unsigned num, const Body& body) {
+  if (num <= 1) return body(0);
+  Job job{.body = body, .num = num};
+  {
+    const std::lock_guard lock(mutex_);
+    job.previous = last_;
+    (last_ == nullptr ? first_ : last_->following) = &job;
+    last_ = &job;
+    num_unclaimed_ += num - 1;
+    start_missing_threads();
+  }
+  for (unsigned index = 1; index < num; ++index) work_.notify_one();
+  run_index(job, 0);
+  std::unique_lock lock(mutex_);
+  while (job.next < num) {
+    const unsigned index = claim(job);
+    lock.unlock();
+    run_index(job, index);
+    lock.lock();
+  }
+  job.finished.wait(lock, [&] { return job.num_running == 0; });
+  if (job.failure) std::rethrow_exception(job.failure);
+}
+
+void Workers::start_missing_threads() {
+  while (num_idle_ < num_unclaimed_) {
+    try {
+      threads_.reserve(threads_.size() + 1);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    std::jthread thread = start_thread([this] { serve(); });
+    if (!thread.joinable()) return;
+    threads_.push_back(std::move(thread));
+    ++num_idle_;
+  }
+}
+
+unsigned Workers::claim(Job& job) {
+  --num_unclaimed_;
+  const unsigned index = job.next++;
+  if (job.next == job.num) {  // nothing is left for others to find
+    (job.previous == nullptr ? first_ : job.previous->following) = job.following;
+    (job.following == nullptr ? last_ : job.following->previous) = job.previous;
+  }
+  return index;
+}
+
+void Workers::run_index(Job& job, unsigned index) {
+  try {
+    job.body(index);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!job.failure) job.failure = std::current_exception();
+  }
+}
+
+void Workers::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return closing_ || first_ != nullptr; });
+    if (first_ == nullptr) return;
+    Job& job = *first_;
+    const unsigned index = claim(job);
+    ++job.num_running;
+    --num_idle_;
+    lock.unlock();
+    run_index(job, index);
+    lock.lock();
+    ++num_idle_;
+    if (--job.num_running == 0) job.finished.notify_one();  // under the lock: afterwards the job may be gone
+  }
+}
+
+Workers& process_workers() {
+  static Workers* const workers = new Workers;
+  return *workers;
+}
 
 unsigned usable_cores() {
   static const unsigned quota = control_group_cores();  // reads some files: not for each product

@@ -1,9 +1,11 @@
 // What every step of a running product shares: threads, clock, progress, cancellation, memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +54,39 @@ struct Run {
   }
 
   [[nodiscard]] Workers& pool() const { return workers != nullptr ? *workers : process_workers(); }
+};
+
+/// Elements between two checks: a few nanoseconds each make some milliseconds.
+inline constexpr std::uint64_t kElementsPerCheck = 1u << 20;
+
+/// Calls body(begin, end) for consecutive ranges that cover [0, count). Errors: Interrupted, what body throws.
+template <class Body>
+void for_ranges(const Run& run, std::uint64_t count, const Body& body) {
+  for (std::uint64_t begin = 0; begin < count; begin += kElementsPerCheck) {
+    run.check_cancelled();
+    body(begin, std::min(count, begin + kElementsPerCheck));
+  }
+}
+
+/// Progress of one stage, added up over threads.
+class Progress {
+ public:
+  Progress(const Run& run, Stage stage, std::uint64_t total) : run_(run), stage_(stage), total_(total) {}
+
+  /// Threads: any; the caller's function is called by one at a time.
+  void add(std::uint64_t done) {
+    if (!run_.on_progress) return;
+    const std::lock_guard lock(mutex_);
+    done_ += done;
+    run_.on_progress(stage_, done_, total_);
+  }
+
+ private:
+  const Run& run_;
+  Stage stage_;
+  std::uint64_t total_;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0;
 };
 
 /// What a backend says about a finished product.

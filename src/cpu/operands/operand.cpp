@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "base/run/cancellable.hpp"
 #include "base/run/pieces.hpp"
+#include "base/run/run.hpp"
 #include "base/search.hpp"
 #include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/pack_block.hpp"

@@ -2,8 +2,7 @@
 
 #include <cstddef>
 
-#include "base/run/cancellable.hpp"
-#include "base/run/stage_progress.hpp"
+#include "base/run/run.hpp"
 
 namespace spmm::cpu {
 

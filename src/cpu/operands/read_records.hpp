@@ -6,7 +6,6 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
-#include "base/run/stage_progress.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {

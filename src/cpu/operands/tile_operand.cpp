@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/run/cancellable.hpp"
+#include "base/run/run.hpp"
 #include "cpu/simd/layout.hpp"
 
 namespace spmm::cpu {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/range.hpp"
-#include "base/run/stage_progress.hpp"
+#include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/tile_operand.hpp"
 #include "cpu/output/queue.hpp"

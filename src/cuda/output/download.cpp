@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/run/workers.hpp"
+#include "base/run/parallel.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/types.hpp"

@@ -268,21 +268,21 @@ void OutputFile::flush() {
   }
 }
 
-void OutputFile::publish(Replace how) {
+void OutputFile::publish() {
   if (!finished_ || published_) throw std::logic_error(target_.name + ": publish() without finish(), or twice");
   const Publication publication;
   if (!target_.is_device) {
     if (temp_name_.is_set()) {
-      publish_named(how);
+      publish_named();
     } else {
-      publish_unnamed(how);
+      publish_unnamed();
     }
     if (options_.durable) sync_folder(target_);
   }
   published_ = true;
 }
 
-void OutputFile::publish_unnamed(Replace how) {
+void OutputFile::publish_unnamed() {
   const std::string self = descriptor_path(fd_.get());
   const auto link_as = [&](const char* name) {
     return ::linkat(AT_FDCWD, self.c_str(), target_.folder_fd.get(), name, AT_SYMLINK_FOLLOW) == 0;
@@ -296,24 +296,21 @@ void OutputFile::publish_unnamed(Replace how) {
   const std::string temp_name = with_unused_name(target_.file_name, link_as);
   if (temp_name.empty()) throw_publish_error(target_, errno, options_.no_clobber);
   temp_name_.set(section, target_.folder_fd.get(), temp_name);
-  replace_target(section, how);
+  replace_target(section);
 }
 
-void OutputFile::publish_named(Replace how) {
+void OutputFile::publish_named() {
   const ProtectedSection section;
-  if (!options_.no_clobber) return replace_target(section, how);
+  if (!options_.no_clobber) return replace_target(section);
   const int error = rename_if_unused(target_.folder_fd.get(), temp_name_.c_str(), target_.file_name.c_str());
   if (error == 0) return temp_name_.forget(section);
   temp_name_.remove(section);
   throw_publish_error(target_, error, options_.no_clobber);
 }
 
-void OutputFile::replace_target(const ProtectedSection& section, Replace how) {
+void OutputFile::replace_target(const ProtectedSection& section) {
   const int folder = target_.folder_fd.get();
   const char* const name = target_.file_name.c_str();
-  if (how == Replace::exchange && ::renameat2(folder, temp_name_.c_str(), folder, name, RENAME_EXCHANGE) == 0) {
-    return temp_name_.remove(section);  // the old file has it now
-  }
   if (::renameat(folder, temp_name_.c_str(), folder, name) == 0) {
     return temp_name_.forget(section);
   }

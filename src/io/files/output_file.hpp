@@ -31,14 +31,6 @@ enum class TempKind : std::uint8_t {
   shared,     ///< .NAME.spmm-mpi.tmp: a second run with the same target finds it locked, and is refused
 };
 
-/// How the finished file takes the place of an old one.
-enum class Replace : std::uint8_t {
-  rename,
-  /// The two exchange their names where the file system can, and the old one is removed. Before a rename ext4 begins to
-  /// write the data, so that a power cut leaves one of both: 1 to 4 ms, for files that may be lost then.
-  exchange,
-};
-
 /// A temporary file in the folder of the target, which takes the target's place in publish(). An existing target
 /// keeps its permission bits; a symbolic link stays and what it points to is replaced; a character device is
 /// written in place. The destructor removes an unpublished file; so does remove_temporary_files().
@@ -89,7 +81,7 @@ class OutputFile {
   void flush();
 
   /// Makes the file visible under its name at once. Errors: OutputError, IoError, std::logic_error (not finished).
-  void publish(Replace how = Replace::rename);
+  void publish();
 
  private:
   void open_device();
@@ -101,9 +93,9 @@ class OutputFile {
   void open_shared(mode_t mode);
   bool make_shared(mode_t mode);
   void remove_abandoned(const std::string& name) const;
-  void publish_unnamed(Replace how);
-  void publish_named(Replace how);
-  void replace_target(const ProtectedSection& section, Replace how);
+  void publish_unnamed();
+  void publish_named();
+  void replace_target(const ProtectedSection& section);
   [[noreturn]] void throw_write_error(int error, std::uint64_t offset) const;
 
   FileSinkOptions options_;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/run/workers.hpp"
+#include "base/run/parallel.hpp"
 #include "spmm/report.hpp"
 
 namespace spmm::io {

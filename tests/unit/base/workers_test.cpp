@@ -1,5 +1,4 @@
 // The pool of threads: every index once, threads reused, several callers, failures, no threads to be had.
-#include "base/run/workers.hpp"
 
 #include <sys/resource.h>
 

@@ -24,7 +24,7 @@ cpu::PackedOperand build(const BlockMatrix& matrix, unsigned num_threads) {
   StageClock clock;
   const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = num_threads};
   const MemorySource source(matrix, "a.bin");
-  cpu::Progress progress(run, Stage::read, 1);
+  Progress progress(run, Stage::read, 1);
   return cpu::build_operand(source, cpu::Side::a, cpu::packed_shape(cpu::Isa::portable, matrix.m), progress, run);
 }
 

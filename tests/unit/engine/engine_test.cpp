@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/memory/output.hpp"
+#include "engine/product.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // Products out of core: the same bytes for every limit, what is refused, and the parts that they are made of.
-#include "engine/out_of_core/out_of_core.hpp"
+#include "engine/out_of_core.hpp"
 
 #include <sys/resource.h>
 
@@ -24,8 +24,8 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/head.hpp"
 #include "base/search.hpp"
-#include "engine/out_of_core/row_table.hpp"
-#include "engine/out_of_core/sorted_matrix.hpp"
+#include "engine/row_table.hpp"
+#include "engine/sorted_matrix.hpp"
 #include "io/files/scratch_file.hpp"
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"

@@ -84,38 +84,6 @@ int status_of_child(const std::function<void()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_CASE("a file that exchanges its name with an old one leaves nothing else, also where no names can be exchanged") {
-  const SystemCalls table = system_calls;
-  static int num_renamed;
-  for (const bool can : {true, false}) {
-    system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
-      ++num_renamed;
-      return real_calls.renameat(from_folder, from, to_folder, to);
-    };
-    if (!can) {
-      system_calls.renameat2 = [](int, const char*, int, const char*, unsigned) {
-        errno = EINVAL;
-        return -1;
-      };
-    }
-    for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
-      const TempFolder folder;
-      for (const bool is_there : {true, false}) {
-        if (is_there) write_bytes(folder / "c", "old");
-        OutputFile file(folder / "c", {}, kind);
-        file.finish(kHeader);
-        num_renamed = 0;
-        file.publish(io::Replace::exchange);
-        CHECK(num_renamed == (is_there ? !can : kind == TempKind::named));
-        CHECK(folder.names() == std::vector<std::string>{"c"});
-        CHECK(read_bytes(folder / "c") == header_bytes(4, 4, 0));
-        fs::remove(folder / "c");
-      }
-    }
-    system_calls = table;
-  }
-}
-
 TEST_CASE("the process ends while outputs with names are open") {
   const TempFolder folder;
   const int status = status_of_child([&] {

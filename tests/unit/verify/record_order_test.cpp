@@ -1,5 +1,5 @@
 // Order over pieces that come in any order.
-#include "verify/record_order.hpp"
+#include "verify/result_proof.hpp"
 
 #include <algorithm>
 #include <cstring>

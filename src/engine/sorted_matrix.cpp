@@ -1,5 +1,5 @@
 // Merge sort in a scratch file.
-#include "engine/out_of_core/sorted_matrix.hpp"
+#include "engine/sorted_matrix.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,14 +1,16 @@
-// Limits and decisions of one product, and its memory.
-#include "engine/product/product.hpp"
+// Records counted and handed on, limits and decisions, and saturated elements.
+#include "engine/product.hpp"
 
-#include <algorithm>
 #include <limits>
 
+#include "base/records/head.hpp"
+#include "base/records/saturated_count.hpp"
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
+#include "spmm/error.hpp"
 
 namespace spmm {
 namespace {
@@ -23,7 +25,69 @@ std::optional<plan::KernelId> wanted_kernel(const ProductOptions& options) {
   throw UsageError("ProductOptions::kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
 }
 
+constexpr std::uint64_t kSearchedBytes = std::uint64_t{1} << 30;  // for the first saturated element: some 0.1 s
+constexpr std::uint64_t kReadBytes = 1u << 20;
+
+/// ", the first at row 3, column 5"; empty where the sink does not give records back, or it is far behind.
+std::string first_saturated(const Report& report, Sink& sink) {
+  const std::uint64_t m = report.c.m;
+  const std::uint64_t record = output_record_bytes(report.c.m);
+  const std::uint64_t end = std::min(report.c_blocks, kSearchedBytes / record);
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, kReadBytes / record);
+  std::vector<std::byte> records(at_once * record);
+  for (std::uint64_t first = 0; first < end; first += at_once) {
+    const std::uint64_t count = std::min(at_once, end - first);
+    if (!sink.read_back(first, count, records.data())) return {};
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const std::byte* const block = records.data() + x * record;
+      if (count_saturated({block, record}) == 0) continue;
+      std::uint64_t e = 0;
+      while (count_saturated({block + kIndexBytes + e * sizeof kMaxVal, sizeof kMaxVal}) == 0) ++e;
+      const BlockIndex at = read_index(block);
+      return text(", the first at row ", at.i * m + e / m, ", column ", at.j * m + e % m);
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+void Output::write(std::uint64_t first_block, std::span<const std::byte> records, Release release) {
+  was_used_ = true;
+  const auto shared = std::make_shared<Release>(std::move(release));
+  if (sink_.keeps_records()) memory_.add_result(records.size());
+  if (look_) look_(begin_ + first_block, records);
+  {
+    const std::lock_guard lock(held_->mutex);
+    ++held_->count;
+  }
+  // The sink may hold it longer than this lives.
+  sink_.write(begin_ + first_block, records, [held = held_, shared] {
+    (*shared)();
+    const std::lock_guard lock(held->mutex);
+    --held->count;
+    held->changed.notify_all();
+  });
+}
+
+void Output::wait_until_released(const Run& run) const {
+  constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
+  std::unique_lock lock(held_->mutex);
+  while (held_->count != 0) {
+    held_->changed.wait_for(lock, kCancelPeriod);
+    run.check_cancelled();
+  }
+}
+
+void ProductRecord::close() {
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s] = clock.totals(static_cast<Stage>(s));
+  report.stages[static_cast<std::size_t>(Stage::write)].bytes =
+      kHeaderBytes + report.c_blocks * output_record_bytes(report.c.m);
+  report.peak_host_bytes = peak_resident_bytes();
+  const auto end = std::chrono::steady_clock::now();
+  report.total_s = std::chrono::duration<double>(end - start).count();
+  if (trace != nullptr) *trace = log->take(log->since_start(end));
+}
 
 Backend wanted_backend(const ProductOptions& options) {
   const auto id = wanted_kernel(options);
@@ -104,6 +168,20 @@ void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::L
   const double bytes = kTolerance * expected.num_c_blocks * static_cast<double>(output_record_bytes(expected.m()));
   const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;
   limits.host_bytes -= bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;
+}
+
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows) {
+  const double blocks = plan::expected_of_rows(a, b, rows).num_c_blocks;
+  return kHeaderBytes + static_cast<std::uint64_t>(blocks * static_cast<double>(output_record_bytes(a.m)));
+}
+
+void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out) {
+  if (options.on_saturation == OnSaturation::report || report.saturated_elements == 0) return;
+  throw SaturationError(
+      out,
+      text(report.saturated_elements, report.saturated_elements == 1 ? " element is" : " elements are",
+           " at the limit ", kMaxVal, first_saturated(report, sink)),
+      "nothing was written; accept them with ProductOptions::on_saturation = report, or multiply smaller elements");
 }
 
 }  // namespace spmm

@@ -7,7 +7,7 @@
 
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
-#include "engine/memory/output.hpp"
+#include "engine/product.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
 

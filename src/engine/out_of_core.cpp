@@ -1,5 +1,5 @@
 // Out of core: both operands are sorted into a scratch file, then the product is computed range by range.
-#include "engine/out_of_core/out_of_core.hpp"
+#include "engine/out_of_core.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -14,8 +14,8 @@
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"
-#include "engine/out_of_core/row_table.hpp"
-#include "engine/out_of_core/sorted_matrix.hpp"
+#include "engine/row_table.hpp"
+#include "engine/sorted_matrix.hpp"
 #include "io/files/scratch_file.hpp"
 #include "io/memory/picked_source.hpp"
 #include "plan/out_of_core.hpp"

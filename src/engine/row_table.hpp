@@ -8,7 +8,7 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "base/run/run.hpp"
-#include "engine/out_of_core/sorted_matrix.hpp"
+#include "engine/sorted_matrix.hpp"
 
 namespace spmm::out_of_core {
 

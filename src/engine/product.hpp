@@ -1,0 +1,204 @@
+// One product: its operands, its limits and decisions, where its records go, and what it notes about itself.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/memory/budget.hpp"
+#include "base/memory/machine_memory.hpp"
+#include "base/records/inputs.hpp"
+#include "base/run/run.hpp"
+#include "cuda/backend.hpp"
+#include "io/memory/picked_source.hpp"
+#include "io/memory/transposed_source.hpp"
+#include "plan/execution.hpp"
+#include "plan/statistics.hpp"
+#include "spmm/arrays.hpp"
+#include "spmm/multiply.hpp"
+#include "spmm/stream.hpp"
+
+namespace spmm {
+
+/// Two sources, each as it is or transposed while it is read, of A some block rows alone, and what their headers let
+/// expect. The sources must outlive it.
+class ProductOperands {
+ public:
+  ProductOperands(const Source& a, const Source& b)
+      : inputs_{.a = a, .b = b}, expected_(plan::expected_statistics(a.header(), b.header())) {}
+  /// Reads A once where the options name some rows. Errors: as PickedSource; UsageError (no such rows).
+  ProductOperands(const Source& a, const Source& b, const ProductOptions& options, const Run& run)
+      : rows_(checked_rows(options.rows, a.header().blocks_per_side())),
+        inputs_{.a = transposed(rows_of(a, options.transpose_a, run), options.transpose_a, transposed_a_),
+                .b = transposed(b, options.transpose_b, transposed_b_),
+                .num_rows = rows_.end - rows_.first},
+        expected_(plan::expected_statistics(inputs_.a.header(), inputs_.b.header(), inputs_.num_rows)) {}
+  ProductOperands(const ProductOperands&) = delete;
+  ProductOperands& operator=(const ProductOperands&) = delete;
+
+  [[nodiscard]] const Inputs& inputs() const { return inputs_; }
+  [[nodiscard]] const plan::Statistics& expected() const { return expected_; }
+
+  /// Says in a plan which of them are transposed, and which rows are computed.
+  void describe(Plan& plan) const {
+    plan.transpose_a = transposed_a_.has_value();
+    plan.transpose_b = transposed_b_.has_value();
+    plan.rows = checked_rows(rows_, inputs_.a.header().blocks_per_side());
+  }
+
+ private:
+  /// The block rows of A, as it will be transposed or not: records are picked first.
+  const Source& rows_of(const Source& a, bool is_transposed, const Run& run) {
+    if (rows_.covers(a.header().blocks_per_side())) return a;
+    return picked_a_.emplace(a, rows_, is_transposed ? &BlockIndex::j : &BlockIndex::i, run);
+  }
+
+  static const Source& transposed(const Source& plain, bool is_transposed, std::optional<io::TransposedSource>& made) {
+    return is_transposed ? made.emplace(plain) : plain;
+  }
+
+  RowRange rows_{};
+  std::optional<io::PickedSource> picked_a_;  // in front of inputs_, which refer to them
+  std::optional<io::TransposedSource> transposed_a_;
+  std::optional<io::TransposedSource> transposed_b_;
+  Inputs inputs_;
+  plan::Statistics expected_;
+};
+
+/// The records of a product on their way to the caller's sink: counts results that stay in memory, shows records to a
+/// check, and knows what the sink still holds. Threads: as any sink.
+class Output final : public Sink {
+ public:
+  /// Called with whole records, in front of which there are first_block blocks of the result.
+  using Look = std::function<void(std::uint64_t first_block, std::span<const std::byte> records)>;
+
+  /// Values: memory grows by what the sink keeps. Both must outlive it.
+  Output(Sink& sink, MemoryShare& memory) : sink_(sink), memory_(memory), held_(std::make_shared<Held>()) {}
+
+  /// From now on `look` sees all records before the sink does.
+  void show_to(Look look) { look_ = std::move(look); }
+
+  [[nodiscard]] bool keeps_records() const override { return sink_.keeps_records(); }
+  void expect(std::uint32_t m, std::uint64_t most_blocks) override {
+    if (!in_ranges_) sink_.expect(m, most_blocks);
+  }
+  [[nodiscard]] bool takes_places() const override { return sink_.takes_places(); }
+  /// Errors: OutOfMemory if the limit has no room for records that stay; those of the sink and of the check.
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release release) override;
+  void finish(const MatrixHeader& header) override {
+    was_used_ = true;
+    sink_.finish(header);
+  }
+  bool read_back(std::uint64_t first_block, std::uint64_t count, std::byte* dst) override {
+    return sink_.read_back(first_block, count, dst);
+  }
+  void publish() override { sink_.publish(); }
+
+  /// Whether anything has been written.
+  [[nodiscard]] bool was_used() const { return was_used_; }
+
+  /// Out of core: the next records are those of a range, behind this many blocks.
+  void set_begin(std::uint64_t num_blocks) {
+    begin_ = num_blocks;
+    in_ranges_ = true;
+  }
+  /// Waits until the sink holds nothing any more. Errors: Interrupted.
+  void wait_until_released(const Run& run) const;
+
+ private:
+  struct Held {
+    std::mutex mutex{};
+    std::condition_variable changed{};
+    std::uint64_t count = 0;
+  };
+
+  Sink& sink_;
+  MemoryShare& memory_;
+  Look look_;  ///< may be empty
+  bool was_used_ = false;
+  bool in_ranges_ = false;
+  std::uint64_t begin_ = 0;
+  std::shared_ptr<Held> held_;
+};
+
+/// What a plan may know of the output.
+struct OutputKind {
+  bool discards_result = false;  // as in plan::Limits
+  bool stays_on_device = false;  ///< arrays in device memory
+  bool brings_memory = false;    ///< all device memory comes from the caller
+};
+
+/// Clock, report and trace of one product.
+struct ProductRecord {
+  explicit ProductRecord(const ProductOptions& options) : trace(options.trace) {}
+
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  Trace* trace;
+  std::optional<TraceLog> log{};  // only if the caller wants a trace
+  StageClock clock{cuda::stage_hooks(), trace != nullptr ? &log.emplace(start) : nullptr};
+  Report report{};
+  std::vector<std::string> scratch_folders{};  // as in Run
+  const cuda::DeviceArrays* arrays = nullptr;  // as in Run
+  OutputKind output{};
+
+  /// Operands and result lie on a device.
+  void stay_on(const cuda::DeviceArrays& of_caller) {
+    arrays = &of_caller;
+    output.stays_on_device = true;
+    output.brings_memory = of_caller.call.allocator.serves_workspace;
+  }
+
+  /// Completes the report when everything is done.
+  void close();
+};
+
+/// The backend the options insist on, by name or through a kernel; automatic where they leave it open.
+/// Errors: UsageError for an unknown kernel, or one of another backend.
+Backend wanted_backend(const ProductOptions& options);
+
+/// Errors: ShapeError if the operands cannot be multiplied.
+void check_shapes(const Source& a, const Source& b);
+
+/// Host threads of a product with these options.
+unsigned num_threads(const Options& options, unsigned num_cores);
+
+/// Limits of a product with these options on this host, without devices. Errors: UsageError for an unknown kernel.
+plan::Limits product_limits(const Options& options, std::uint64_t host_bytes);
+
+/// What is expected to run within limits that name the backend. Errors: what a refusal stands for.
+plan::Execution plan_product(const plan::Statistics& expected, const plan::Limits& limits);
+
+/// The decision on exact statistics. What it wants beyond the memory that the product has reserved is taken at once;
+/// where other products hold it, the product makes do with its own. Only row-rank asks for so much more than is
+/// expected of headers.
+plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run);
+
+/// Waits until the other products of the engine leave what this decision needs, or end_bytes if that is more, and
+/// extra_bytes. The first call of a product counts, before anything is allocated; a later one does nothing. A product
+/// out of core sizes its ranges by the limit: it takes everything (but what the decision has left to a result that
+/// stays in memory). Errors: Interrupted.
+void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run, std::uint64_t extra_bytes = 0,
+                    std::uint64_t end_bytes = 0, bool keeps_result = false);
+
+/// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
+/// of the limit. More than that it takes only as far as the product leaves memory free.
+void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits);
+
+/// Bytes of these block rows of the result, for evenly spread blocks.
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows);
+
+/// Whether a finished result may become visible. Values: out = how messages call it. Errors: SaturationError if
+/// elements saturated and the options do not allow that; says where the first one is if that is found soon.
+void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out);
+
+}  // namespace spmm
