@@ -22,7 +22,7 @@ struct BenchOptions {
   unsigned num_runs = 5;
   std::optional<double> max_s;  ///< of a kernel on a case: a run that takes longer is stopped and the kernel skipped;
                                 ///< no other run begins once they have taken so long together
-  bool e2e = false;  ///< also time whole processes
+  bool e2e = false;             ///< also time whole processes
 };
 
 /// Whole processes `spmm A B OUT` of one kernel that write a new file.
