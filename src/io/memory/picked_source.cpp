@@ -33,14 +33,14 @@ namespace io {
 
 PickedSource::PickedSource(const Source& whole, Picks picks, const Run& run)
     : whole_(whole), picks_(std::move(picks)), header_(whole.header()) {
-  constexpr std::uint64_t kPieceBytes = 16u << 10;  // read from the page cache in about 3 us
+  constexpr std::uint64_t kBytesOfPiece = 16u << 10;  // read from the page cache in about 3 us
   constexpr std::uint64_t kMostPieces = 1u << 16;
   constexpr std::uint64_t kPiecesAtOnce = 64;
   const auto timing = run.clock.scope(Stage::read);
   const std::uint64_t record = input_record_bytes(header_.m);
   const std::uint64_t num_records = header_.num_blocks;
   const std::uint32_t nb = header_.blocks_per_side();
-  piece_records_ = std::max({std::uint64_t{1}, kPieceBytes / record, (num_records + kMostPieces - 1) / kMostPieces});
+  piece_records_ = std::max({std::uint64_t{1}, kBytesOfPiece / record, (num_records + kMostPieces - 1) / kMostPieces});
   before_.assign((num_records + piece_records_ - 1) / piece_records_ + 1, 0);
   run.parallel_for(before_.size() - 1, kPiecesAtOnce, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
