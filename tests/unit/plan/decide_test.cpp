@@ -128,24 +128,6 @@ TEST_CASE("small blocks are read as they are, in panels as large as their pairs 
   CHECK(plan::decide(wide, limits).refusal.kind == plan::Refusal::Kind::usage);
 }
 
-TEST_CASE("equal inputs give equal executions") {
-  for (const double blocks : {100.0, 1e5, 8.8e6}) {
-    for (const std::uint64_t device_bytes :
-         {std::uint64_t{200} << 20, std::uint64_t{2} << 30, std::uint64_t{99} << 30}) {
-      for (const Backend backend : {Backend::automatic, Backend::cpu}) {
-        plan::Limits limits = large_machine();
-        limits.backend = backend;
-        limits.gpus[0].bytes = device_bytes;
-        limits.host_bytes = device_bytes;
-        const plan::Statistics s = evenly_spread(32'768, 8, blocks);
-        CHECK((plan::decide(s, limits) == plan::decide(plan::Statistics(s), plan::Limits(limits))));
-        if (plan::decide(s, limits).is_out_of_core()) continue;
-        CHECK((plan::decide(counted(s), limits) == plan::decide(counted(s), limits)));
-      }
-    }
-  }
-}
-
 TEST_CASE("the kernel follows density, device and memory") {
   const plan::Limits machine = large_machine();
   const auto best = [](const plan::Statistics& s, const plan::Limits& limits) { return plan::decide(s, limits).id; };
