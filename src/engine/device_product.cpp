@@ -221,6 +221,8 @@ ManyProducts check_products(const DeviceStacks& products) {
   return {.a = {products.a, count}, .b = {products.b, count}, .sums = sums, .batch = std::move(batch)};
 }
 
+}  // namespace
+
 /// Stands for an operand in device memory: its header, and how messages name its blocks.
 class DeviceSource : public Source {
  public:
@@ -278,8 +280,6 @@ class DeviceSink : public Sink {
   void finish(const MatrixHeader&) override {}
   void publish() override {}
 };
-
-}  // namespace
 
 std::vector<std::uint64_t> fetch_first_blocks(const DeviceBsrBatch& batch) {
   if (batch.first_block == nullptr) return std::vector<std::uint64_t>(batch.num_products + 1);
