@@ -34,30 +34,14 @@ template <class Flags>
 void launch_select(const Flags& flags, std::uint64_t count, Selected selected, Workspace work, cudaStream_t stream,
                    const char* what);
 
-std::size_t unique_workspace_bytes(std::uint64_t count);
-
-/// One of each of sorted keys; *num_unique = how many.
-void launch_unique(std::uint64_t* keys, std::uint64_t count, std::uint64_t* unique, std::uint32_t* num_unique,
-                   Workspace work, cudaStream_t stream);
-
 // ---- device_wide/sorts.cu
-
-/// Bits of a key, [first, end).
-struct KeyBits {
-  unsigned first = 0;
-  unsigned end = 0;
-};
 
 template <class Value>
 std::size_t sort_workspace_bytes(std::uint64_t count);
 
-/// Sorts keys by those bits, and values with them; stable.
+/// Sorts keys by their lowest bits, and values with them; stable.
 template <class Value>
-void launch_sort(SortBuffers<std::uint64_t>& keys, SortBuffers<Value>& values, std::uint64_t count, KeyBits bits,
+void launch_sort(SortBuffers<std::uint64_t>& keys, SortBuffers<Value>& values, std::uint64_t count, unsigned num_bits,
                  Workspace work, cudaStream_t stream);
-
-std::size_t sort_keys_workspace_bytes(std::uint64_t count);
-void launch_sort_keys(SortBuffers<std::uint64_t>& keys, std::uint64_t count, KeyBits bits, Workspace work,
-                      cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -57,18 +57,10 @@ __device__ std::uint64_t lower_bound(const T* sorted, std::uint64_t low, std::ui
   return low;
 }
 
-/// First position in sorted [low, high) whose value is above `wanted`.
+/// First position in sorted [low, high) whose value is above `wanted`, which is not the largest of its type.
 template <class T>
 __device__ std::uint64_t upper_bound(const T* sorted, std::uint64_t low, std::uint64_t high, T wanted) {
-  while (low < high) {
-    const std::uint64_t middle = (low + high) / 2;
-    if (sorted[middle] <= wanted) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return lower_bound(sorted, low, high, static_cast<T>(wanted + 1));
 }
 
 }  // namespace spmm::kernels

@@ -43,8 +43,7 @@ inline constexpr std::uint32_t kShortRowPairs = 256;
 /// Matrices of up to kCountedBlocks blocks are sorted by counting: beyond that, blocks that go to their rows miss L2
 /// (10^7 blocks in 2^21 rows: 0.95 ms, a radix sort of all key bits and what follows it 0.88). Up to kBitmapColumns
 /// block columns a bitmap sorts a row; beyond that each block is compared with all others of its row, which must have
-/// no more than kCountedRowBlocks, kCountedMeanBlocks on average. Other matrices are sorted by CUB's radix sort, by all
-/// bits of their keys.
+/// no more than kCountedRowBlocks, kCountedMeanBlocks on average. Others are sorted by CUB, by all bits of their keys.
 inline constexpr std::uint64_t kCountedBlocks = 1u << 22;
 inline constexpr std::uint32_t kBitmapColumns = 1u << 14;
 inline constexpr std::uint32_t kCountedRowBlocks = 256;
@@ -62,26 +61,29 @@ inline constexpr std::uint32_t kShortRowSide = 8;
 /// of a panel. Sums of such C blocks stay small: 8 * m * m / 4096 bytes per listed pair.
 inline constexpr std::uint32_t kSplitKPairs = 4096;
 
+/// Place of the sums of the C block whose list begins with that pair: lists are so long that no two share one.
+constexpr std::uint64_t split_k_slot(std::uint64_t first_pair) {
+  return first_pair / kSplitKPairs;
+}
+/// Places that lists of so many pairs need together.
+constexpr std::uint64_t num_split_k_slots(std::uint64_t num_pairs) {
+  return num_pairs / kSplitKPairs;
+}
+
 /// Block sides that small-blocks takes: each lane computes a whole block product in registers.
 inline constexpr std::uint32_t kMaxSmallSide = 4;
 
-/// CTAs of small-blocks.
-struct SmallCta {
-  std::uint32_t warps = 0;
-  std::uint32_t region_bytes = 0;  // of shared memory, for sums
-};
-
-/// Two CTAs on a multiprocessor of 228 KB; if a device gives a CTA no more than 48 KB, the small one.
-inline constexpr SmallCta kSmallWideCta = {.warps = 16, .region_bytes = 96u << 10};
-inline constexpr SmallCta kSmallestCta = {.warps = 16, .region_bytes = 37u << 10};
-
-/// Split offsets of B's rows that small-blocks keeps at most; beyond that every CTA searches for itself.
-inline constexpr std::uint64_t kSmallSplitBytes = 32u << 20;
+/// Warps of a CTA of small-blocks, and its shared memory for sums: two CTAs on a multiprocessor of 228 KB; the small
+/// one if a device gives a CTA no more than 48 KB.
+inline constexpr std::uint32_t kSmallWarps = 16;
+inline constexpr std::uint32_t kSmallWideBytes = 96u << 10;
+inline constexpr std::uint32_t kSmallestBytes = 37u << 10;
 
 /// What a CTA of small-blocks accumulates, in C blocks. By pairs of a row: up to hash_slots a warp takes the whole row
 /// (hash table), up to rank_pairs a CTA takes rank_columns of it (sums of C blocks that exist), else dense_columns.
 struct SmallShape {
-  std::uint32_t hash_slots = 0;     // a multiple of 32
+  std::uint32_t hash_slots = 0;     // of a table, a multiple of 32
+  std::uint32_t rows_per_warp = 0;  // hash tables of a warp
   std::uint32_t rank_columns = 0;   // a multiple of 32
   std::uint32_t rank_chunks = 0;    // of a row, at most
   std::uint32_t rank_slots = 0;     // sums at a time; a multiple of 32
@@ -106,12 +108,20 @@ constexpr std::uint32_t small_chunk_columns(std::uint64_t num_columns, std::uint
   return static_cast<std::uint32_t>(((num_columns - 1) / chunks / 32 + 1) * 32);
 }
 
-/// Values: num_columns >= 1, 1 <= m <= kMaxSmallSide.
-constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, SmallCta cta) {
-  constexpr std::uint32_t kPaddingBytes = 256;  // words are cleared four at a time
-  const std::uint64_t bits = std::uint64_t{cta.region_bytes - kPaddingBytes} * 8;
+/// Values: num_columns >= 1, 1 <= m <= kMaxSmallSide; no row that is hashed has more than max_row_pairs pairs.
+constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, std::uint32_t region_bytes,
+                                 std::uint64_t max_row_pairs = ~std::uint64_t{0}) {
+  constexpr std::uint32_t kPaddingBytes = 256;   // words are cleared four at a time
+  constexpr std::uint32_t kMaxRowsPerWarp = 32;  // their record counts are summed up by one warp
+  const std::uint64_t bits = std::uint64_t{region_bytes - kPaddingBytes} * 8;
+  const std::uint32_t warp_words = region_bytes / kSmallWarps / 4;
   SmallShape shape;
-  while (small_table_words(shape.hash_slots + 32, m) * 4 <= cta.region_bytes / cta.warps) shape.hash_slots += 32;
+  while (shape.hash_slots < max_row_pairs && small_table_words(shape.hash_slots + 32, m) <= warp_words) {
+    shape.hash_slots += 32;
+  }
+  if (shape.hash_slots == 0) shape.hash_slots = 32;
+  shape.rows_per_warp = warp_words / small_table_words(shape.hash_slots, m);
+  if (shape.rows_per_warp > kMaxRowsPerWarp) shape.rows_per_warp = kMaxRowsPerWarp;
   shape.dense_columns = small_chunk_columns(num_columns, bits / (small_sum_bits(m) + 1) / 32 * 32);
   shape.dense_chunks = (num_columns - 1) / shape.dense_columns + 1;
   // A bit per column and 16 bits for 32 of them, in half of the region at most.
@@ -151,15 +161,14 @@ constexpr std::uint32_t sorted_rows_at_once(std::uint64_t max_row_pairs, std::ui
   return rows;
 }
 
-/// Units of small-blocks in a panel, at most; rows_per_unit: of hashed rows. Values: num_pairs > 0.
-constexpr std::uint64_t max_small_tasks(const SmallShape& shape, std::uint64_t num_rows, std::uint64_t num_pairs,
-                                        std::uint32_t rows_per_unit) {
+/// Tasks of small-blocks in a panel, at most. Values: num_pairs > 0.
+constexpr std::uint64_t max_small_tasks(const SmallShape& shape, std::uint64_t num_rows, std::uint64_t num_pairs) {
   const std::uint64_t not_short = num_pairs / (shape.hash_slots + std::uint64_t{1});
   const std::uint64_t long_rows = not_short < num_rows ? not_short : num_rows;
   const std::uint64_t not_ranked = num_pairs / (shape.rank_pairs + std::uint64_t{1});
   const std::uint64_t dense_rows = not_ranked < long_rows ? not_ranked : long_rows;
   const std::uint64_t ranked = shape.rank_pairs == 0 ? 0 : long_rows * shape.rank_chunks;
-  return num_rows / rows_per_unit + 1 + long_rows + ranked + dense_rows * shape.dense_chunks;
+  return num_rows / (shape.rows_per_warp * kSmallWarps) + 1 + long_rows + ranked + dense_rows * shape.dense_chunks;
 }
 
 /// Rows of which the longest has more pairs than this many average ones are multiplied by small-blocks in any order,

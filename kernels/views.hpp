@@ -128,14 +128,6 @@ struct PairListView {
   const BlockPair* pairs = nullptr;        // [offsets[num_c_blocks]], device
 };
 
-/// The C blocks of a panel that have more than kSplitKPairs pairs, and their sums, which several CTAs add up.
-/// Values: a panel of P pairs has at most P / kSplitKPairs of them.
-struct SplitKView {
-  std::uint32_t* c_blocks = nullptr;  // [P / kSplitKPairs], device: numbers, ascending; null = none has so many pairs
-  std::uint32_t* count = nullptr;     // [1], device
-  std::uint64_t* sums = nullptr;      // [P / kSplitKPairs, m, m], device, exact
-};
-
 /// What a multiply kernel fills: values and flag of each C block.
 struct CBlockResults {
   std::uint32_t* values = nullptr;   // [num_c_blocks, m, m], device, saturated

@@ -43,15 +43,31 @@ __device__ T warp_total(T value) {
 
 /// Least and largest value of the warp, on all lanes.
 /// Threads: one whole warp.
-__device__ inline std::uint32_t warp_min(std::uint32_t value) {
+template <class T>
+__device__ T warp_min(T value) {
 #pragma unroll
   for (std::uint32_t step = 16; step > 0; step /= 2) value = min(value, __shfl_xor_sync(~0u, value, step));
   return value;
 }
-__device__ inline std::uint32_t warp_max(std::uint32_t value) {
+template <class T>
+__device__ T warp_max(T value) {
 #pragma unroll
   for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
   return value;
+}
+
+/// Raises *most to the largest value of the CTA: one atomic for each CTA that raises it, since the atomics of all warps
+/// that start together would wait for each other.
+/// Threads: all of the CTA.
+template <class T>
+__device__ void raise_max(T* most, T value) {
+  __shared__ T of_cta;
+  if (threadIdx.x == 0) of_cta = 0;  // the same thread has read the value of a call before
+  value = warp_max(value);
+  __syncthreads();                                                  // it is clear
+  if (threadIdx.x % 32 == 0) atomicMax(&of_cta, value);             // one of each warp
+  __syncthreads();                                                  // it is complete
+  if (threadIdx.x == 0 && of_cta > *most) atomicMax(most, of_cta);  // it only grows: a stale read costs one atomic
 }
 
 }  // namespace spmm::kernels

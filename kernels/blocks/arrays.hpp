@@ -1,5 +1,6 @@
-// The door to arrays.cu: block-CSR arrays of a caller to sort keys, and packed records to such arrays. Stream and
-// errors as in every door: launches are asynchronous on the given stream, CudaError from the launch.
+// The door to arrays.cu and gather.cu: block-CSR arrays of a caller to sort keys, and heads of records to index arrays;
+// many matrices to one whose diagonal they are, and the result's numbers back. Stream and errors as in every door:
+// launches are asynchronous on the given stream, CudaError from the launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -37,39 +38,18 @@ struct ArrayFindings {
 /// Shapes: keys [num_blocks], findings [1], device.
 void launch_read_arrays(const ArraysView& arrays, std::uint64_t* keys, ArrayFindings* findings, cudaStream_t stream);
 
-/// Where launches note what they see of elements; null: nowhere. Shapes: [1], device.
-struct ElementFindings {
-  std::uint32_t* max_element = nullptr;  // raised to the largest value
-  std::uint32_t* has_zeros = nullptr;    // set to 1 as ArrayFindings has it
-};
-
-/// Block sides for which launches find zeros.
-constexpr bool finds_zeros(std::uint32_t m) {
-  return m == 4 || m == 8;
-}
-
-/// Looks at the blocks of A. Shapes: values [num_blocks, m, m], 16-byte aligned, device. Values: finds_zeros(m).
-void launch_look_at_blocks(const std::uint16_t* values, std::uint64_t num_blocks, std::uint32_t m,
-                           const ElementFindings& findings, cudaStream_t stream);
+/// *found = 1 if a block of A has a column of zeros, or, is_b, a block has nothing else: where neither is so, no
+/// product of two blocks is zero. Shapes: values [count, m, m], found [1], device.
+void launch_find_zeros(const BlocksView& blocks, std::uint32_t m, bool is_b, std::uint32_t* found, cudaStream_t stream);
 
 /// *max_element is raised to the largest value. Shapes: values [count], max_element [1], device.
 void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::uint32_t* max_element,
                         cudaStream_t stream);
 
-/// out[p] = block number numbers[p] of values, transposed; without numbers block p. Findings: of blocks of B, has_zeros
-/// only if finds_zeros(m). Shapes: values and out [count, m, m], out 16-byte aligned; device.
+/// out[p] = block number numbers[p] of values, transposed; without numbers block p. *max_element is raised to the
+/// largest value, if it is not null. Shapes: values and out [count, m, m], out 16-byte aligned; device.
 void launch_transpose_blocks(const BlocksView& values, const std::uint32_t* numbers, std::uint32_t m,
-                             std::uint16_t* out, const ElementFindings& findings, cudaStream_t stream);
-
-/// The parts of packed records. Shapes: records [num_blocks, 2 + m * m], heads [num_blocks, 2], values
-/// [num_blocks, m, m]; num_saturated [1]: raised by the elements that are kMaxVal; all device.
-struct UnpackedRecords {
-  std::uint32_t* heads = nullptr;
-  std::uint32_t* values = nullptr;
-  unsigned long long* num_saturated = nullptr;  // or null
-};
-void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_blocks, std::uint32_t m,
-                           const UnpackedRecords& to, cudaStream_t stream);
+                             std::uint16_t* out, std::uint32_t* max_element, cudaStream_t stream);
 
 /// The index arrays of a block-CSR matrix. Shapes: indptr [num_rows + 1], indices [num_blocks], device, integers of
 /// index_bytes.
@@ -80,18 +60,70 @@ struct IndexArrays {
   std::uint64_t num_rows = 0;  // block rows
 };
 
-/// Elements of a result that are kMaxVal, in rows that may have some: those of more than sure_blocks blocks of A.
-struct SaturatedRows {
-  unsigned long long* num_saturated = nullptr;  // [1], device: raised by their number; null: not counted
-  const std::uint32_t* values = nullptr;        // [blocks of C, elements], device
-  std::uint32_t elements = 0;                   // of a block
-  const void* a_indptr = nullptr;  // [block rows + 1], device, as IndexArrays has it; null: every row counts
-  std::uint64_t sure_blocks = 0;
-};
-
 /// indices[r] = block column of record r, indptr[i] = records before block row i.
 /// Shapes: heads [num_blocks, 2], device: block row, ascending, and block column.
 void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
-                         const SaturatedRows& saturated, cudaStream_t stream);
+                         cudaStream_t stream);
+
+// ---- gather.cu
+
+/// One of many matrices, and what lies before it in all of them. Shapes: as DeviceBsrView.
+struct GatherItem {
+  const void* indptr = nullptr;
+  const void* indices = nullptr;
+  const std::uint16_t* values = nullptr;
+  std::uint32_t first_row = 0;     // block rows before
+  std::uint32_t first_column = 0;  // block columns before
+  std::uint32_t first_block = 0;   // blocks before
+  std::uint32_t padding = 0;
+};
+
+/// From one matrix of a stack to the next.
+struct GatherStep {
+  std::uint64_t indptr_bytes = 0;
+  std::uint64_t indices_bytes = 0;
+  std::uint64_t values_bytes = 0;
+  std::uint32_t rows = 0;     // block rows of each, not 0
+  std::uint32_t columns = 0;  // block columns
+  std::uint32_t blocks = 0;
+};
+
+/// Matrices of the same m and index_bytes: a table, or a stack, which has none.
+/// Shapes: items [num_items + 1], device; the last one has the sums alone; null: a stack.
+struct GatherTable {
+  const GatherItem* items = nullptr;
+  GatherItem first{};  // of a stack
+  GatherStep step{};   // of a stack
+  std::uint64_t num_items = 0;
+  std::uint64_t num_rows = 0;    // block rows of all
+  std::uint64_t num_blocks = 0;  // of all
+  std::uint32_t m = 1;
+  std::uint32_t index_bytes = 4;
+};
+
+/// Arrays of the one matrix. Shapes: indptr [num_rows + 1], indices [num_blocks], values [num_blocks, m, m], device,
+/// 16-byte aligned.
+struct GatheredArrays {
+  void* indptr = nullptr;
+  void* indices = nullptr;
+  std::uint16_t* values = nullptr;
+};
+
+/// Copies all matrices to the diagonal of one. Each is checked against its own shape; findings count rows and blocks of
+/// all. Where something is bad, the arrays hold numbers in range.
+/// Shapes: findings [1], device.
+void launch_gather(const GatherTable& from, const GatheredArrays& to, ArrayFindings* findings, cudaStream_t stream);
+
+/// Products of the one matrix as products of their own. Shapes: indptr [num_rows + 1], indices [indptr[num_rows]],
+/// indptrs [num_rows + num_items], first_block [num_items + 1], device, integers of index_bytes.
+struct LocalNumbers {
+  const void* indptr = nullptr;
+  void* indices = nullptr;      // lose the block columns before their product
+  void* indptrs = nullptr;      // each product's own indptr, one behind the other
+  void* first_block = nullptr;  // blocks before each product
+};
+/// Values: a, b = the tables of both operands; each item has at least one block row.
+void launch_number_locally(const GatherTable& a, const GatherTable& b, const LocalNumbers& numbers,
+                           cudaStream_t stream);
 
 }  // namespace spmm::kernels

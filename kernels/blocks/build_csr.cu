@@ -11,43 +11,22 @@
 namespace spmm::kernels {
 namespace {
 
-// Grid: one thread per number.
-// Work: x -> number x.
-// Memory: contiguous writes.
-__global__ void number(std::uint32_t* numbers, std::uint64_t count) {
-  for_each_item(count, [=](std::uint64_t x) { numbers[x] = static_cast<std::uint32_t>(x); });
-}
-
 // Grid: one thread per key.
-// Work: compares a key with the one before.
-// Memory: contiguous reads, the second one from cache.
-__global__ void find_duplicate(SortedKeysView sorted, unsigned long long* first) {
-  for_each_item(sorted.count, [=](std::uint64_t x) {
-    if (x > 0 && sorted.keys[x] == sorted.keys[x - 1]) {
-      atomicMin(first, static_cast<unsigned long long>(x));  // the first one is reported; bad files only
-    }
-  });
-}
-
-// Grid: one thread per row and one more.
-// Work: row index x -> block row of its first key; the last thread writes the closing offset.
-// Memory: contiguous writes; a scattered read of 8 bytes per row.
-__global__ void row_ids(SortedKeysView sorted, std::uint32_t num_rows, std::uint32_t* offsets, std::uint32_t* rows) {
-  for_each_item(std::uint64_t{num_rows} + 1, [=](std::uint64_t x) {
-    if (x == num_rows) {
-      offsets[x] = static_cast<std::uint32_t>(sorted.count);
-    } else {
-      rows[x] = static_cast<std::uint32_t>(sorted.keys[offsets[x]] >> sorted.key_bits);
-    }
-  });
-}
-
-// Grid: one thread per key.
-// Work: the low half of a key -> block column.
-// Memory: contiguous reads and writes.
-__global__ void take_columns(SortedKeysView sorted, std::uint32_t* columns) {
+// Work: a key's block column, and whether the one before is the same; the block row of row index x, from its first key.
+// Memory: contiguous, but for a scattered read of 8 bytes per row.
+__global__ void split_keys(SortedKeysView sorted, const std::uint32_t* num_rows, CompressedArrays to,
+                           unsigned long long* first_duplicate) {
   const std::uint64_t mask = (std::uint64_t{1} << sorted.key_bits) - 1;
-  for_each_item(sorted.count, [=](std::uint64_t x) { columns[x] = static_cast<std::uint32_t>(sorted.keys[x] & mask); });
+  const std::uint32_t rows = *num_rows;
+  for_each_item(sorted.count, [=](std::uint64_t x) {
+    const std::uint64_t key = sorted.keys[x];
+    to.columns[x] = static_cast<std::uint32_t>(key & mask);
+    if (x > 0 && key == sorted.keys[x - 1]) {
+      atomicMin(first_duplicate, static_cast<unsigned long long>(x));  // the first one is reported; bad files only
+    }
+    if (x < rows) to.rows[x] = static_cast<std::uint32_t>(sorted.keys[to.offsets[x]] >> sorted.key_bits);
+    if (x == 0) to.offsets[rows] = static_cast<std::uint32_t>(sorted.count);
+  });
 }
 
 // Grid: one thread per key.
@@ -69,68 +48,48 @@ __global__ void compose(const std::uint32_t* outer, const std::uint32_t* inner, 
 /// Words of blocks per CTA, at most; one block at least: four loads per thread, all in flight.
 constexpr std::uint32_t kGatherWords = 1024;
 
+/// Four elements of a row of a block that is padded to side P: zeros behind m columns and rows.
+template <std::uint32_t P>
+__device__ inline uint2 padded_word(const std::uint16_t* block, std::uint32_t m, std::uint32_t x) {
+  const std::uint32_t row = x / (P / 4);
+  const std::uint32_t column = x % (P / 4) * 4;
+  std::uint32_t four[4];
+#pragma unroll
+  for (std::uint32_t e = 0; e < 4; ++e) four[e] = row < m && column + e < m ? block[row * m + column + e] : 0;
+  return uint2{four[0] | four[1] << 16, four[2] | four[3] << 16};
+}
+
 // Grid: one CTA per blocks_per_cta blocks.
-// Work: one thread per Word of the result, neighbours by neighbouring threads. Words: per block, 0 = at run time.
+// Work: one thread per Word of the result, neighbours by neighbouring threads. Words: of a block, 0 = at run time.
+//       P: side that blocks are padded to, 0 = they are not.
 // Memory: writes are contiguous; reads are whole blocks, scattered.
-template <class Word, std::uint32_t Words>
+template <class Word, std::uint32_t Words, std::uint32_t P>
 __global__ void __launch_bounds__(kItemThreads)
-    gather_blocks(const Word* values, const std::uint32_t* numbers, std::uint64_t count, std::uint32_t run_time_words,
+    gather_blocks(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint32_t run_time_words,
                   std::uint32_t blocks_per_cta, const SortFindings* found, Word* out) {
   if (found != nullptr && !found->is_sorted()) return;
   const std::uint32_t words = Words != 0 ? Words : run_time_words;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
-  const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, count - first));
+  const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, blocks.count - first));
 #pragma unroll 4
   for (std::uint32_t x = threadIdx.x; x < num_blocks * words; x += kItemThreads) {
-    out[first * words + x] = values[std::uint64_t{numbers[first + x / words]} * words + x % words];
+    const std::uint16_t* const block = blocks.values + std::uint64_t{numbers[first + x / words]} * (m * m);
+    if constexpr (P != 0) {
+      out[first * words + x] = padded_word<P>(block, m, x % words);
+    } else {
+      out[first * words + x] = reinterpret_cast<const Word*>(block)[x % words];
+    }
   }
 }
 
-/// Blocks of M x M elements, as words of as many bytes as their alignment allows.
-template <class Word, std::uint32_t M>
-void gather(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, const SortFindings* found,
+template <class Word, std::uint32_t Words, std::uint32_t P = 0>
+void gather(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, const SortFindings* found,
             std::uint16_t* out, cudaStream_t stream) {
-  constexpr std::uint32_t kPerWord = sizeof(Word) / sizeof(std::uint16_t);
-  const std::uint32_t words = m * m / kPerWord;
+  const std::uint32_t words = shape.side * shape.side / static_cast<std::uint32_t>(sizeof(Word) / 2);
   const std::uint32_t blocks_per_cta = std::max(1u, kGatherWords / words);
   const auto grid = static_cast<unsigned>((blocks.count + blocks_per_cta - 1) / blocks_per_cta);
-  gather_blocks<Word, M * M / kPerWord><<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const Word*>(blocks.values),
-                                                                           numbers, blocks.count, words, blocks_per_cta,
-                                                                           found, reinterpret_cast<Word*>(out));
-}
-
-// Grid: one CTA per blocks_per_cta blocks.
-// Work: one thread per four elements of a row of the result, neighbours by neighbouring threads; zeros behind m columns
-//       and rows.
-// Memory: writes are contiguous; reads are whole blocks, scattered, element by element.
-template <std::uint32_t P>
-__global__ void __launch_bounds__(kItemThreads)
-    gather_padded(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint32_t blocks_per_cta,
-                  const SortFindings* found, uint2* out) {
-  if (found != nullptr && !found->is_sorted()) return;
-  constexpr std::uint32_t kWords = P * P / 4;
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
-  const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, blocks.count - first));
-#pragma unroll 2
-  for (std::uint32_t x = threadIdx.x; x < num_blocks * kWords; x += kItemThreads) {
-    const std::uint32_t row = x % kWords / (P / 4);
-    const std::uint32_t column = x % (P / 4) * 4;
-    const std::uint16_t* const from =
-        blocks.values + (std::uint64_t{numbers[first + x / kWords]} * m + row) * m + column;
-    std::uint32_t four[4];
-#pragma unroll
-    for (std::uint32_t e = 0; e < 4; ++e) four[e] = row < m && column + e < m ? from[e] : 0;
-    out[first * kWords + x] = uint2{four[0] | four[1] << 16, four[2] | four[3] << 16};
-  }
-}
-
-template <std::uint32_t P>
-void gather_padded(const BlocksView& blocks, const std::uint32_t* numbers, std::uint32_t m, const SortFindings* found,
-                   std::uint16_t* out, cudaStream_t stream) {
-  constexpr std::uint32_t kBlocksPerCta = std::max(1u, kGatherWords / (P * P / 4));
-  const auto grid = static_cast<unsigned>((blocks.count + kBlocksPerCta - 1) / kBlocksPerCta);
-  gather_padded<P>
-      <<<grid, kItemThreads, 0, stream>>>(blocks, numbers, m, kBlocksPerCta, found, reinterpret_cast<uint2*>(out));
+  gather_blocks<Word, Words, P><<<grid, kItemThreads, 0, stream>>>(blocks, numbers, shape.m, words, blocks_per_cta,
+                                                                   found, reinterpret_cast<Word*>(out));
 }
 
 // Grid: one thread per wanted block row.
@@ -158,40 +117,13 @@ std::size_t build_workspace_bytes(std::uint64_t count) {
   return std::max(sort_workspace_bytes<std::uint32_t>(count), select_workspace_bytes<OpensRow>(count));
 }
 
-void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream) {
-  if (count == 0) return;
-  number<<<item_grid(count), kItemThreads, 0, stream>>>(numbers, count);
-  check_launch("number");
-}
-
-void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
-                        unsigned key_bits, Workspace work, cudaStream_t stream) {
-  if (count == 0) return;
-  launch_sort(keys, numbers, count, {.first = 0, .end = 2 * key_bits}, work, stream);
-}
-
-void launch_find_duplicate(const SortedKeysView& sorted, unsigned long long* first_duplicate, cudaStream_t stream) {
+void launch_compress_rows(const SortedKeysView& sorted, const CompressedArrays& to, std::uint32_t* num_rows,
+                          unsigned long long* first_duplicate, Workspace work, cudaStream_t stream) {
   if (sorted.count == 0) return;
-  find_duplicate<<<item_grid(sorted.count), kItemThreads, 0, stream>>>(sorted, first_duplicate);
-  check_launch("find_duplicate");
-}
-
-void launch_row_offsets(const SortedKeysView& sorted, std::uint32_t* offsets, std::uint32_t* num_rows, Workspace work,
-                        cudaStream_t stream) {
   const OpensRow opens{sorted.keys, sorted.key_bits};
-  launch_select(opens, sorted.count, {.numbers = offsets, .count = num_rows}, work, stream, "row offsets");
-}
-
-void launch_row_ids(const SortedKeysView& sorted, std::uint32_t num_rows, std::uint32_t* offsets, std::uint32_t* rows,
-                    cudaStream_t stream) {
-  row_ids<<<item_grid(num_rows + std::uint64_t{1}), kItemThreads, 0, stream>>>(sorted, num_rows, offsets, rows);
-  check_launch("row_ids");
-}
-
-void launch_take_columns(const SortedKeysView& sorted, std::uint32_t* columns, cudaStream_t stream) {
-  if (sorted.count == 0) return;
-  take_columns<<<item_grid(sorted.count), kItemThreads, 0, stream>>>(sorted, columns);
-  check_launch("take_columns");
+  launch_select(opens, sorted.count, {.numbers = to.offsets, .count = num_rows}, work, stream, "row offsets");
+  split_keys<<<item_grid(sorted.count), kItemThreads, 0, stream>>>(sorted, num_rows, to, first_duplicate);
+  check_launch("split_keys");
 }
 
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream) {
@@ -200,30 +132,24 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
   check_launch("swap_keys");
 }
 
-void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream, const SortFindings* found) {
-  if (count == 0) return;
-  const BlocksView blocks{.values = values, .count = count};
-  for_block_side<4, 8>(m, [&](auto side) {
-    constexpr std::uint32_t kM = decltype(side)::value;
-    if constexpr (kM != 0) {
-      gather<uint4, kM>(blocks, numbers, m, found, out, stream);
-    } else if (m % 2 == 0) {
-      gather<uint2, 0>(blocks, numbers, m, found, out, stream);
-    } else {
-      gather<std::uint16_t, 0>(blocks, numbers, m, found, out, stream);
-    }
-  });
+void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, std::uint16_t* out,
+                          cudaStream_t stream, const SortFindings* found) {
+  if (blocks.count == 0) return;
+  const std::uint32_t m = shape.m;
+  if (shape.side != m) {
+    for_padded_side(m, [&](auto side) {
+      constexpr std::uint32_t kP = decltype(side)::value;
+      gather<uint2, kP * kP / 4, kP>(blocks, numbers, shape, found, out, stream);
+    });
+  } else if (m == 4 || m == 8) {
+    const auto launch = m == 4 ? gather<uint4, 2> : gather<uint4, 8>;
+    launch(blocks, numbers, shape, found, out, stream);
+  } else if (m % 2 == 0) {
+    gather<uint2, 0>(blocks, numbers, shape, found, out, stream);
+  } else {
+    gather<std::uint16_t, 0>(blocks, numbers, shape, found, out, stream);
+  }
   check_launch("gather_blocks");
-}
-
-void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream, const SortFindings* found) {
-  if (count == 0) return;
-  for_padded_side(m, [&](auto side) {
-    gather_padded<decltype(side)::value>({.values = values, .count = count}, numbers, m, found, out, stream);
-  });
-  check_launch("gather_padded");
 }
 
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,

@@ -1,4 +1,4 @@
-// Exact pair counts: how many blocks of B each block of A is multiplied with.
+// Exact pair counts: how many blocks of B each block of A is multiplied with; what the host waits for.
 #include <algorithm>
 
 #include "kernels/blocks/launch.hpp"
@@ -11,45 +11,12 @@
 namespace spmm::kernels {
 namespace {
 
-/// Runs of `stride` rows.
-std::uint64_t num_runs(std::uint32_t num_rows, std::uint32_t stride) {
-  return (std::uint64_t{num_rows} + stride - 1) / stride;
-}
-
-/// Raises *most to the largest value of a warp.
-__device__ inline void raise_most(unsigned long long value, unsigned long long* most) {
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
-  // Across CTAs; it only grows, so a stale read costs one atomic.
-  if (threadIdx.x % 32 == 0 && value > *most) atomicMax(most, value);
-}
-
-// Grid: one thread per row of A.
-// Work: the first row of each run, and the last of all, write an offset; a warp reduces the largest number of pairs and
-//       of blocks of its rows.
-// Memory: scattered reads of the offsets, contiguous writes.
-__global__ void row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                                 std::uint64_t count, std::uint64_t* row_offsets, MatchTotals* totals) {
-  unsigned long long most_pairs = 0;
-  unsigned long long most_blocks = 0;
-  for_each_item(a.num_rows, [&](std::uint64_t row) {
-    const std::uint64_t begin = pair_offsets[a.offsets[row]];
-    const std::uint64_t end = pair_offsets[a.offsets[row + 1]];
-    if (row % stride == 0) row_offsets[row / stride] = begin;
-    if (row + 1 == a.num_rows) row_offsets[count] = end;
-    most_pairs = max(most_pairs, static_cast<unsigned long long>(end - begin));
-    most_blocks = max(most_blocks, blocks_of_row(a, row));
-  });
-  raise_most(most_pairs, &totals->max_row_pairs);
-  raise_most(most_blocks, &totals->max_row_blocks);
-}
-
 // Grid: kLanes threads per row of A, of which there may be fewer.
 // Work: lane -> block of A, whose row of B is looked up by two borders; the lanes of a row add up their pairs.
 // Memory: contiguous columns and row indices, scattered borders, which stay in L1.
 template <std::uint32_t kLanes>
-__global__ void __launch_bounds__(kItemThreads) match_rows(RowMatch match) {
-  if (!is_sound(match)) return;
+__global__ void __launch_bounds__(kItemThreads) match_rows(PairCount match) {
+  if (!match.a_found->is_sorted() || !match.b_found->is_sorted()) return;
   const CompressedView& a = match.a;
   const std::uint32_t num_rows = match.a_found->num_rows;
   constexpr std::uint32_t kRows = 32 / kLanes;  // of a warp
@@ -73,29 +40,40 @@ __global__ void __launch_bounds__(kItemThreads) match_rows(RowMatch match) {
 }
 
 // Grid: one thread per row of A, or of B if that has more.
-// Work: the first row of each run, and the last of all, write an offset; a warp reduces the largest number of pairs and
+// Work: the first row of each run, and the last of all, write an offset; a CTA reduces the largest number of pairs and
 //       of blocks of its rows, and the last columns of B's rows.
-// Memory: contiguous, but for a word per row of B.
-__global__ void __launch_bounds__(kItemThreads) run_row_pairs(RowMatch match) {
-  if (!is_sound(match)) return;
-  const std::uint32_t a_rows = match.a_found->num_rows;
-  const std::uint32_t b_rows = match.b_found->num_rows;
-  const std::uint32_t stride = run_stride(a_rows, match.max_runs);
+// Memory: contiguous or, from offsets of blocks, scattered; a scattered word per row of B.
+__global__ void __launch_bounds__(kItemThreads) count_runs(PairCount runs) {
+  if (runs.a_found != nullptr && !(runs.a_found->is_sorted() && runs.b_found->is_sorted())) return;
+  const CompressedView& a = runs.a;
+  const std::uint32_t a_rows = runs.a_found == nullptr ? a.num_rows : runs.a_found->num_rows;
+  const std::uint32_t b_rows = runs.b_found == nullptr ? runs.b.num_rows : runs.b_found->num_rows;
+  const std::uint32_t stride = run_stride(a_rows, runs.max_runs);
   unsigned long long most_pairs = 0;
   unsigned long long most_blocks = 0;
   unsigned long long most_columns = 0;
+  const auto pairs_before = [&](std::uint64_t row) {
+    return runs.row_offsets != nullptr ? runs.row_offsets[row] : runs.pair_offsets[a.offsets[row]];
+  };
   for_each_item(max(a_rows, b_rows), [&](std::uint64_t row) {
     if (row < a_rows) {
-      if (row % stride == 0) match.run_offsets[row / stride] = match.row_offsets[row];
-      if (row + 1 == a_rows) match.run_offsets[(a_rows - 1) / stride + 1] = match.row_offsets[a_rows];
-      most_pairs = max(most_pairs, static_cast<unsigned long long>(match.row_pairs[row]));
-      most_blocks = max(most_blocks, blocks_of_row(match.a, row));
+      const std::uint64_t begin = pairs_before(row);
+      const std::uint64_t end = pairs_before(row + 1);
+      if (row % stride == 0) runs.run_offsets[row / stride] = begin;
+      if (row + 1 == a_rows) runs.run_offsets[row / stride + 1] = end;
+      most_pairs = max(most_pairs, static_cast<unsigned long long>(end - begin));
+      most_blocks = max(most_blocks, a.offsets[row + 1] - a.offsets[row] + 0ull);
     }
-    if (row < b_rows) most_columns = max(most_columns, match.b.columns[match.b.offsets[row + 1] - 1] + 1ull);
+    if (row < b_rows) most_columns = max(most_columns, runs.b.columns[runs.b.offsets[row + 1] - 1] + 1ull);
   });
-  raise_most(most_pairs, &match.totals->max_row_pairs);
-  raise_most(most_blocks, &match.totals->max_row_blocks);
-  raise_most(most_columns, &match.totals->columns_end);
+  raise_max(&runs.totals->max_row_pairs, most_pairs);
+  raise_max(&runs.totals->max_row_blocks, most_blocks);
+  raise_max(&runs.totals->columns_end, most_columns);
+}
+
+// Grid: one thread per word. Memory: contiguous; whole sectors go over the link together.
+__global__ void copy_to_host(const std::uint32_t* from, std::uint32_t count, std::uint32_t* to) {
+  for_each_item(count, [=](std::uint64_t x) { to[x] = from[x]; });
 }
 
 }  // namespace
@@ -110,32 +88,30 @@ void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, 
   launch_scan(pairs, count + 1, pair_offsets, work, stream, "pair offsets");
 }
 
-void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                             std::uint64_t* row_offsets, MatchTotals* totals, cudaStream_t stream) {
-  check(cudaMemsetAsync(totals, 0, sizeof *totals, stream), "totals of rows");
-  row_pair_offsets<<<item_grid(a.num_rows), kItemThreads, 0, stream>>>(
-      a, pair_offsets, stride, num_runs(a.num_rows, stride), row_offsets, totals);
-  check_launch("row_pair_offsets");
+void launch_count_runs(const PairCount& runs, cudaStream_t stream) {
+  count_runs<<<item_grid(std::max(runs.a.num_rows, runs.b.num_rows)), kItemThreads, 0, stream>>>(runs);
+  check_launch("count_runs");
 }
 
-std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_runs) {
-  return most_rows <= max_runs ? 0 : scan_workspace_bytes<PairsOfRow, std::uint64_t>(std::uint64_t{most_rows} + 1);
+std::size_t match_workspace_bytes(std::uint32_t most_rows) {
+  return scan_workspace_bytes<PairsOfRow, std::uint64_t>(std::uint64_t{most_rows} + 1);
 }
 
-void launch_match_rows(const RowMatch& match, cudaStream_t stream) {
+void launch_match_rows(const PairCount& match, cudaStream_t stream) {
   const std::uint32_t most_rows = match.a.num_rows;
   const std::uint32_t lanes = lanes_per_row(match.num_a_blocks, most_rows);
   const auto kernel = lanes == 32 ? match_rows<32> : match_rows<kFewLanes>;
   kernel<<<item_grid(std::uint64_t{most_rows} * lanes), kItemThreads, 0, stream>>>(match);
   check_launch("match_rows");
-  if (most_rows <= match.max_runs) {
-    launch_total_row_pairs(match, stream);
-    return;
-  }
   const PairsOfRow pairs{match.row_pairs, match.a_found};
   launch_scan(pairs, std::uint64_t{most_rows} + 1, match.row_offsets, match.work, stream, "row offsets");
-  run_row_pairs<<<item_grid(std::max(most_rows, match.b.num_rows)), kItemThreads, 0, stream>>>(match);
-  check_launch("run_row_pairs");
+  launch_count_runs(match, stream);
+}
+
+void launch_copy_to_host(const std::uint32_t* from, std::uint32_t count, std::uint32_t* to, cudaStream_t stream) {
+  if (count == 0) return;
+  copy_to_host<<<item_grid(count), kItemThreads, 0, stream>>>(from, count, to);
+  check_launch("copy_to_host");
 }
 
 }  // namespace spmm::kernels

@@ -1,5 +1,5 @@
 // Many block-CSR matrices to one whose diagonal they are, with their checks, and the result's numbers back.
-#include "kernels/blocks/gather.hpp"
+#include "kernels/blocks/arrays.hpp"
 
 #include <algorithm>
 #include <type_traits>

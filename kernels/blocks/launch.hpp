@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "kernels/tuning.hpp"
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
@@ -32,12 +34,9 @@ struct ParsedView {
   std::uint16_t* values = nullptr;          // [first + count, m, m], device
   unsigned long long* first_bad = nullptr;  // [1], device: lowered to the first record with an index >= nb
   std::uint32_t* max_element = nullptr;     // [1], device: raised to the largest element
-  std::uint32_t* has_zeros = nullptr;       // [1], device: if parsing_finds_zeros, set to 1 if a block has a column of
-                                            // zeros or, transposed, nothing else: what launch_find_zeros looks for
+  std::uint32_t* has_zeros = nullptr;       // [1], device: set to 1 if a block has a column of zeros or, transposed,
+                                            // nothing else: where neither is so, no product of two blocks is zero
 };
-
-/// Whether has_zeros is of use.
-bool parsing_finds_zeros(std::uint32_t m);
 
 /// Splits raw records into keys and packed elements.
 void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t stream);
@@ -47,10 +46,7 @@ void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, c
 /// Scratch bytes that suffice for every call of this file on up to `count` blocks.
 std::size_t build_workspace_bytes(std::uint64_t count);
 
-/// numbers[x] = x.
-void launch_number(std::uint32_t* numbers, std::uint64_t count, cudaStream_t stream);
-
-/// Sorts keys, and record numbers with them, by their 2 * key_bits bits; stable.
+/// Sorts keys of 2 * key_bits bits, and the numbers 0, 1, 2, ... with them; stable.
 void launch_sort_blocks(SortBuffers<std::uint64_t>& keys, SortBuffers<std::uint32_t>& numbers, std::uint64_t count,
                         unsigned key_bits, Workspace work, cudaStream_t stream);
 
@@ -61,36 +57,27 @@ struct SortedKeysView {
   unsigned key_bits = 0;
 };
 
-/// *first_duplicate is lowered to the first position whose key equals the one before.
-void launch_find_duplicate(const SortedKeysView& sorted, unsigned long long* first_duplicate, cudaStream_t stream);
+/// Compressed rows that are written. Shapes: rows [min(count, nb)], offsets [min(count, nb) + 1], columns [count],
+/// device.
+struct CompressedArrays {
+  std::uint32_t* rows = nullptr;
+  std::uint32_t* offsets = nullptr;
+  std::uint32_t* columns = nullptr;
+};
 
-/// Compresses sorted keys into rows; offsets[num_rows] is not written.
-/// Shapes: offsets [min(count, nb) + 1], num_rows [1], device.
-void launch_row_offsets(const SortedKeysView& sorted, std::uint32_t* offsets, std::uint32_t* num_rows, Workspace work,
-                        cudaStream_t stream);
-
-/// rows[x] = block row of row index x, from the first key of each row; writes the closing offset too.
-void launch_row_ids(const SortedKeysView& sorted, std::uint32_t num_rows, std::uint32_t* offsets, std::uint32_t* rows,
-                    cudaStream_t stream);
-
-/// columns[x] = block column of keys[x].
-void launch_take_columns(const SortedKeysView& sorted, std::uint32_t* columns, cudaStream_t stream);
+/// Compresses sorted keys into rows: *num_rows of them. *first_duplicate is lowered to the first position whose key
+/// equals the one before. Shapes: num_rows, first_duplicate [1], device.
+void launch_compress_rows(const SortedKeysView& sorted, const CompressedArrays& to, std::uint32_t* num_rows,
+                          unsigned long long* first_duplicate, Workspace work, cudaStream_t stream);
 
 /// Exchanges the two coordinates of each key.
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream);
 
-/// out[p] = block number numbers[p] of values. found: [1], device; if it says that the matrix is not sorted, nothing
-/// is done.
-/// Shapes: values and out [count, m, m], device.
-void launch_gather_blocks(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream,
-                          const SortFindings* found = nullptr);
-
-/// The same with zeros behind the rows and columns of each block.
-/// Shapes: out [count, P, P], P = padded_side(m), 8-byte aligned.
-void launch_gather_padded(const std::uint16_t* values, const std::uint32_t* numbers, std::uint64_t count,
-                          std::uint32_t m, std::uint16_t* out, cudaStream_t stream,
-                          const SortFindings* found = nullptr);
+/// out[p] = block number numbers[p], with zeros behind its m rows and columns if shape.side is not m. found: [1],
+/// device; if it says that the matrix is not sorted, nothing is done.
+/// Shapes: blocks [count, m, m], out [count, side, side], device, 16-byte aligned.
+void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, std::uint16_t* out,
+                          cudaStream_t stream, const SortFindings* found = nullptr);
 
 /// out[x] = outer[inner[x]].
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
@@ -105,6 +92,49 @@ void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, Com
 void launch_look_up_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index, std::uint32_t nb,
                               std::uint32_t* table, std::uint32_t* row_index, cudaStream_t stream);
 
+// ---- sort_rows.cu
+
+/// One matrix that launch_sort_rows sorts.
+/// Shapes: [count] if nothing else is said; all on the device.
+struct RowSort {
+  std::uint64_t count = 0;
+  bool is_sorted = false;                // keys ascend
+  const std::uint64_t* keys = nullptr;   // file order: block row << key_bits | block column
+  std::uint64_t* entries = nullptr;      // scratch
+  std::uint64_t* sorted_keys = nullptr;  // ascending
+  std::uint32_t* numbers = nullptr;      // record number of each block
+  std::uint32_t* columns = nullptr;
+  std::uint32_t* rows = nullptr;           // [min(count, nb)]
+  std::uint32_t* offsets = nullptr;        // [min(count, nb) + 1]
+  std::uint32_t* num_rows = nullptr;       // [1]
+  std::uint32_t* longest_row = nullptr;    // [1], 0 before: its blocks, beyond kBitmapColumns block columns
+  std::uint32_t* has_duplicate = nullptr;  // [1], 0 before: 1 if two blocks have the same key
+};
+
+/// Words from the counter of a block row to the next: few counters have a sector of 32 bytes each, for atomics to one
+/// sector wait for each other.
+constexpr std::uint32_t counter_stride(std::uint32_t nb) {
+  return nb <= kBitmapColumns ? 8 : 1;
+}
+
+/// Shapes: device.
+struct RowSortScratch {
+  std::uint32_t* counts = nullptr;   // [sorts * nb, counter_stride(nb)], zeros before
+  std::uint64_t* borders = nullptr;  // [sorts * nb + 1]: before each block row of the matrices, one after the other,
+                                     // stored rows << 32 | blocks
+  Workspace work;
+};
+
+/// Scratch bytes of launch_sort_rows, num_counts = sorts * nb.
+std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts);
+
+/// Sorts one or two matrices by row and column, and compresses their rows: what launch_sort_blocks and
+/// launch_compress_rows do. Where a key comes twice, or, beyond kBitmapColumns block columns, a row has more than
+/// kCountedRowBlocks blocks, only longest_row and has_duplicate are of use.
+/// Values: fewer than 2^32 blocks together; scratch.work is 8-byte aligned.
+void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scratch, std::uint32_t nb,
+                      unsigned key_bits, cudaStream_t stream);
+
 // ---- count_pairs.cu
 
 std::size_t count_workspace_bytes(std::uint64_t count);
@@ -114,38 +144,39 @@ std::size_t count_workspace_bytes(std::uint64_t count);
 void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, CompressedView b_rows,
                          std::uint64_t* pair_offsets, Workspace work, cudaStream_t stream);
 
-/// row_offsets[x] = pairs of A's rows before row x * stride, the last entry all of them; *totals but for columns_end,
-/// which is cleared.
-/// Shapes: row_offsets [ceil(num_rows / stride) + 1], totals [1], device.
-void launch_row_pair_offsets(CompressedView a, const std::uint64_t* pair_offsets, std::uint32_t stride,
-                             std::uint64_t* row_offsets, MatchTotals* totals, cudaStream_t stream);
-
-/// What launch_match_rows looks up. Shapes: device.
-struct RowMatch {
-  CompressedView a;  // num_rows: at most
+/// Rows whose pairs are counted. Shapes: device.
+struct PairCount {
+  CompressedView a;  // num_rows: at most, if findings are given
   CompressedView b;
   std::uint64_t num_a_blocks = 0;
-  const SortFindings* a_found = nullptr;     // [1]; if either matrix is not sorted, nothing is done
-  const SortFindings* b_found = nullptr;     // [1]
+  const SortFindings* a_found = nullptr;     // [1]: numbers of rows; if either matrix is not sorted, nothing is done
+  const SortFindings* b_found = nullptr;     // [1]; null like a_found: views have the numbers of rows
   const std::uint64_t* b_borders = nullptr;  // [nb + 1], of B's rows, as launch_sort_rows writes them
   std::uint32_t* b_row_index = nullptr;      // [blocks of A]
   std::uint64_t* row_pairs = nullptr;        // [a.num_rows], scratch
-  std::uint64_t* row_offsets = nullptr;      // [a.num_rows + 1], scratch, if a.num_rows > max_runs
+  std::uint64_t* row_offsets = nullptr;  // [a.num_rows + 1]: pairs before each row; null: the next one tells of them
+  const std::uint64_t* pair_offsets = nullptr;  // [blocks of A + 1]: pairs before each block
   std::uint32_t max_runs = 0;
   MatchTotals* totals = nullptr;         // [1], zeros before
   std::uint64_t* run_offsets = nullptr;  // [min(a.num_rows, max_runs) + 1]: pairs before each run of run_stride() rows
                                          // of A, and all of them
-  Workspace work;                        // match_workspace_bytes(a.num_rows, max_runs)
+  Workspace work;                        // of launch_match_rows: match_workspace_bytes(a.num_rows)
 };
 
-/// Scratch bytes of launch_match_rows.
-std::size_t match_workspace_bytes(std::uint32_t most_rows, std::uint32_t max_runs);
+/// Looks up the row index in B of each block of A, and counts pairs: row_offsets, run_offsets and totals. How many rows
+/// there are need not be known to the host.
+void launch_match_rows(const PairCount& count, cudaStream_t stream);
+std::size_t match_workspace_bytes(std::uint32_t most_rows);
 
-/// As launch_row_pair_offsets and launch_columns_end, without offsets of blocks: looks up the row index in B of each
-/// block of A. How many rows there are need not be known to the host.
-void launch_match_rows(const RowMatch& match, cudaStream_t stream);
+/// Writes run_offsets and totals alone.
+void launch_count_runs(const PairCount& count, cudaStream_t stream);
 
-// ---- list_c_blocks.cu: ESC's expansion, sort and compression
+/// As a copy would, but no copy engine is waited for: one that another stream keeps busy may leave a copy of four bytes
+/// for when that stream has a pause (behind a panel of 1 GB: 20 ms).
+/// Shapes: from [count], device; to [count], page-locked.
+void launch_copy_to_host(const std::uint32_t* from, std::uint32_t count, std::uint32_t* to, cudaStream_t stream);
+
+// ---- list_pairs.cu: ESC's expansion, sort and compression
 
 /// Everything needed to expand A's blocks into pairs.
 struct ExpandView {
@@ -166,19 +197,6 @@ struct PanelPairs {
   unsigned column_bits = 0;     // of the keys of C blocks
 };
 
-/// Arrays of launch_list_c_blocks.
-struct CBlockListBuffers {
-  SortBuffers<std::uint64_t> keys;        // [num_pairs] each
-  std::uint64_t* c_block_keys = nullptr;  // [num_pairs]
-  std::uint32_t* num_c_blocks = nullptr;  // [1], device
-};
-
-std::size_t list_c_blocks_workspace_bytes(std::uint64_t max_pairs);
-
-/// Lists the C blocks that have pairs: c_block_keys as in CBlocksView.
-void launch_list_c_blocks(const ExpandView& view, const PanelPairs& panel, CBlockListBuffers& buffers, Workspace work,
-                          cudaStream_t stream);
-
 /// Arrays of launch_list_pairs.
 struct PairListBuffers {
   SortBuffers<std::uint64_t> keys;             // [num_pairs] each
@@ -198,26 +216,16 @@ void launch_list_pairs(const ExpandView& view, const PanelPairs& panel, PairList
 
 // ---- list_short_rows.cu
 
-/// Most pairs of a row that launch_list_short_rows takes: half of what a CTA sorts.
-inline constexpr std::uint64_t kMaxShortRowPairs = 1024;
-
-/// Scratch bytes of launch_list_short_rows; max_row_pairs as there.
-std::size_t list_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs);
+/// Scratch bytes of launch_list_short_rows and launch_mul_short_rows; max_row_pairs as there.
+std::size_t short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs);
 
 /// The same as launch_list_pairs if no row has more than max_row_pairs pairs. Leaves buffers.keys alone and needs
 /// buffers.pairs.front() only.
-/// Values: max_row_pairs <= kMaxShortRowPairs; work is 8-byte aligned.
+/// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned.
 void launch_list_short_rows(const ExpandView& view, const PanelPairs& panel, std::uint64_t max_row_pairs,
                             PairListBuffers& buffers, Workspace work, cudaStream_t stream);
 
-// ---- find_zeros.cu
-
-/// *found = 1 if a block of A has a column of zeros or a block of B is zero, else 0: then no product of two is zero.
-/// Shapes: a, b [count, side, side], of which columns and rows behind m are padding; found [1], device.
-void launch_find_zeros(const BlocksView& a, const BlocksView& b, BlockShape shape, std::uint32_t* found,
-                       cudaStream_t stream);
-
-// ---- pack_records.cu
+// ---- records.cu
 
 std::size_t compact_workspace_bytes(std::uint64_t max_c_blocks);
 
@@ -237,11 +245,14 @@ struct RecordPacking {
 void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m,
                          const RecordPacking& packing, const RecordOutput& out, cudaStream_t stream);
 
-// ---- count_saturated.cu
+/// Takes packed records apart. Shapes: records [num_records, 2 + m * m], heads [num_records, 2], values
+/// [num_records, m, m]; device.
+void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_records, std::uint32_t m,
+                           std::uint32_t* heads, std::uint32_t* values, cudaStream_t stream);
 
-/// *num_saturated is raised by the elements of packed records that are kMaxVal.
-/// Shapes: records [num_words], device, 8-byte aligned; num_saturated [1], device.
-void launch_count_saturated(const std::uint32_t* records, std::uint64_t num_words, unsigned long long* num_saturated,
+/// *num_saturated is raised by the elements of packed records, or elements alone, that are kMaxVal.
+/// Shapes: words [num_words], 16-byte aligned; num_saturated [1]; device.
+void launch_count_saturated(const std::uint32_t* words, std::uint64_t num_words, unsigned long long* num_saturated,
                             cudaStream_t stream);
 
 }  // namespace spmm::kernels

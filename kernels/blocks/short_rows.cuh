@@ -5,16 +5,15 @@
 #include <cstdint>
 
 #include "kernels/blocks/launch.hpp"
+#include "kernels/blocks/record_output.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
 
-/// Pairs that a window of a CTA for `capacity` pairs advances by. Its rows begin within that many pairs, the last one
-/// may end behind them.
-inline std::uint32_t window_pairs(std::uint32_t capacity, std::uint64_t max_row_pairs) {
-  return capacity - static_cast<std::uint32_t>(max_row_pairs);
-}
+inline constexpr std::uint32_t kWindowThreads = 256;
+inline constexpr std::uint32_t kWindowCapacity = 1024;  // pairs of a CTA
+static_assert(kShortRowPairs <= kWindowCapacity / 2 && kWindowCapacity <= CBlockFlags::kMaxCBlocks);
 
 /// Rows of A and their pairs.
 struct ShortRows {
@@ -24,14 +23,17 @@ struct ShortRows {
                                          // row_begin on
 };
 
-inline std::uint32_t num_windows(const PanelPairs& panel, std::uint32_t pairs_per_window) {
-  return static_cast<std::uint32_t>(panel.num_pairs / pairs_per_window + 1);
-}
+/// How a panel is cut into windows. Shapes: device.
+struct Windows {
+  std::uint32_t count = 0;
+  const std::uint32_t* first_row =
+      nullptr;                         // [count + 1]: first row of each, from row_begin on; the last one: num_rows
+  std::uint64_t* look_back = nullptr;  // [count + 1], as RecordOutput has it; cleared
+};
 
-/// first_row[w] = first row of window w, from row_begin on; the last entry is num_rows.
-/// Shapes: first_row [num_windows + 1], device.
-void launch_find_windows(const ShortRows& rows, std::uint32_t pairs_per_window, std::uint32_t* first_row,
-                         cudaStream_t stream);
+/// Windows advance by as many pairs as a CTA takes, less max_row_pairs: rows of a window begin within them, the last
+/// one may end behind them. Shapes: work of short_rows_workspace_bytes().
+Windows launch_find_windows(const ShortRows& rows, std::uint64_t max_row_pairs, Workspace work, cudaStream_t stream);
 
 /// The rows of one CTA. Rows and blocks without pairs may be any number, pairs are less than the capacity.
 struct Window {
@@ -52,14 +54,12 @@ struct Window {
 };
 
 /// Pairs of a window by position, in shared memory. Starts: one bit per position, set where a block or row begins.
-template <std::uint32_t Capacity>
 struct Positions {
-  static constexpr std::uint32_t kCapacity = Capacity;
-  static constexpr std::uint32_t kWords = Capacity / 32;
-  BlockPair pairs[kCapacity];  // the pairs once sorted; before that, at the start of a block of A: its number, and the
-                               // block of B that position 0 would have
-  std::uint32_t columns[kCapacity];
-  std::uint32_t rows[kCapacity];  // at the start of a row: its name
+  static constexpr std::uint32_t kWords = kWindowCapacity / 32;
+  BlockPair pairs[kWindowCapacity];  // the pairs once sorted; before that, at the start of a block of A: its number,
+                                     // and the block of B that position 0 would have
+  std::uint32_t columns[kWindowCapacity];
+  std::uint32_t rows[kWindowCapacity];  // at the start of a row: its name
   std::uint32_t block_starts[kWords];
   std::uint32_t row_starts[kWords];
 };
@@ -85,8 +85,7 @@ __device__ inline std::uint32_t end_of(const std::uint32_t* starts, std::uint32_
 }
 
 /// Marks where the pairs of A's block p begin, if it has any.
-template <std::uint32_t Capacity>
-__device__ void mark_block(const ExpandView& view, const Window& window, std::uint64_t p, Positions<Capacity>& at) {
+__device__ inline void mark_block(const ExpandView& view, const Window& window, std::uint64_t p, Positions& at) {
   const std::uint64_t begin = view.pair_offsets[p];
   const std::uint64_t end = view.pair_offsets[p + 1];
   const std::uint32_t b_row = view.b_row_index[p];
@@ -98,8 +97,7 @@ __device__ void mark_block(const ExpandView& view, const Window& window, std::ui
 }
 
 /// Marks where the pairs of a row begin, if it has any.
-template <std::uint32_t Capacity>
-__device__ void mark_row(const ShortRows& rows, const Window& window, std::uint64_t row, Positions<Capacity>& at) {
+__device__ inline void mark_row(const ShortRows& rows, const Window& window, std::uint64_t row, Positions& at) {
   const std::uint64_t begin = rows.view.pair_offsets[rows.view.a.offsets[row]];
   if (begin == rows.view.pair_offsets[rows.view.a.offsets[row + 1]]) return;
   const auto x = static_cast<std::uint32_t>(begin - window.first_pair);
@@ -109,21 +107,20 @@ __device__ void mark_row(const ShortRows& rows, const Window& window, std::uint6
 
 /// Marks the starts of all blocks and rows that have pairs.
 /// Threads: all of the CTA.
-template <std::uint32_t Threads, std::uint32_t Capacity>
-__device__ void mark_starts(const ShortRows& rows, const Window& window, Positions<Capacity>& at) {
-  constexpr std::uint32_t kMaxBlocksRead = 4 * Capacity;  // of a window whose threads read every block of A
+__device__ inline void mark_starts(const ShortRows& rows, const Window& window, Positions& at) {
+  constexpr std::uint32_t kMaxBlocksRead = 4 * kWindowCapacity;  // of a window whose threads read every block of A
   const ExpandView& view = rows.view;
   if (window.end_block - window.begin_block <= kMaxBlocksRead) {  // no more rows than blocks
-    for (std::uint64_t row = window.begin_row + threadIdx.x; row < window.end_row; row += Threads) {
+    for (std::uint64_t row = window.begin_row + threadIdx.x; row < window.end_row; row += kWindowThreads) {
       mark_row(rows, window, row, at);
     }
-    for (std::uint64_t p = window.begin_block + threadIdx.x; p < window.end_block; p += Threads) {
+    for (std::uint64_t p = window.begin_block + threadIdx.x; p < window.end_block; p += kWindowThreads) {
       mark_block(view, window, p, at);
     }
     return;
   }
   // Nearly all blocks are without pairs: a search per pair finds the few others.
-  for (std::uint32_t x = threadIdx.x; x < window.num_pairs; x += Threads) {
+  for (std::uint32_t x = threadIdx.x; x < window.num_pairs; x += kWindowThreads) {
     const std::uint64_t pair = window.first_pair + x;
     const std::uint64_t p = upper_bound(view.pair_offsets, window.begin_block, window.end_block, pair) - 1;
     if (view.pair_offsets[p] != pair) continue;
@@ -138,34 +135,33 @@ __device__ void mark_starts(const ShortRows& rows, const Window& window, Positio
 /// Work: rows are short, so that a pair's position is counted: the pairs of its row that come before it. Neighbouring
 /// threads read the same columns.
 /// Threads: all of the CTA, once starts are complete.
-template <std::uint32_t Threads, std::uint32_t Capacity>
-__device__ void sort_rows(const ExpandView& view, std::uint32_t num_pairs, Positions<Capacity>& at) {
-  constexpr std::uint32_t kItems = Capacity / Threads;
+__device__ inline void sort_rows(const ExpandView& view, std::uint32_t num_pairs, Positions& at) {
+  constexpr std::uint32_t kItems = kWindowCapacity / kWindowThreads;
   BlockPair pairs[kItems] = {};
   std::uint32_t columns[kItems] = {};
   std::uint32_t positions[kItems] = {};
 #pragma unroll
   for (std::uint32_t k = 0; k < kItems; ++k) {
-    const std::uint32_t x = threadIdx.x + k * Threads;
+    const std::uint32_t x = threadIdx.x + k * kWindowThreads;
     if (x >= num_pairs) continue;
     const BlockPair start = at.pairs[start_of(at.block_starts, x)];
     pairs[k] = {.a = start.a, .b = start.b + x};
   }
 #pragma unroll
   for (std::uint32_t k = 0; k < kItems; ++k) {  // loads alone, so that all of them are in flight together
-    if (threadIdx.x + k * Threads >= num_pairs) continue;
+    if (threadIdx.x + k * kWindowThreads >= num_pairs) continue;
     const std::uint32_t b = pairs[k].b;
     columns[k] = view.b_rows.columns[b];
     if (view.b_numbers != nullptr) pairs[k].b = view.b_numbers[b];
   }
 #pragma unroll
   for (std::uint32_t k = 0; k < kItems; ++k) {
-    if (threadIdx.x + k * Threads < num_pairs) at.columns[threadIdx.x + k * Threads] = columns[k];
+    if (threadIdx.x + k * kWindowThreads < num_pairs) at.columns[threadIdx.x + k * kWindowThreads] = columns[k];
   }
   __syncthreads();  // all columns are written, and the starts of A's blocks in at.pairs have been read
 #pragma unroll
   for (std::uint32_t k = 0; k < kItems; ++k) {
-    const std::uint32_t x = threadIdx.x + k * Threads;
+    const std::uint32_t x = threadIdx.x + k * kWindowThreads;
     if (x >= num_pairs) continue;
     const std::uint32_t begin = start_of(at.row_starts, x);
     const std::uint32_t end = end_of(at.row_starts, x, num_pairs);
@@ -178,9 +174,39 @@ __device__ void sort_rows(const ExpandView& view, std::uint32_t num_pairs, Posit
   __syncthreads();  // all threads have counted: columns may be overwritten
 #pragma unroll
   for (std::uint32_t k = 0; k < kItems; ++k) {
-    if (threadIdx.x + k * Threads < num_pairs) at.columns[positions[k]] = columns[k];
+    if (threadIdx.x + k * kWindowThreads < num_pairs) at.columns[positions[k]] = columns[k];
   }
   __syncthreads();  // columns are sorted
+}
+
+/// Sets a flag at the first pair of each C block.
+/// Threads: all of the CTA, once pairs and columns are sorted.
+__device__ inline void flag_c_blocks(const Positions& at, std::uint32_t num_pairs, CBlockFlags& flags) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  for (std::uint32_t x = threadIdx.x; x - lane < num_pairs; x += kWindowThreads) {  // whole warps
+    const bool opens =
+        x < num_pairs && ((at.row_starts[x / 32] >> lane & 1) != 0 || at.columns[x] != at.columns[x - 1]);
+    const std::uint32_t word = __ballot_sync(~0u, opens);
+    if (lane == 0) flags.words[x / 32] = word;
+  }
+}
+
+/// Takes the CTA's window, sorts its pairs and flags the first one of each C block; flags are complete at the end.
+/// Threads: all of the CTA.
+__device__ inline Window sort_window(const ShortRows& rows, const std::uint32_t* first_row, const RecordOutput& out,
+                                     Positions& at, CBlockFlags& flags) {
+  if (threadIdx.x == 0) flags.cta = take_cta_number(out);
+  for (std::uint32_t w = threadIdx.x; w < Positions::kWords; w += kWindowThreads) {
+    at.block_starts[w] = at.row_starts[w] = 0;
+  }
+  __syncthreads();  // flags.cta is written, starts are clear
+  const Window window(rows, first_row, flags.cta);
+  mark_starts(rows, window, at);
+  __syncthreads();  // starts are complete
+  sort_rows(rows.view, window.num_pairs, at);
+  flag_c_blocks(at, window.num_pairs, flags);
+  __syncthreads();  // flags are complete
+  return window;
 }
 
 }  // namespace spmm::kernels

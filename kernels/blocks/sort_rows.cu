@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/blocks/scan_terms.cuh"
-#include "kernels/blocks/sort_rows.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
@@ -62,15 +61,7 @@ __global__ void __launch_bounds__(kItemThreads) rank_blocks(Sides sides) {
     most = max(most, rank + 1);
   });
   if (sides.nb <= kBitmapColumns) return;
-  __shared__ std::uint32_t of_cta;
-  if (threadIdx.x == 0) of_cta = 0;
-  __syncthreads();  // it is clear
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
-  if (threadIdx.x % 32 == 0) atomicMax(&of_cta, most);  // one of each warp
-  __syncthreads();                                      // it is complete
-  // Across CTAs; it only grows, so a stale read costs one atomic. Those of all warps would wait for each other.
-  if (threadIdx.x == 0 && of_cta > *own.longest_row) atomicMax(own.longest_row, of_cta);
+  raise_max(own.longest_row, most);
 }
 
 // Grid: one thread per key; a row of CTAs per side.
@@ -197,24 +188,10 @@ __global__ void __launch_bounds__(kItemThreads) sort_by_bitmap(Sides sides) {
   }
 }
 
-// Grid: one thread per row.
-// Work: a warp reduces the last columns of its rows.
-// Memory: a scattered word per row.
-__global__ void columns_end(CompressedView rows, unsigned long long* end) {
-  unsigned long long most = 0;
-  for_each_item(rows.num_rows, [&](std::uint64_t row) {
-    most = max(most, rows.columns[rows.offsets[row + 1] - 1] + 1ull);  // every row holds a block
-  });
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(~0u, most, step));
-  // Across CTAs; it only grows, so a stale read costs one atomic.
-  if (threadIdx.x % 32 == 0 && most > *end) atomicMax(end, most);
-}
-
 }  // namespace
 
 std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts) {
-  return num_counts <= kOneScanCounts ? 0 : scan_workspace_bytes<StoredRow, std::uint64_t>(num_counts + 1);
+  return scan_workspace_bytes<StoredRow, std::uint64_t>(num_counts + 1);
 }
 
 void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scratch, std::uint32_t nb,
@@ -231,11 +208,7 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
   rank_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
   check_launch("rank_blocks");
   const StoredRow rows{scratch.counts, num_counts, counter_stride(nb)};
-  if (num_counts <= kOneScanCounts) {
-    launch_scan_counts(rows, scratch.borders, stream);
-  } else {
-    launch_scan(rows, num_counts + 1, scratch.borders, scratch.work, stream, "row borders");
-  }
+  launch_scan(rows, num_counts + 1, scratch.borders, scratch.work, stream, "row borders");
   if (!std::all_of(sorts.begin(), sorts.end(), [](const RowSort& sort) { return sort.is_sorted; })) {
     scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
     check_launch("scatter_blocks");
@@ -248,13 +221,6 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
     sort_short_rows<<<dim3(item_grid(nb * kLanes), num_sides), kItemThreads, 0, stream>>>(sides);
   }
   check_launch("sort rows");
-}
-
-void launch_columns_end(CompressedView rows, unsigned long long* end, cudaStream_t stream) {
-  check(cudaMemsetAsync(end, 0, sizeof(*end), stream), "clear the end of columns");
-  if (rows.num_rows == 0) return;
-  columns_end<<<item_grid(rows.num_rows), kItemThreads, 0, stream>>>(rows, end);
-  check_launch("columns_end");
 }
 
 }  // namespace spmm::kernels

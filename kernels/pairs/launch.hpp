@@ -15,16 +15,12 @@ namespace spmm::kernels {
 
 // ---- split_k.cu
 
-std::size_t find_split_k_workspace_bytes(std::uint64_t max_c_blocks);
-
-/// Finds the C blocks with more than kSplitKPairs pairs: writes found.c_blocks and found.count.
-void launch_find_split_k(const PairListView& list, const SplitKView& found, Workspace work, cudaStream_t stream);
-
-/// Multiplies all pairs of the C blocks found and adds them up: writes found.sums.
+/// Adds up the pairs of the C blocks that have more than kSplitKPairs: split_k_slot() of sums.
 /// Values: num_pairs = all pairs of the list, less than 2^32.
-/// Shapes: elements of both operands [nnzb, P, P], P = padded_side(m).
+/// Shapes: elements of both operands [nnzb, P, P], P = padded_side(m); sums [num_split_k_slots(num_pairs), m, m],
+/// device.
 void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
-                        const SplitKView& found, cudaStream_t stream);
+                        std::uint64_t* sums, cudaStream_t stream);
 
 // ---- esc.cu
 
@@ -32,10 +28,15 @@ void launch_add_split_k(const PairValues& values, const PairListView& list, std:
 struct EscProduct {
   PairValues values;
   PairListView list;
-  SplitKView split_k;  // sums made before; empty if no C block has so many pairs
+  const std::uint64_t* split_k_sums = nullptr;  // of launch_add_split_k; null if no C block has so many pairs
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands
-  bool can_be_zero = true;        // false if launch_find_zeros found nothing
+  bool can_be_zero = true;        // a product of two blocks
+
+  /// Whether the products of two pairs always fit 32 bits.
+  [[nodiscard]] SPMM_HOST_DEVICE bool two_products_fit() const {
+    return std::uint64_t{2} * m * max_element * max_element <= kMaxVal;
+  }
 };
 
 /// A CTA per some C blocks: multiplies the pairs listed for each and writes records.
@@ -51,13 +52,25 @@ struct ShortRowProduct {
   std::uint32_t max_element = 0;  // largest element of both operands
 };
 
-/// Scratch bytes of launch_mul_short_rows; max_row_pairs as there.
-std::size_t mul_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs);
-
 /// Lists and multiplies a panel at once: what launch_list_short_rows and launch_mul_esc do.
-/// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned.
+/// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned, of short_rows_workspace_bytes().
 /// Shapes: packed records 16-byte aligned; out.look_back is not used.
 void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
                            Workspace work, const RecordOutput& out, cudaStream_t stream);
+
+// ---- planned.cu
+
+/// Block side of planned lists.
+inline constexpr std::uint32_t kPlannedListSide = 8;
+
+/// pairs[p] = blocks of the caller, of which `pairs` names the positions by rows.
+/// Shapes: pairs [num_pairs], a_order [nnzb of A], b_order [nnzb of B], device.
+void launch_name_planned_pairs(const std::uint32_t* a_order, const std::uint32_t* b_order, std::uint64_t num_pairs,
+                               BlockPair* pairs, cudaStream_t stream);
+
+/// C = A * B, saturated, where pairs name blocks of the caller.
+/// Shapes: a, b [any, 8, 8] row-major, 4-byte aligned; c [num_c_blocks, 8, 8], 8-byte aligned.
+void launch_mul_planned_list(const PairListView& list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c,
+                             cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -10,12 +10,6 @@
 
 namespace spmm::kernels {
 
-/// Whether C block x is a split-K block.
-struct HasManyPairs {
-  const std::uint32_t* offsets;
-  __host__ __device__ bool operator()(std::uint32_t x) const { return offsets[x + 1] - offsets[x] > kSplitKPairs; }
-};
-
 /// Side 4: lane % 16 -> element of the block; its sum over the pairs [begin, end).
 template <class Pairs>
 __device__ inline std::uint64_t sum_pairs_4(const PairValues& values, const Pairs& pairs, std::uint32_t begin,

@@ -1,9 +1,8 @@
 // Blocks of side 8 whose pattern is known: the listed pairs of each C block, multiplied as the caller's values lie.
-#include "kernels/pairs/planned.hpp"
-
 #include "kernels/byte_mma.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/pairs/launch.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
@@ -76,7 +75,7 @@ __device__ inline void add_listed(const BlockPair* pairs, std::uint32_t begin, s
 //       a time.
 // Memory: a block of 128 bytes by each load, 256 bytes by each write, which are not read again soon.
 __global__ void __launch_bounds__(kItemThreads)
-    mul_planned_list(PlannedList list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) {
+    mul_planned_list(PairListView list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint64_t first = std::uint64_t{this_warp()} * 32;
   if (first >= list.num_c_blocks) return;
@@ -127,11 +126,12 @@ void launch_name_planned_pairs(const std::uint32_t* a_order, const std::uint32_t
   check_launch("name_planned_pairs");
 }
 
-void launch_mul_planned_list(const PlannedList& list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c,
+void launch_mul_planned_list(const PairListView& list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c,
                              cudaStream_t stream) {
   if (list.num_c_blocks == 0) return;
-  const std::uint32_t num_warps = (list.num_c_blocks - 1) / 32 + 1;
-  mul_planned_list<<<(num_warps - 1) / kItemWarps + 1, kItemThreads, 0, stream>>>(list, a, b, c);
+  const std::uint64_t num_warps = (list.num_c_blocks - 1) / 32 + 1;
+  const auto grid = static_cast<unsigned>((num_warps - 1) / kItemWarps + 1);
+  mul_planned_list<<<grid, kItemThreads, 0, stream>>>(list, a, b, c);
   check_launch("mul_planned_list");
 }
 

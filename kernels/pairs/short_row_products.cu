@@ -1,7 +1,6 @@
 // Rows with few pairs, listed and multiplied in one go: a CTA takes a window of whole rows, sorts their pairs by C
 // block in shared memory and multiplies them from there, so that no list goes through memory. For hypersparse products
 // no C block of which can be zero.
-#include "kernels/blocks/record_output.cuh"
 #include "kernels/blocks/short_rows.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
@@ -12,12 +11,10 @@
 namespace spmm::kernels {
 namespace {
 
-constexpr std::uint32_t kThreads = 256;
+constexpr std::uint32_t kThreads = kWindowThreads;
 constexpr std::uint32_t kWarps = kThreads / 32;
-constexpr std::uint32_t kCapacity = 1024;  // pairs of a CTA: 28 KB with the records of a group per warp
 /// Per multiprocessor: six leave 40 registers, and more of them spill.
 constexpr std::uint32_t kCtas = kResidentThreads / kThreads < 5 ? kResidentThreads / kThreads : 5;
-static_assert(kShortRowPairs <= kCapacity / 2 && kCapacity <= CBlockFlags::kMaxCBlocks && kThreads % 32 == 0);
 
 /// C blocks that a warp computes and writes together: with m = 8 their records are a whole number of sectors, and start
 /// at one if their number is a multiple of this.
@@ -32,27 +29,14 @@ struct ShortProducts {
 
 /// What the CTA shares.
 struct ShortRowState {
-  Positions<kCapacity> at;
-  CBlockFlags flags;                    // a bit per position: the first pair of a C block
-  std::uint16_t starts[kCapacity + 1];  // position of the first pair of each C block; the end of the last one
-  uint4 stage[kWarps][kGroupVectors];   // records of a group
+  Positions at;
+  CBlockFlags flags;                          // a bit per position: the first pair of a C block
+  std::uint16_t starts[kWindowCapacity + 1];  // position of the first pair of each C block; the end of the last one
+  uint4 stage[kWarps][kGroupVectors];         // records of a group
 
   /// Pair number p of the window.
   [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const { return at.pairs[p]; }
 };
-
-/// Flags the first pair of each C block.
-/// Threads: all of the CTA, once pairs and columns are sorted.
-__device__ void flag_c_blocks(ShortRowState& state, std::uint32_t num_pairs) {
-  const Positions<kCapacity>& at = state.at;
-  const std::uint32_t lane = threadIdx.x % 32;
-  for (std::uint32_t x = threadIdx.x; x - lane < num_pairs; x += kThreads) {  // whole warps
-    const bool opens =
-        x < num_pairs && ((at.row_starts[x / 32] >> lane & 1) != 0 || at.columns[x] != at.columns[x - 1]);
-    const std::uint32_t word = __ballot_sync(~0u, opens);
-    if (lane == 0) state.flags.words[x / 32] = word;
-  }
-}
 
 /// Lists where the pairs of each C block start.
 /// Threads: all of the CTA, once its C blocks are numbered.
@@ -178,20 +162,8 @@ __device__ void write_products(const ShortProducts& products, ShortRowState& sta
 __global__ void __launch_bounds__(kThreads, kCtas)
     mul_short_rows(ShortRows rows, const std::uint32_t* first_row, ShortProducts products, RecordOutput out) {
   __shared__ ShortRowState state;
-  constexpr std::uint32_t kWords = Positions<kCapacity>::kWords;
   if (!is_wanted(out)) return;
-  if (threadIdx.x == 0) state.flags.cta = take_cta_number(out);
-  for (std::uint32_t w = threadIdx.x; w < kWords; w += kThreads) {
-    state.at.block_starts[w] = state.at.row_starts[w] = 0;
-  }
-  __syncthreads();  // flags.cta is written, starts are clear
-  const Window window(rows, first_row, state.flags.cta);
-  const std::uint32_t num_pairs = window.num_pairs;
-  mark_starts<kThreads>(rows, window, state.at);
-  __syncthreads();  // starts are complete
-  sort_rows<kThreads>(rows.view, num_pairs, state.at);
-  flag_c_blocks(state, num_pairs);
-  __syncthreads();  // flags are complete
+  const std::uint32_t num_pairs = sort_window(rows, first_row, out, state.at, state.flags).num_pairs;
   if (threadIdx.x < 32) find_output_offset(state.flags, num_pairs, out, gridDim.x);
   __syncthreads();  // C blocks are numbered, the output offset is known
   list_starts(state, num_pairs);
@@ -201,26 +173,15 @@ __global__ void __launch_bounds__(kThreads, kCtas)
 
 }  // namespace
 
-std::size_t mul_short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t max_row_pairs) {
-  const std::uint32_t windows = num_windows({.num_pairs = num_pairs}, window_pairs(kCapacity, max_row_pairs));
-  return (windows + std::size_t{1}) * (sizeof(std::uint64_t) + sizeof(std::uint32_t));
-}
-
 void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
                            Workspace work, const RecordOutput& out, cudaStream_t stream) {
-  const std::uint32_t pairs_per_window = window_pairs(kCapacity, max_row_pairs);
-  const std::uint32_t windows = num_windows(panel, pairs_per_window);
-  const std::size_t num_states = std::size_t{windows} + 1;
-  auto* const states = static_cast<std::uint64_t*>(work.data);                    // [num_states]
-  auto* const first_row = reinterpret_cast<std::uint32_t*>(states + num_states);  // [windows + 1]
   const ShortRows rows{.view = product.view, .panel = panel, .names = product.view.a.rows};
-  check(cudaMemsetAsync(states, 0, num_states * sizeof(std::uint64_t), stream), "clear look-back states");
-  launch_find_windows(rows, pairs_per_window, first_row, stream);
+  const Windows windows = launch_find_windows(rows, max_row_pairs, work, stream);
   const std::uint64_t largest = std::uint64_t{2} * kShortRowSide * product.max_element * product.max_element;
   RecordOutput to = out;
-  to.look_back = states;
-  mul_short_rows<<<windows, kThreads, 0, stream>>>(rows, first_row,
-                                                   {.values = product.values, .two_pairs_fit = largest <= kMaxVal}, to);
+  to.look_back = windows.look_back;
+  mul_short_rows<<<windows.count, kThreads, 0, stream>>>(
+      rows, windows.first_row, {.values = product.values, .two_pairs_fit = largest <= kMaxVal}, to);
   check_launch("mul_short_rows");
 }
 

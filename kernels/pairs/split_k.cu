@@ -1,13 +1,11 @@
-// Split-K: the C blocks with very many pairs are found among the listed ones; their pairs are cut into parts that many
-// CTAs multiply and add up, so that no warp works through a long list alone.
-#include <algorithm>
-
+// Split-K: the pairs of C blocks with very many of them are cut into parts that many CTAs multiply and add up, so that
+// no warp works through a long list alone.
 #include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
-#include "kernels/device_wide.cuh"
 #include "kernels/pairs/launch.hpp"
 #include "kernels/pairs/pair_products.cuh"
 #include "kernels/tuning.hpp"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -89,43 +87,50 @@ __device__ void add_slice_wide(const KSlice& slice) {
   }
 }
 
-/// Number of the first split-K block whose list ends behind pair `p`.
-__device__ inline std::uint32_t first_split_k_behind(const SplitKView& found, const std::uint32_t* offsets,
-                                                     std::uint32_t count, std::uint32_t p) {
-  std::uint32_t low = 0;
-  std::uint32_t high = count;
-  while (low < high) {
-    const std::uint32_t middle = (low + high) / 2;
-    if (offsets[found.c_blocks[middle] + 1] <= p) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
+/// The C blocks whose lists hold the first and the last pair of a CTA. Shared by its threads.
+struct BorderLists {
+  std::uint32_t first;
+  std::uint32_t last;
 
-// Grid: one CTA per pairs_per_cta pairs of the panel; most find no split-K block among theirs and end at once.
+  /// Threads: one whole warp.
+  __device__ void find(const PairListView& list, std::uint32_t begin, std::uint32_t end) {
+    const auto num_c_blocks = static_cast<std::uint32_t>(list.num_c_blocks);
+    const std::uint32_t of_begin = warp_lower_bound(list.offsets, 0, num_c_blocks, begin + 1) - 1;
+    const std::uint32_t of_end = warp_lower_bound(list.offsets, of_begin, num_c_blocks, end) - 1;
+    if (threadIdx.x % 32 != 0) return;
+    first = of_begin;
+    last = of_end;
+  }
+};
+
+// Grid: one CTA per pairs_per_cta pairs of the panel. A split-K block's list is longer than that, so that only the
+// lists that hold a CTA's first and last pair can be some; most CTAs find none and end at once.
 // Work: warps, or half warps, take parts of the CTA's pairs, with sums in registers; these are added up in shared
 //       memory and then, element by element, in global memory. A sum stays below 2^64: an element has at most 2^32
 //       terms, each less than 2^32.
 // Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and C block.
 template <std::uint32_t P>
 __global__ void __launch_bounds__(kThreads, 4)
-    add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, SplitKView found, std::uint32_t m) {
+    add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, std::uint64_t* all_sums,
+                std::uint32_t m) {
+  static_assert(pairs_per_cta(P) < kSplitKPairs);
   extern __shared__ unsigned long long sums[];  // [m, m]
+  __shared__ BorderLists borders;
   const std::uint32_t begin = blockIdx.x * pairs_per_cta(P);
   const std::uint32_t end = begin + min(pairs_per_cta(P), num_pairs - begin);
-  const std::uint32_t count = *found.count;
-  for (std::uint32_t x = first_split_k_behind(found, list.offsets, count, begin); x < count; ++x) {
-    const std::uint32_t c_block = found.c_blocks[x];
+  if (threadIdx.x < 32) borders.find(list, begin, end);
+  __syncthreads();  // the lists are found
+  for (std::uint32_t c_block = borders.first; c_block <= borders.last;
+       c_block = c_block == borders.last ? c_block + 1 : borders.last) {
+    const std::uint32_t first_pair = list.offsets[c_block];
+    const std::uint32_t end_pair = list.offsets[c_block + 1];
+    if (end_pair - first_pair <= kSplitKPairs) continue;  // the same for all threads
     const KSlice slice{.values = values,
                        .pairs = {list.pairs},
-                       .begin = max(begin, list.offsets[c_block]),
-                       .end = min(end, list.offsets[c_block + 1]),
+                       .begin = max(begin, first_pair),
+                       .end = min(end, end_pair),
                        .sums = sums,
                        .m = m};
-    if (slice.begin >= end) break;  // the same for all threads
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) sums[e] = 0;
     __syncthreads();  // sums are clear
     if constexpr (P == 4) {
@@ -136,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, 4)
       add_slice_wide<P>(slice);
     }
     __syncthreads();  // sums are complete; below, each thread reads and later clears the same elements
-    auto* const totals = reinterpret_cast<unsigned long long*>(found.sums) + std::uint64_t{x} * m * m;
+    auto* const totals = reinterpret_cast<unsigned long long*>(all_sums) + split_k_slot(first_pair) * m * m;
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) {
       if (sums[e] != 0) atomicAdd(totals + e, sums[e]);  // other CTAs add to the same C block
     }
@@ -145,31 +150,20 @@ __global__ void __launch_bounds__(kThreads, 4)
 
 template <std::uint32_t P>
 void launch(const PairValues& values, const PairListView& list, std::uint32_t num_pairs, std::uint32_t m,
-            const SplitKView& found, cudaStream_t stream) {
+            std::uint64_t* sums, cudaStream_t stream) {
   const unsigned grid = (num_pairs - 1) / pairs_per_cta(P) + 1;
   const std::size_t shared_bytes = std::size_t{m} * m * sizeof(std::uint64_t);
-  add_split_k<P><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, found, m);
+  add_split_k<P><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, sums, m);
 }
 
 }  // namespace
 
-std::size_t find_split_k_workspace_bytes(std::uint64_t max_c_blocks) {
-  return select_workspace_bytes<HasManyPairs>(max_c_blocks);
-}
-
-void launch_find_split_k(const PairListView& list, const SplitKView& found, Workspace work, cudaStream_t stream) {
-  const HasManyPairs has_many{list.offsets};
-  launch_select(has_many, list.num_c_blocks, {.numbers = found.c_blocks, .count = found.count}, work, stream,
-                "find split-K blocks");
-}
-
 void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
-                        const SplitKView& found, cudaStream_t stream) {
-  if (num_pairs <= kSplitKPairs) return;
-  check(cudaMemsetAsync(found.sums, 0, num_pairs / kSplitKPairs * m * m * sizeof(std::uint64_t), stream),
+                        std::uint64_t* sums, cudaStream_t stream) {
+  check(cudaMemsetAsync(sums, 0, num_split_k_slots(num_pairs) * m * m * sizeof(std::uint64_t), stream),
         "clear split-K sums");
   const auto count = static_cast<std::uint32_t>(num_pairs);
-  for_padded_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, found, stream); });
+  for_padded_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, sums, stream); });
   check_launch("add_split_k");
 }
 

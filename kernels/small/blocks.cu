@@ -1,9 +1,8 @@
 // Gustavson for small blocks (m = 1 to 4), sums of a row in shared memory in one of three ways, by the row's pairs: a
 // hash table of one warp; a bitmap of the columns that have pairs, and sums by their rank in it; sums of all columns.
-#include <algorithm>
-
 #include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
+#include "kernels/resident.hpp"
 #include "kernels/small/chunks.cuh"
 #include "kernels/small/hash.cuh"
 
@@ -61,7 +60,7 @@ __device__ void write_hashed_row(const SmallTable<M>& table, std::uint32_t count
 __device__ inline std::uint32_t slots_of_row(const SmallLaunch& launch, std::uint32_t row) {
   const auto pairs = static_cast<std::uint32_t>(
       pairs_of_row(launch.product.a.index, launch.product.pair_offsets, row));  // of a hashed row: few
-  return min(launch.tasks.table_slots, (pairs + pairs / 4 + 31) / 32 * 32);
+  return min(launch.tasks.shape.hash_slots, (pairs + pairs / 4 + 31) / 32 * 32);
 }
 
 /// Rows [first, end), a warp takes rows_per_warp of them one after the other.
@@ -69,14 +68,13 @@ template <std::uint32_t M>
 __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, std::uint32_t end,
                                 std::uint32_t* region, SmallLists& lists) {
   const std::uint32_t warp = threadIdx.x / 32;
-  const std::uint32_t table_words = launch.tasks.table_words;
-  const std::uint32_t per_warp = launch.tasks.rows_per_warp;
+  const std::uint32_t table_words = small_table_words(launch.tasks.shape.hash_slots, M);
+  const std::uint32_t per_warp = launch.tasks.shape.rows_per_warp;
   std::uint32_t* const memory = region + launch.region_words / SmallLists::kWarps * warp;
   const std::uint32_t num_rows = end - first;
   SmallChunk chunk{.row = first,
                    .first_column = launch.c_blocks.column_begin,
                    .num_columns = launch.c_blocks.num_columns,
-                   .number = kNoRow,
                    .whole = launch.c_blocks.num_columns == launch.product.nb};
 #pragma unroll 1
   for (std::uint32_t t = 0; t < per_warp; ++t) {
@@ -122,7 +120,6 @@ __device__ void multiply_chunk(const SmallLaunch& launch, const SmallTask& task,
   const SmallChunk chunk{.row = task.row,
                          .first_column = span.first + skipped,
                          .num_columns = min(width, span.count - skipped),
-                         .number = is_dense ? task.chunk : kNoRow,
                          .whole = launch.c_blocks.num_columns == launch.product.nb && width >= span.count};
   if (is_dense) {
     multiply_dense<M, Fits>(launch, chunk, region, lists);
@@ -149,7 +146,7 @@ __global__ void __launch_bounds__(SmallLists::kThreads, 2) mul_small_blocks(Smal
     if (ticket >= num_tasks) return;
     const SmallTask task = launch.tasks.tasks[ticket];
     const std::uint64_t pairs = pairs_of_row(launch.product.a.index, launch.product.pair_offsets, task.row);
-    const SmallRow kind = small_row(launch.tasks.shape, launch.tasks.table_slots, pairs);
+    const SmallRow kind = small_row(launch.tasks.shape, pairs);
     if (kind == SmallRow::hashed) {
       multiply_hashed<M>(launch, task.row, launch.tasks.tasks[ticket + 1].row, region, lists);
     } else if (row_fits(launch.product, task.row)) {
@@ -164,18 +161,8 @@ __global__ void __launch_bounds__(SmallLists::kThreads, 2) mul_small_blocks(Smal
 template <std::uint32_t M>
 void launch(const SmallLaunch& what, cudaStream_t stream) {
   const std::uint32_t shared_bytes = what.region_words * 4;
-  const auto kernel = mul_small_blocks<M>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        "mul_small_blocks shared memory");
-  int device = 0;
-  int processors = 0;
-  int per_processor = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, SmallLists::kThreads, shared_bytes),
-        "occupancy");
-  const auto grid = static_cast<unsigned>(processors * std::max(1, per_processor));
-  kernel<<<grid, SmallLists::kThreads, shared_bytes, stream>>>(what);
+  const std::uint32_t grid = resident_ctas(mul_small_blocks<M>, SmallLists::kThreads, shared_bytes);
+  mul_small_blocks<M><<<grid, SmallLists::kThreads, shared_bytes, stream>>>(what);
 }
 
 }  // namespace
@@ -189,13 +176,12 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
   }
   const std::size_t state_bytes = (scratch.max_tasks + 1) * sizeof(std::uint64_t);
   check(cudaMemsetAsync(out.look_back, 0, state_bytes, stream), "clear look-back states");
-  const SmallCta cta = small_cta();
   const SmallLaunch what{.product = product,
                          .c_blocks = c_blocks,
                          .tasks = launch_small_tasks(product, c_blocks, max_row_pairs, scratch, stream),
                          .out = out,
                          .arrivals = scratch.arrivals,
-                         .region_words = cta.region_bytes / 4};
+                         .region_words = small_region_bytes() / 4};
   if (scratch.arrivals.records != nullptr) {
     check(cudaMemsetAsync(scratch.arrivals.tasks, 0, state_bytes, stream), "clear task records");
     check(cudaMemsetAsync(scratch.arrivals.num_records, 0, sizeof(std::uint32_t), stream), "clear count");

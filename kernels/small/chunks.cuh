@@ -174,7 +174,7 @@ __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chu
   std::uint32_t* const memory = region + (launch.tasks.shape.rank_columns / 32 * 3 / 2 + 4) / 4 * 4;
   const SmallSums<M> sums{.sums = memory, .saturated = memory + slots * M * M};
   const ChunkRecords records{.bits = bits, .before = before, .num_words = num_words};
-  const bool can_be_zero = *launch.product.can_be_zero != 0;
+  const bool can_be_zero = launch.product.can_be_zero;
   clear_words(bits, (num_words + 3) / 4 * 4);
   for_pairs_of_chunk<M>(launch, chunk, can_be_zero, lists,  // has a barrier: bits are clear
                         [&](std::uint32_t column, std::uint32_t a, const SmallBlock<M>& b) {

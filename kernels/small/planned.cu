@@ -7,7 +7,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
-#include "kernels/small/planned.hpp"
+#include "kernels/small/launch.hpp"
 #include "kernels/small/sums.cuh"
 
 namespace spmm::kernels {
@@ -32,7 +32,8 @@ __device__ inline std::uint32_t find_head(const std::uint32_t* heads, std::uint3
 }
 
 // Grid: a thread per row of A, and one behind them.
-__global__ void __launch_bounds__(kItemThreads) find_planned_rows(PlannedPattern pattern, std::uint32_t* first_blocks) {
+__global__ void __launch_bounds__(kItemThreads)
+    find_planned_rows(PlannedOperands pattern, std::uint32_t* first_blocks) {
   for_each_item(std::uint64_t{pattern.a.num_rows} + 1, [&](std::uint64_t row) {
     first_blocks[row] = row == pattern.a.num_rows
                             ? pattern.num_blocks
@@ -50,7 +51,7 @@ struct PlannedSlot {
   std::uint32_t base;  // C blocks before the task
 };
 
-__device__ inline PlannedSlot slot_at(const PlannedPattern& pattern, const PlannedRow* rows, std::uint32_t number) {
+__device__ inline PlannedSlot slot_at(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t number) {
   std::uint32_t low = 0;
 #pragma unroll 1
   for (std::uint32_t high = pattern.a.num_rows; high - low > 1;) {  // the last row that begins up to this slot
@@ -86,7 +87,7 @@ __device__ inline PlannedSlot slot_at(const PlannedPattern& pattern, const Plann
 }
 
 // Grid: a thread per slot.
-__global__ void __launch_bounds__(kItemThreads) count_planned_pairs(PlannedPattern pattern, const PlannedRow* rows,
+__global__ void __launch_bounds__(kItemThreads) count_planned_pairs(PlannedOperands pattern, const PlannedRow* rows,
                                                                     std::uint32_t num_slots, std::uint32_t* counts) {
   for_each_item(num_slots, [&](std::uint64_t x) {
     const PlannedSlot slot = slot_at(pattern, rows, static_cast<std::uint32_t>(x));
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kItemThreads) count_planned_pairs(PlannedPatte
 // Work: a lane per pair looks its C block up.
 // Memory: columns of B and places contiguous; heads of C by binary search in the row.
 __global__ void __launch_bounds__(kItemThreads)
-    place_planned_pairs(PlannedPattern pattern, const PlannedRow* rows, std::uint32_t num_slots,
+    place_planned_pairs(PlannedOperands pattern, const PlannedRow* rows, std::uint32_t num_slots,
                         const std::uint64_t* sums, PlannedPairs to) {
   const std::uint32_t lane = threadIdx.x % 32;
   for (std::uint32_t x = this_warp(); x < num_slots; x += gridDim.x * kItemWarps) {
@@ -201,29 +202,25 @@ void launch(const PlannedPairs& pairs, const PlannedValues& values, std::uint32_
 
 }  // namespace
 
-void launch_planned_rows(const PlannedPattern& pattern, std::uint32_t* first_blocks, cudaStream_t stream) {
+void launch_planned_rows(const PlannedOperands& pattern, std::uint32_t* first_blocks, cudaStream_t stream) {
   find_planned_rows<<<item_grid(pattern.a.num_rows + std::uint64_t{1}), kItemThreads, 0, stream>>>(pattern,
                                                                                                    first_blocks);
   check_launch("find_planned_rows");
-}
-
-void launch_planned_counts(const PlannedPattern& pattern, const PlannedRow* rows, std::uint32_t num_slots,
-                           std::uint32_t* counts, cudaStream_t stream) {
-  count_planned_pairs<<<item_grid(num_slots), kItemThreads, 0, stream>>>(pattern, rows, num_slots, counts);
-  check_launch("count_planned_pairs");
 }
 
 std::size_t planned_sums_workspace_bytes(std::uint32_t num_slots) {
   return scan_workspace_bytes<StoredRow, std::uint64_t>(num_slots + std::uint64_t{1});
 }
 
-void launch_planned_sums(const std::uint32_t* counts, std::uint32_t num_slots, std::uint64_t* sums, Workspace work,
-                         cudaStream_t stream) {
+void launch_planned_sums(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t num_slots,
+                         std::uint32_t* counts, std::uint64_t* sums, Workspace work, cudaStream_t stream) {
+  count_planned_pairs<<<item_grid(num_slots), kItemThreads, 0, stream>>>(pattern, rows, num_slots, counts);
+  check_launch("count_planned_pairs");
   launch_scan(StoredRow{.counts = counts, .count = num_slots, .stride = 1}, num_slots + std::uint64_t{1}, sums, work,
               stream, "pairs before slots");
 }
 
-void launch_planned_pairs(const PlannedPattern& pattern, const PlannedRow* rows, std::uint32_t num_slots,
+void launch_planned_pairs(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t num_slots,
                           const std::uint64_t* sums, const PlannedPairs& to, cudaStream_t stream) {
   place_planned_pairs<<<warp_grid(num_slots), kItemThreads, 0, stream>>>(pattern, rows, num_slots, sums, to);
   check_launch("place_planned_pairs");

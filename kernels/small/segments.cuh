@@ -115,7 +115,21 @@ struct SegmentCounts {
   std::uint32_t segments;
 
   [[nodiscard]] __device__ bool is_flat() const { return pairs < kFlatPairs * segments; }
+
+  __device__ SegmentCounts operator+(const SegmentCounts& x) const {
+    return {pairs + x.pairs, tiles + x.tiles, segments + x.segments};
+  }
+  __device__ SegmentCounts operator-(const SegmentCounts& x) const {
+    return {pairs - x.pairs, tiles - x.tiles, segments - x.segments};
+  }
 };
+
+/// What a lane of the warp has.
+__device__ inline SegmentCounts from_lane(const SegmentCounts& own, std::uint32_t lane) {
+  return {.pairs = __shfl_sync(~0u, own.pairs, lane),
+          .tiles = __shfl_sync(~0u, own.tiles, lane),
+          .segments = __shfl_sync(~0u, own.segments, lane)};
+}
 
 __device__ inline SegmentCounts counts_of(std::uint32_t first, std::uint32_t end) {
   const std::uint32_t pairs = end - first;
@@ -129,58 +143,44 @@ __device__ inline SegmentCounts inclusive_counts(SegmentCounts own) {
           .segments = inclusive_warp_sum(own.segments)};
 }
 
+/// Puts a lane's segment, if it has pairs, to its place in the list of `all`. Values: before = what comes before it.
+__device__ inline SmallList put_segment(SmallSegment own, const SegmentCounts& before, const SegmentCounts& all,
+                                        SmallSegment* segments) {
+  const bool is_flat = all.is_flat();
+  if (own.first != own.end) {
+    own.before = is_flat ? before.pairs : before.tiles;
+    segments[before.segments] = own;
+  }
+  return {.segments = segments, .count = all.segments, .total = is_flat ? all.pairs : all.tiles, .flat = is_flat};
+}
+
 /// Lists the segments of a warp's lanes, one each, possibly empty; complete when it returns.
 /// Shapes: segments [32], shared, of this warp.
 /// Threads: one whole warp.
-__device__ inline SmallList list_of_warp(SmallSegment own, SmallSegment* segments) {
-  const SegmentCounts through = inclusive_counts(counts_of(own.first, own.end));
-  const SegmentCounts all{.pairs = __shfl_sync(~0u, through.pairs, 31),
-                          .tiles = __shfl_sync(~0u, through.tiles, 31),
-                          .segments = __shfl_sync(~0u, through.segments, 31)};
+__device__ inline SmallList list_of_warp(const SmallSegment& own, SmallSegment* segments) {
   const SegmentCounts counts = counts_of(own.first, own.end);
+  const SegmentCounts through = inclusive_counts(counts);
   __syncwarp();  // the list before is no longer read
-  if (counts.segments != 0) {
-    own.before = all.is_flat() ? through.pairs - counts.pairs : through.tiles - counts.tiles;
-    segments[through.segments - 1] = own;
-  }
+  const SmallList list = put_segment(own, through - counts, from_lane(through, 31), segments);
   __syncwarp();  // the list is complete
-  return {.segments = segments,
-          .count = all.segments,
-          .total = all.is_flat() ? all.pairs : all.tiles,
-          .flat = all.is_flat()};
+  return list;
 }
 
-/// The same for a whole CTA; `of_warp` is scratch.
+/// The list of a whole CTA; `of_warp` is scratch.
 /// Shapes: segments [blockDim.x], of_warp [blockDim.x / 32], shared.
 /// Threads: all of the CTA.
-__device__ inline SmallList list_of_cta(SmallSegment own, SmallSegment* segments, SegmentCounts* of_warp) {
+__device__ inline SmallList list_of_cta(const SmallSegment& own, SmallSegment* segments, SegmentCounts* of_warp) {
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t num_warps = blockDim.x / 32;
   const SegmentCounts counts = counts_of(own.first, own.end);
   const SegmentCounts through = inclusive_counts(counts);
   if (lane == 31) of_warp[warp] = through;
   __syncthreads();  // counts of all warps are known, the list before is no longer read
-  const SegmentCounts warps = inclusive_counts(lane < num_warps ? of_warp[lane] : SegmentCounts{});
-  const auto sum_before = [&](std::uint32_t sums) {
-    const std::uint32_t before = __shfl_sync(~0u, sums, warp == 0 ? 0 : warp - 1);
-    return warp == 0 ? 0 : before;
-  };
-  const SegmentCounts before{
-      .pairs = sum_before(warps.pairs), .tiles = sum_before(warps.tiles), .segments = sum_before(warps.segments)};
-  const SegmentCounts all{.pairs = __shfl_sync(~0u, warps.pairs, 31),
-                          .tiles = __shfl_sync(~0u, warps.tiles, 31),
-                          .segments = __shfl_sync(~0u, warps.segments, 31)};
-  if (counts.segments != 0) {
-    own.before =
-        all.is_flat() ? before.pairs + through.pairs - counts.pairs : before.tiles + through.tiles - counts.tiles;
-    segments[before.segments + through.segments - 1] = own;
-  }
+  const SegmentCounts warps = inclusive_counts(lane < blockDim.x / 32 ? of_warp[lane] : SegmentCounts{});
+  const SegmentCounts before = from_lane(warps, warp) - of_warp[warp] + through - counts;
+  const SmallList list = put_segment(own, before, from_lane(warps, 31), segments);
   __syncthreads();  // the list is complete
-  return {.segments = segments,
-          .count = all.segments,
-          .total = all.is_flat() ? all.pairs : all.tiles,
-          .flat = all.is_flat()};
+  return list;
 }
 
 }  // namespace spmm::kernels

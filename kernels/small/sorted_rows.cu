@@ -7,6 +7,7 @@
 #include "kernels/blocks/record_output.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/resident.hpp"
 #include "kernels/small/launch.hpp"
 #include "kernels/warp.cuh"
 #include "spmm/saturate.hpp"
@@ -38,14 +39,8 @@ struct SortedLaunch {
   RecordOutput out;
 };
 
-/// Where staged word x lies: lanes that write some words each, one behind the other, meet in few banks.
-constexpr SPMM_HOST_DEVICE std::uint32_t padded(std::uint32_t x) {
-  return x + x / 32;
-}
-
 /// Shared memory of a warp for up to max_pairs at once.
-/// Layout: values [max_pairs], starts [max_pairs / 32], segments; later staged columns and sums, padded, in their
-/// place.
+/// Layout: values [max_pairs], starts [max_pairs / 32], segments; later staged columns and sums in their place.
 struct WarpMemory {
   std::uint32_t* values;
   SortedSegment* segments;
@@ -58,15 +53,15 @@ struct WarpMemory {
         segments(reinterpret_cast<SortedSegment*>(memory + segments_at(max_pairs))),
         starts(memory + max_pairs),
         columns(memory),
-        sums(memory + padded(max_pairs)) {}
+        sums(memory + max_pairs) {}
 
-  /// Even: segments have 64 bits.
+  /// Behind values and starts, at an even word: segments have 64 bits.
   static constexpr SPMM_HOST_DEVICE std::uint32_t segments_at(std::uint32_t max_pairs) {
-    return (padded(max_pairs) + 1) / 2 * 2;
+    return (max_pairs + max_pairs / 32 + 1) / 2 * 2;
   }
   /// 32-bit words of all, a multiple of four.
   static constexpr std::uint32_t num_words(std::uint32_t max_pairs, std::uint32_t max_segments) {
-    return (std::max(segments_at(max_pairs) + 2 * max_segments, 2 * padded(max_pairs)) + 3) / 4 * 4;
+    return (std::max(segments_at(max_pairs) + 2 * max_segments, 2 * max_pairs) + 3) / 4 * 4;
   }
 };
 
@@ -254,8 +249,8 @@ __device__ inline std::uint32_t stage_sums(const std::uint32_t (&keys)[PerLane],
 #pragma unroll
   for (std::uint32_t e = 0; e < PerLane; ++e) {
     if ((ends >> e & 1) == 0) continue;
-    memory.columns[padded(at)] = keys[e] >> kShift;
-    memory.sums[padded(at)] = sums[e];
+    memory.columns[at] = keys[e] >> kShift;
+    memory.sums[at] = sums[e];
     ++at;
   }
   return __shfl_sync(~0u, through, 31);
@@ -281,7 +276,7 @@ __device__ inline void write_staged(const SortedLaunch& launch, const WarpMemory
   const RecordPlaces& to = launch.out.to;
 #pragma unroll 2
   for (std::uint32_t x = threadIdx.x % 32; x < count; x += 32) {
-    const std::uint32_t column = memory.columns[padded(x)];
+    const std::uint32_t column = memory.columns[x];
     const std::uint32_t in_rows = launch.rows_at_once == 1 ? 0 : column / launch.num_columns;
     const uint2 head{launch.out.rows[row + in_rows], column - in_rows * launch.num_columns};
     std::uint32_t* const head_at = to.heads + (first + x) * to.head_stride;
@@ -291,7 +286,7 @@ __device__ inline void write_staged(const SortedLaunch& launch, const WarpMemory
     } else {
       *reinterpret_cast<uint2*>(head_at) = head;
     }
-    to.values[(first + x) * to.value_stride] = memory.sums[padded(x)];
+    to.values[(first + x) * to.value_stride] = memory.sums[x];
   }
 }
 
@@ -340,17 +335,10 @@ void launch(SortedLaunch what, std::uint64_t max_pairs, cudaStream_t stream) {
   what.warp_words = WarpMemory::num_words(kPairs, what.max_segments);
   constexpr std::uint32_t kThreads = kWarps<MaxPerLane> * 32;
   const std::uint32_t shared_bytes = what.warp_words * kWarps<MaxPerLane> * 4;
-  const auto kernel = mul_sorted_rows<MaxPerLane>;
-  int device = 0;
-  int processors = 0;
-  int per_processor = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, kThreads, shared_bytes), "occupancy");
   const std::uint32_t num_tickets = (what.num_rows - 1) / what.rows_at_once + 1;
-  const auto grid = std::min((num_tickets - 1) / kWarps<MaxPerLane> + 1,
-                             static_cast<std::uint32_t>(processors * std::max(1, per_processor)));
-  kernel<<<grid, kThreads, shared_bytes, stream>>>(what);
+  const std::uint32_t grid = std::min((num_tickets - 1) / kWarps<MaxPerLane> + 1,
+                                      resident_ctas(mul_sorted_rows<MaxPerLane>, kThreads, shared_bytes));
+  mul_sorted_rows<MaxPerLane><<<grid, kThreads, shared_bytes, stream>>>(what);
 }
 
 }  // namespace

@@ -11,9 +11,6 @@
 namespace spmm::kernels {
 namespace {
 
-/// Hash tables of a warp, at most: their record counts are summed up by one warp.
-constexpr std::uint32_t kMaxRowsPerWarp = 32;
-
 // Grid: one thread per row of the panel and one more.
 // Work: a row writes the tasks that open at it, the last thread the row behind the panel.
 // Memory: contiguous reads of the offsets, contiguous writes.
@@ -69,40 +66,15 @@ __global__ void __launch_bounds__(kItemThreads)
   }
 }
 
-// Grid: one thread per split offset.
-// Work: a binary search in a row of B; neighbouring threads search in the same row.
-// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
-__global__ void small_split_offsets(CompressedView b, std::uint32_t chunk_columns, std::uint32_t num_chunks,
-                                    std::uint32_t* split_offsets) {
-  const std::uint32_t per_row = num_chunks + 1;
-  for_each_item(std::uint64_t{b.num_rows} * per_row, [=](std::uint64_t x) {
-    const auto row = static_cast<std::uint32_t>(x / per_row);
-    const auto chunk = static_cast<std::uint32_t>(x % per_row);
-    const std::uint32_t begin = b.offsets[row];
-    const std::uint32_t end = b.offsets[row + 1];
-    split_offsets[x] =
-        chunk == num_chunks
-            ? end
-            : static_cast<std::uint32_t>(lower_bound<std::uint32_t>(b.columns, begin, end, chunk * chunk_columns));
-  });
-}
-
 }  // namespace
 
-SmallCta small_cta() {
+std::uint32_t small_region_bytes() {
   int device = 0;
   int bytes = 0;
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
   constexpr std::uint32_t kStatic = 11u << 10;  // lists and counts
-  return static_cast<std::uint32_t>(bytes) >= kSmallWideCta.region_bytes + kStatic ? kSmallWideCta : kSmallestCta;
-}
-
-SmallTables small_tables(std::uint32_t m, SmallCta cta, std::uint32_t hash_slots, std::uint64_t max_row_pairs) {
-  const std::uint64_t wanted = (std::max<std::uint64_t>(1, max_row_pairs) + 31) / 32 * 32;
-  const auto slots = static_cast<std::uint32_t>(std::min<std::uint64_t>(hash_slots, wanted));
-  const std::uint32_t words = cta.region_bytes / cta.warps / 4;
-  return {.slots = slots, .rows_per_warp = std::min(kMaxRowsPerWarp, words / small_table_words(slots, m))};
+  return static_cast<std::uint32_t>(bytes) >= kSmallWideBytes + kStatic ? kSmallWideBytes : kSmallestBytes;
 }
 
 std::size_t small_tasks_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_tasks) {
@@ -110,47 +82,29 @@ std::size_t small_tasks_workspace_bytes(std::uint32_t max_rows, std::uint64_t ma
                   scan_workspace_bytes<CountOfTask, std::uint32_t>(max_tasks + 1));
 }
 
-void launch_small_split_offsets(CompressedView b, std::uint32_t chunk_columns, std::uint32_t num_chunks,
-                                std::uint32_t* split_offsets, cudaStream_t stream) {
-  const std::uint64_t count = std::uint64_t{b.num_rows} * (num_chunks + 1);
-  small_split_offsets<<<item_grid(count), kItemThreads, 0, stream>>>(b, chunk_columns, num_chunks, split_offsets);
-  check_launch("small_split_offsets");
-}
-
 SmallTasks launch_small_tasks(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
                               std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream) {
-  const SmallCta cta = small_cta();
-  const SmallShape shape = small_shape(product.m, c_blocks.num_columns, cta);
-  const SmallTables tables = small_tables(product.m, cta, shape.hash_slots, max_row_pairs);
+  const SmallShape shape = small_shape(product.m, c_blocks.num_columns, small_region_bytes(), max_row_pairs);
   const TasksOfRow tasks{.a = product.a.index,
                          .pair_offsets = product.pair_offsets,
                          .row_begin = c_blocks.row_begin,
                          .num_rows = c_blocks.num_rows,
                          .shape = shape,
-                         .table_slots = tables.slots,
-                         .rows_per_task = tables.rows_per_warp * cta.warps,
-                         .spans = reinterpret_cast<const ColumnSpan*>(scratch.spans)};
-  if (shape.rank_pairs != 0 && max_row_pairs > tables.slots) {
-    find_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(
-        tasks, product, c_blocks, reinterpret_cast<ColumnSpan*>(scratch.spans));
+                         .spans = scratch.spans};
+  if (shape.rank_pairs != 0 && max_row_pairs > shape.hash_slots) {
+    find_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(tasks, product, c_blocks,
+                                                                                              scratch.spans);
     check_launch("find_spans");
   }
   const std::uint64_t num_offsets = std::uint64_t{c_blocks.num_rows} + 1;
   launch_scan(tasks, num_offsets, scratch.task_offsets, scratch.work, stream, "tasks of rows");
-  auto* const listed = reinterpret_cast<SmallTask*>(scratch.tasks);
   write_tasks<<<item_grid(num_offsets), kItemThreads, 0, stream>>>(scratch.task_offsets, c_blocks.row_begin,
-                                                                   c_blocks.num_rows, listed);
+                                                                   c_blocks.num_rows, scratch.tasks);
   check_launch("write_tasks");
-  // Chunks of a panel that does not span all columns begin elsewhere.
-  const bool has_table = product.split_offsets != nullptr && c_blocks.num_columns == product.nb;
   return {.shape = shape,
-          .table_slots = tables.slots,
-          .table_words = small_table_words(tables.slots, product.m),
-          .rows_per_warp = tables.rows_per_warp,
-          .tasks = listed,
+          .tasks = scratch.tasks,
           .num_tasks = scratch.task_offsets + c_blocks.num_rows,
-          .spans = tasks.spans,
-          .split_offsets = has_table ? product.split_offsets : nullptr};
+          .spans = tasks.spans};
 }
 
 void launch_order_tasks(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,

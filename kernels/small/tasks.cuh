@@ -15,29 +15,17 @@ enum class SmallRow : std::uint8_t {
   dense,   // by CTAs, sums of all block columns
 };
 
-/// A short row's task: a run of hashed rows, up to the next task's row. Others: one chunk of a row.
-struct SmallTask {
-  std::uint32_t row;    // row index
-  std::uint32_t chunk;  // of a ranked or dense row
-};
-
 /// The tasks of a panel, in result order.
 struct SmallTasks {
   SmallShape shape;
-  std::uint32_t table_slots;           // of a hash table: rows with more pairs are not hashed
-  std::uint32_t table_words;           // memory of a hash table
-  std::uint32_t rows_per_warp;         // hash tables of a warp
-  const SmallTask* tasks;              // [*num_tasks + 1], device; the last one: the row behind the panel
-  const std::uint32_t* num_tasks;      // [1], device
-  const ColumnSpan* spans;             // [rows of the panel], device: of ranked rows
-  const std::uint32_t* split_offsets;  // [rows of B, dense_chunks + 1], device: first block of each row in each chunk,
-                                       // and the end; null = every CTA searches for itself
+  const SmallTask* tasks;          // [*num_tasks + 1], device; the last one: the row behind the panel
+  const std::uint32_t* num_tasks;  // [1], device
+  const ColumnSpan* spans;         // [rows of the panel], device: of ranked rows
 };
 
 /// How a row of so many pairs is accumulated.
-__host__ __device__ inline SmallRow small_row(const SmallShape& shape, std::uint32_t table_slots,
-                                              std::uint64_t num_pairs) {
-  if (num_pairs <= table_slots) return SmallRow::hashed;
+__host__ __device__ inline SmallRow small_row(const SmallShape& shape, std::uint64_t num_pairs) {
+  if (num_pairs <= shape.hash_slots) return SmallRow::hashed;
   return num_pairs <= shape.rank_pairs ? SmallRow::ranked : SmallRow::dense;
 }
 
@@ -48,12 +36,10 @@ struct TasksOfRow {
   std::uint32_t row_begin;
   std::uint32_t num_rows;
   SmallShape shape;
-  std::uint32_t table_slots;
-  std::uint32_t rows_per_task;
   const ColumnSpan* spans;  // [num_rows], device: of ranked rows
 
   [[nodiscard]] __device__ SmallRow kind(std::uint32_t x) const {
-    return small_row(shape, table_slots, pairs_of_row(a, pair_offsets, row_begin + x));
+    return small_row(shape, pairs_of_row(a, pair_offsets, row_begin + x));
   }
   __device__ std::uint32_t operator()(std::uint32_t x) const {
     if (x >= num_rows) return 0;
@@ -65,7 +51,7 @@ struct TasksOfRow {
       case SmallRow::hashed:
         break;
     }
-    return x % rows_per_task == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
+    return x % (shape.rows_per_warp * kSmallWarps) == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
   }
 };
 

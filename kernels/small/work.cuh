@@ -23,7 +23,7 @@ struct SmallLaunch {
 
 /// Shared memory in addition to the sums.
 struct SmallLists {
-  static constexpr std::uint32_t kWarps = kSmallWideCta.warps;
+  static constexpr std::uint32_t kWarps = kSmallWarps;
   static constexpr std::uint32_t kThreads = kWarps * 32;
   union {
     SmallSegment segments[kThreads];        // of a CTA's round, or 32 for each warp
@@ -40,8 +40,7 @@ struct SmallChunk {
   std::uint32_t row;
   std::uint32_t first_column;
   std::uint32_t num_columns;
-  std::uint32_t number;  // among the dense chunks of the row; kNoRow if it is another kind of chunk
-  bool whole;            // all pairs of the row
+  bool whole;  // all pairs of the row
 };
 
 /// What a segment tells of its block of A: m = 1: the element; else: its number.
@@ -60,11 +59,6 @@ __device__ inline SmallSegment segment_of(const SmallLaunch& launch, const Small
   const std::uint32_t b_row = launch.product.b_row_index[p];
   if (b_row == kNoRow) return {};
   const CompressedView& b = launch.product.b.index;
-  if (chunk.number != kNoRow && launch.tasks.split_offsets != nullptr) {
-    const std::uint32_t* const at =
-        launch.tasks.split_offsets + std::uint64_t{b_row} * (launch.tasks.shape.dense_chunks + 1) + chunk.number;
-    return {.first = at[0], .end = at[1], .a = name_of_a(launch.product, p), .before = 0};
-  }
   const std::uint32_t begin = b.offsets[b_row];
   const std::uint32_t end = b.offsets[b_row + 1];
   if (chunk.whole) return {.first = begin, .end = end, .a = name_of_a(launch.product, p), .before = 0};

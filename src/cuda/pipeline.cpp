@@ -166,7 +166,7 @@ Pipeline::Arranged Pipeline::arrange(ParsedOperands parsed, const Source& a, con
   TileMaps tiles;
   if (execution_.wants_tile_counts) tiles = count_tiles_of(sorted, statistics);
   if (execution_.wants_row_counts) {
-    events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, 1, memory_, stream_); });
+    events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(sorted, sorted.a.index.num_rows, memory_, stream_); });
     statistics = statistics_of(sorted, a.header(), b.header());
     set_tiles(statistics, tiles);
     decide(statistics);

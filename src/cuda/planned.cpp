@@ -8,8 +8,7 @@
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/pipeline.hpp"
-#include "cuda/planned_list.hpp"
-#include "cuda/planned_pairs.hpp"
+#include "cuda/planned_products.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
@@ -176,15 +175,13 @@ class Planned : public PlannedProduct {
   bool keep_pairs(const plan::Statistics& statistics) {
     DeviceOperands& operands = kept_->operands;
     DeviceMemory& memory = kept_->pipeline.memory();
-    if (operands.m <= kernels::kMaxSmallSide && kept_->pipeline.execution().id == plan::KernelId::rows) {
-      kept_->products = PlannedPairs::make(operands,
-                                           {.heads = kept_->pattern.heads.data(),
-                                            .num_blocks = num_blocks_,
-                                            .num_pairs = static_cast<std::uint64_t>(statistics.num_pairs)},
-                                           memory);
-    } else {
-      kept_->products = PlannedList::make(operands, panels(), num_blocks_, memory);
-    }
+    const PlannedPattern pattern{.heads = kept_->pattern.heads.data(),
+                                 .num_blocks = num_blocks_,
+                                 .num_pairs = static_cast<std::uint64_t>(statistics.num_pairs)};
+    const bool is_small =
+        operands.m <= kernels::kMaxSmallSide && kept_->pipeline.execution().id == plan::KernelId::rows;
+    kept_->products =
+        is_small ? place_pairs(operands, pattern, memory) : list_pairs(operands, panels(), pattern, memory);
     if (kept_->products == nullptr) return false;
     kept_->multiplier.reset();
     kept_->pattern = {};
@@ -227,8 +224,7 @@ class Planned : public PlannedProduct {
     const std::uint32_t m = kept_->operands.m;
     const std::uint64_t num_blocks = kept_->operands.b.columns.size();
     if (m > 1) {
-      kernels::launch_transpose_blocks({.values = b, .count = num_blocks}, numbers, m, to.data(),
-                                       {.max_element = largest}, stream);
+      kernels::launch_transpose_blocks({.values = b, .count = num_blocks}, numbers, m, to.data(), largest, stream);
       return to.lend();
     }
     if (largest != nullptr) kernels::launch_max_element(b, num_blocks, largest, stream);

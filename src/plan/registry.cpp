@@ -20,7 +20,7 @@ bool sorts_rows(const Statistics& s) {
 /// Scratch of a row must stay within what its C blocks bring: a long row has a work unit for each of its chunks.
 std::string small_blocks_refusal(const Statistics& s) {
   if (s.nb() == 0 || (s.exact && sorts_rows(s))) return {};
-  const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestCta);
+  const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestBytes);
   constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
   const std::uint64_t per_pair = panel_c_block_bytes(s.m()) - 3 * output_record_bytes(s.m());
   const bool fits = kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&

@@ -52,7 +52,7 @@ bool suits_small_blocks(const Statistics& s) {
   constexpr double kApart = 6;
   if (s.m() > 3 || s.nb() == 0) return false;
   if (s.m() == 1) return true;
-  const double slots = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideCta).hash_slots;
+  const double slots = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideBytes).hash_slots;
   return mean_row_pairs(s) * kApart <= slots || (s.m() == 2 && mean_row_pairs(s) > slots * kApart);
 }
 

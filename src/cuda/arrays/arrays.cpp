@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/records/errors.hpp"
-#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
@@ -29,7 +28,7 @@ void take_findings(const ArraysToRead& from, const kernels::ArrayFindings& found
   check_findings(from.view, from.name, found);
   to.max_element = found.max_element;
   to.is_sorted = found.is_unsorted == 0;
-  if (from.view.values != nullptr && kernels::finds_zeros(from.view.m)) to.has_zeros = found.has_zeros != 0;
+  to.has_zeros = found.has_zeros != 0;
 }
 
 void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFindings* findings, ParsedMatrix& to,
@@ -47,19 +46,15 @@ void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFi
                               to.keys.data(), findings, stream);
   if (view.values == nullptr) return;  // a pattern alone
   const std::uint64_t count = view.num_blocks * view.m * view.m;
-  const kernels::ElementFindings looked_for{.max_element = &findings->max_element, .has_zeros = &findings->has_zeros};
+  const kernels::BlocksView blocks{.values = view.values, .count = view.num_blocks};
+  kernels::launch_find_zeros(blocks, view.m, from.is_b, &findings->has_zeros, stream);
   if (from.is_b && view.m > 1) {
     to.values = {memory, count, "elements"};
-    kernels::launch_transpose_blocks({.values = view.values, .count = view.num_blocks}, nullptr, view.m,
-                                     to.values.data(), looked_for, stream);
+    kernels::launch_transpose_blocks(blocks, nullptr, view.m, to.values.data(), &findings->max_element, stream);
   } else {
     to.values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(view.values), count);  // never written
     if (view.m > 1 && !is_aligned(view.values)) to.values = copy_of(to.values, memory, "elements");
-    if (kernels::finds_zeros(view.m)) {
-      kernels::launch_look_at_blocks(to.values.data(), view.num_blocks, view.m, looked_for, stream);
-    } else {
-      kernels::launch_max_element(to.values.data(), count, &findings->max_element, stream);
-    }
+    kernels::launch_max_element(to.values.data(), count, &findings->max_element, stream);
   }
 }
 
@@ -221,7 +216,6 @@ ArrayCollector::Piece ArrayCollector::make_piece(std::uint64_t num_blocks) const
 bool ArrayCollector::takes_directly(const plan::Execution& execution, const plan::Statistics& counted) {
   constexpr std::uint64_t kLittleBytes = 64u << 20;
   constexpr double kRoom = 2;  // copying what is used takes a third of what taking records apart does
-  sure_blocks_ = sure_terms(counted.max_element, counted.max_element) / counted.m();
   std::uint64_t most = 0;
   for (const plan::Panel& panel : execution.panels) most += panel.max_c_blocks();
   most = std::min(most, static_cast<std::uint64_t>(counted.num_pairs));
@@ -252,9 +246,9 @@ void ArrayCollector::wait_until_free(PackedPanel& panel) {
 }
 
 void ArrayCollector::push(PackedPanel& panel) {
+  is_counted_ = panel.target.is_counted;
   if (num_so_far_.size() != 0) {
     ++num_panels_;
-    is_counted_ = panel.target.is_counted;
     return;
   }
   panel.ready.synchronize();
@@ -264,11 +258,7 @@ void ArrayCollector::push(PackedPanel& panel) {
   Piece piece = make_piece(num_blocks);
   events_.timed(Stage::compact, stream_, [&] {
     kernels::launch_unpack_records(reinterpret_cast<const std::uint32_t*>(panel.records.data()), num_blocks,
-                                   arrays_.a.m,
-                                   {.heads = piece.heads.data(),
-                                    .values = piece.values.get(),
-                                    .num_saturated = panel.target.is_counted ? nullptr : num_saturated_},
-                                   stream_.get());
+                                   arrays_.a.m, piece.heads.data(), piece.values.get(), stream_.get());
   });
   num_blocks_ += num_blocks;
   pieces_.push_back(std::move(piece));
@@ -286,16 +276,6 @@ void ArrayCollector::take_reserved() {
   events_.timed(Stage::compact, stream_,
                 [&] { copy_async(values.get(), all.values.get(), num_blocks_ * elements, stream_); });
   all.values = values;
-}
-
-/// What is left to count of reserved arrays. Many products have no indptr of theirs as a whole: every row counts.
-kernels::SaturatedRows ArrayCollector::uncounted(const Piece& all) const {
-  if (num_so_far_.size() == 0 || is_counted_ || num_blocks_ == 0) return {};
-  return {.num_saturated = num_saturated_,
-          .values = all.values.get(),
-          .elements = arrays_.a.m * arrays_.a.m,
-          .a_indptr = arrays_.a.indptr,
-          .sure_blocks = sure_blocks_};
 }
 
 /// The pieces in arrays of their own, one behind the other.
@@ -331,7 +311,10 @@ std::uint64_t ArrayCollector::finish() {
     kernels::launch_make_indices(
         all.heads.data(), num_blocks_,
         {.indptr = indptr.get(), .indices = indices.get(), .index_bytes = index_bytes, .num_rows = num_rows},
-        uncounted(all), stream_.get());
+        stream_.get());
+    if (is_counted_ || num_saturated_ == nullptr) return;
+    const std::uint64_t elements = std::uint64_t{arrays_.a.m} * arrays_.a.m;
+    kernels::launch_count_saturated(all.values.get(), num_blocks_ * elements, num_saturated_, stream_.get());
   });
   const Event complete;
   complete.record(stream_);

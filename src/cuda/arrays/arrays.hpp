@@ -79,7 +79,6 @@ class ArrayCollector : public PanelTaker {
   };
   [[nodiscard]] Piece make_piece(std::uint64_t num_blocks) const;
   void take_reserved();
-  [[nodiscard]] kernels::SaturatedRows uncounted(const Piece& all) const;
   Piece joined();
 
   const DeviceArrays& arrays_;
@@ -87,7 +86,6 @@ class ArrayCollector : public PanelTaker {
   const Stream& stream_;
   StageEvents& events_;
   unsigned long long* num_saturated_ = nullptr;
-  std::uint64_t sure_blocks_ = 0;           // rows of A with no more blocks bring no element to the limit
   std::vector<Piece> pieces_;               // a single one if it has been reserved
   DeviceBuffer<std::uint32_t> num_so_far_;  // [panels + 1], if pieces are reserved: blocks of all panels before
   std::size_t num_panels_ = 0;              // that have been written to what is reserved

@@ -7,7 +7,7 @@
 #include "cuda/arrays/device_arrays.hpp"
 #include "cuda/device/pinned_ring.hpp"
 #include "cuda/operands/upload.hpp"
-#include "kernels/blocks/gather.hpp"
+#include "kernels/blocks/arrays.hpp"
 
 namespace spmm::cuda {
 

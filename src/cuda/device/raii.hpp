@@ -13,7 +13,7 @@
 
 #include "base/memory/budget.hpp"
 #include "cuda/device/context.hpp"
-#include "kernels/blocks/copy_to_host.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "spmm/device.hpp"
 

@@ -10,32 +10,43 @@
 namespace spmm::cuda {
 namespace {
 
-/// C blocks listed by expansion, without their pairs.
+/// C blocks listed by expansion; their pairs are not used.
 class CBlockList {
  public:
   CBlockList(DeviceMemory& memory, std::uint64_t max_pairs)
       : keys_{DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys"),
               DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys")},
+        pairs_{DeviceBuffer<kernels::BlockPair>(memory, max_pairs, "pairs"),
+               DeviceBuffer<kernels::BlockPair>(memory, max_pairs, "pairs")},
         c_blocks_(memory, max_pairs, "C block keys"),
+        offsets_(memory, max_pairs + 1, "pair offsets of C blocks"),
         num_c_blocks_(memory, 1, "count"),
-        work_(memory, max_pairs == 0 ? 0 : kernels::list_c_blocks_workspace_bytes(max_pairs), "listing work space") {}
+        host_num_c_blocks_(memory.context()),
+        work_(memory, max_pairs == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_pairs), "listing work space") {}
 
   /// Replaces all C blocks of the panel by those with pairs; waits for the stream.
   void list(const plan::Panel& panel, const DeviceOperands& operands, const Stream& stream,
             kernels::CBlocksView& c_blocks) {
-    kernels::CBlockListBuffers buffers{.keys = {{keys_[0].data(), keys_[1].data()}},
-                                       .c_block_keys = c_blocks_.data(),
-                                       .num_c_blocks = num_c_blocks_.data()};
-    kernels::launch_list_c_blocks(operands.expand_view(), panel_pairs(panel, c_blocks.column_bits), buffers,
-                                  {.data = work_.data(), .bytes = work_.size()}, stream.get());
-    c_blocks.num_c_blocks = fetch(num_c_blocks_.data(), stream);
+    kernels::PairListBuffers buffers{.keys = {{keys_[0].data(), keys_[1].data()}},
+                                     .pairs = {{pairs_[0].data(), pairs_[1].data()}},
+                                     .c_block_keys = c_blocks_.data(),
+                                     .offsets = offsets_.data(),
+                                     .num_c_blocks = num_c_blocks_.data(),
+                                     .host_num_c_blocks = host_num_c_blocks_.data()};
+    kernels::launch_list_pairs(operands.expand_view(), panel_pairs(panel, c_blocks.column_bits), buffers,
+                               {.data = work_.data(), .bytes = work_.size()}, stream.get());
+    stream.synchronize();
+    c_blocks.num_c_blocks = host_num_c_blocks_.value();
     c_blocks.keys = c_blocks_.data();
   }
 
  private:
-  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;  // [max_pairs] each
-  DeviceBuffer<std::uint64_t> c_blocks_;             // [max_pairs]
+  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_pairs] each
+  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [max_pairs] each
+  DeviceBuffer<std::uint64_t> c_blocks_;                   // [max_pairs]
+  DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
   DeviceBuffer<std::uint32_t> num_c_blocks_;
+  PinnedWord host_num_c_blocks_;
   DeviceBuffer<std::byte> work_;
 };
 

@@ -1,9 +1,7 @@
 // row-rank: the C blocks of a row found first, then their sums by rank in shared memory.
 #include <algorithm>
-#include <array>
 
 #include "cuda/multipliers/multiplier.hpp"
-#include "kernels/blocks/launch.hpp"
 #include "kernels/ranked/launch.hpp"
 #include "kernels/tuning.hpp"
 
@@ -26,7 +24,8 @@ class RankedMultiplier : public Multiplier {
         work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_pieces_, max_c_blocks_),
               "row-rank work space") {
     if (c_.operands.b.columns.size() < kernels::kRankUnitBlocks) copy_few_blocks();
-    const bool can_be_zero = look_at_operands();
+    max_span_ = find_max_span();
+    const bool can_be_zero = c_.operands.can_be_zero;
     splits_ = DeviceBuffer<std::uint32_t>(c_.memory, kernels::max_rank_splits(max_c_blocks_, can_be_zero), "splits");
     if (!can_be_zero) return;
     unpacked_ =
@@ -94,24 +93,15 @@ class RankedMultiplier : public Multiplier {
             .max_element = operands.max_element};
   }
 
-  /// Finds the widest row, and, if parsing has not told, whether C blocks with pairs can be zero; waits for the
-  /// stream.
-  bool look_at_operands() {
-    const DeviceOperands& operands = c_.operands;
-    const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
-    auto* const words = reinterpret_cast<std::uint32_t*>(counters_.data());
-    std::array<std::uint32_t, 2> found{};
+  /// Finds the widest row; waits for the stream.
+  std::uint32_t find_max_span() {
+    auto* const word = reinterpret_cast<std::uint32_t*>(counters_.data());
+    std::uint32_t span = 0;
     c_.events.timed(Stage::count, c_.stream, [&] {
-      if (!operands.can_be_zero) {
-        kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
-                                   {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                                   operands.shape(), words, c_.stream.get());
-      }
-      kernels::launch_max_span(product(), words + 1, c_.stream.get());
-      found = fetch(reinterpret_cast<const std::array<std::uint32_t, 2>*>(words), c_.stream);
+      kernels::launch_max_span(product(), word, c_.stream.get());
+      span = fetch(word, c_.stream);
     });
-    max_span_ = found[1];
-    return operands.can_be_zero.value_or(found[0] != 0);
+    return span;
   }
 
   /// Pairs of a panel's rows. A row of which a panel has only some columns counts its pairs with the first of them.

@@ -12,10 +12,10 @@
 namespace spmm::cuda {
 namespace {
 
-/// split-K blocks of a panel at most; 0 if it is not listed.
+/// Places for sums of split-K blocks of a panel; 0 if it can have none.
 std::uint64_t max_split_k(const plan::Panel& panel) {
   const bool possible = panel.expand && panel.max_row_pairs > kernels::kSplitKPairs;
-  return possible ? panel.num_pairs / kernels::kSplitKPairs : 0;
+  return possible ? kernels::num_split_k_slots(panel.num_pairs) : 0;
 }
 
 std::uint64_t max_split_k(const std::vector<plan::Panel>& panels) {
@@ -30,8 +30,8 @@ bool is_sorted_whole(const plan::Panel& panel) {
 }
 
 /// Whether a listed panel is multiplied while it is listed, so that its list needs no memory.
-bool is_multiplied_at_once(const plan::Panel& panel, const DeviceOperands& operands, bool can_be_zero) {
-  return panel.expand && !is_sorted_whole(panel) && operands.m == kernels::kShortRowSide && !can_be_zero;
+bool is_multiplied_at_once(const plan::Panel& panel, const DeviceOperands& operands) {
+  return panel.expand && !is_sorted_whole(panel) && operands.m == kernels::kShortRowSide && !operands.can_be_zero;
 }
 
 std::uint64_t max_pairs_sorted_whole(const std::vector<plan::Panel>& panels) {
@@ -43,50 +43,30 @@ std::uint64_t max_pairs_sorted_whole(const std::vector<plan::Panel>& panels) {
 }
 
 /// Largest number of pairs of a panel whose list lies in memory; 0 without one.
-std::uint64_t max_pairs_in_memory(const MultiplierContext& c, bool can_be_zero) {
+std::uint64_t max_pairs_in_memory(const MultiplierContext& c) {
   std::uint64_t most = 0;
   for (const plan::Panel& panel : c.execution.panels) {
-    if (panel.expand && !is_multiplied_at_once(panel, c.operands, can_be_zero)) most = std::max(most, panel.num_pairs);
+    if (panel.expand && !is_multiplied_at_once(panel, c.operands)) most = std::max(most, panel.num_pairs);
   }
   return most;
 }
 
-/// Scratch bytes that suffice to list any of the panels and to find its split-K blocks.
+/// Scratch bytes that suffice to list any of the panels.
 std::size_t list_workspace_bytes(const std::vector<plan::Panel>& panels) {
   const std::uint64_t max_sorted = max_pairs_sorted_whole(panels);
   std::size_t most = max_sorted == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_sorted);
   for (const plan::Panel& panel : panels) {
-    if (max_split_k(panel) != 0) most = std::max(most, kernels::find_split_k_workspace_bytes(panel.num_pairs));
     if (!panel.expand || is_sorted_whole(panel)) continue;
-    most = std::max(most, kernels::list_short_rows_workspace_bytes(panel.num_pairs, panel.max_row_pairs));
-    most = std::max(most, kernels::mul_short_rows_workspace_bytes(panel.num_pairs, panel.max_row_pairs));
+    most = std::max(most, kernels::short_rows_workspace_bytes(panel.num_pairs, panel.max_row_pairs));
   }
   return most;
-}
-
-/// Whether listed C blocks can be zero; if that is not known yet, waits for the stream.
-bool find_zeros(const MultiplierContext& c) {
-  if (max_listed_pairs(c.execution.panels) == 0) return true;
-  const DeviceOperands& operands = c.operands;
-  if (operands.can_be_zero) return *operands.can_be_zero;
-  const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
-  const DeviceBuffer<std::uint32_t> found(c.memory, 1, "flag");
-  bool any = true;
-  c.events.timed(Stage::count, c.stream, [&] {
-    kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
-                               {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                               operands.shape(), found.data(), c.stream.get());
-    any = fetch(found.data(), c.stream) != 0;
-  });
-  return any;
 }
 
 class RowMultiplier : public Multiplier {
  public:
   explicit RowMultiplier(const MultiplierContext& context)
       : c_(context),
-        can_be_zero_(find_zeros(context)),
-        max_pairs_(max_pairs_in_memory(context, can_be_zero_)),
+        max_pairs_(max_pairs_in_memory(context)),
         max_sorted_(max_pairs_sorted_whole(context.execution.panels)),
         max_split_k_(max_split_k(context.execution.panels)),
         keys_{DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys"),
@@ -97,14 +77,9 @@ class RowMultiplier : public Multiplier {
         offsets_(c_.memory, max_pairs_ + 1, "pair offsets of C blocks"),
         num_c_blocks_(c_.memory, 1, "count"),
         host_num_c_blocks_(c_.memory.context()),
-        split_k_blocks_(c_.memory, max_split_k_, "split-K blocks"),
-        num_split_k_(c_.memory, max_split_k_ == 0 ? 0 : 1, "count"),
         split_k_sums_(c_.memory, max_split_k_ * c_.operands.m * c_.operands.m, "split-K sums"),
         work_(c_.memory, list_workspace_bytes(context.execution.panels), "pair work space"),
-        zeros_(c_.memory, looks_for_zeros(context) ? 1 : 0, "flag"),
-        look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {
-    look_for_zeros();
-  }
+        look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {}
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
     const DeviceOperands& operands = c_.operands;
@@ -128,11 +103,11 @@ class RowMultiplier : public Multiplier {
                                        .num_b_blocks = static_cast<std::uint32_t>(operands.b.columns.size()),
                                        .m = operands.m,
                                        .max_element = operands.max_element},
-                                      c_blocks, zero_products(), out, c_.stream.get());
+                                      c_blocks, {.are_none = !operands.can_be_zero}, out, c_.stream.get());
       });
       return;
     }
-    if (is_multiplied_at_once(panel, operands, can_be_zero_)) {
+    if (is_multiplied_at_once(panel, operands)) {
       c_.events.timed(Stage::multiply, c_.stream, [&] {
         kernels::launch_mul_short_rows(
             {.view = operands.expand_view(), .values = pair_values(), .max_element = operands.max_element},
@@ -144,40 +119,22 @@ class RowMultiplier : public Multiplier {
     kernels::PairListView list;
     c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, target.is_known(), c_blocks); });
     c_.events.timed(Stage::multiply, c_.stream, [&] {
-      const kernels::SplitKView split_k = add_split_k(panel, list);
+      const bool splits = max_split_k(panel) != 0;
+      if (splits) {
+        kernels::launch_add_split_k(pair_values(), list, panel.num_pairs, operands.m, split_k_sums_.data(),
+                                    c_.stream.get());
+      }
       kernels::launch_mul_esc({.values = pair_values(),
                                .list = list,
-                               .split_k = split_k,
+                               .split_k_sums = splits ? split_k_sums_.data() : nullptr,
                                .m = operands.m,
                                .max_element = operands.max_element,
-                               .can_be_zero = can_be_zero_},
+                               .can_be_zero = operands.can_be_zero},
                               c_blocks, out, c_.stream.get());
     });
   }
 
  private:
-  /// Whether the Gustavson kernel wants to know of zeros what parsing has not told.
-  static bool looks_for_zeros(const MultiplierContext& c) {
-    const auto& panels = c.execution.panels;
-    const bool visits =
-        std::any_of(panels.begin(), panels.end(), [](const plan::Panel& panel) { return !panel.expand; });
-    return visits && !c.operands.can_be_zero;
-  }
-  /// Lets the Gustavson kernel know whether C blocks that it visits can be zero; waits for nothing.
-  void look_for_zeros() {
-    if (zeros_.size() == 0) return;
-    const DeviceOperands& operands = c_.operands;
-    const std::uint64_t elements = std::uint64_t{operands.side} * operands.side;
-    c_.events.timed(Stage::count, c_.stream, [&] {
-      kernels::launch_find_zeros({.values = operands.a_values.data(), .count = operands.a_values.size() / elements},
-                                 {.values = operands.b_values.data(), .count = operands.b_values.size() / elements},
-                                 operands.shape(), zeros_.data(), c_.stream.get());
-    });
-  }
-  [[nodiscard]] kernels::ZeroProducts zero_products() const {
-    return {.are_none = c_.operands.can_be_zero == false, .found = zeros_.data()};
-  }
-
   [[nodiscard]] kernels::PairValues pair_values() const {
     return {.a = c_.operands.a_values.data(), .b = c_.operands.b_values.data()};
   }
@@ -218,21 +175,10 @@ class RowMultiplier : public Multiplier {
     return buffers.pairs.front();
   }
 
-  /// Finds and adds up the split-K blocks of a panel; an empty view if there can be none.
-  kernels::SplitKView add_split_k(const plan::Panel& panel, const kernels::PairListView& list) {
-    if (max_split_k(panel) == 0) return {};
-    const kernels::SplitKView found{
-        .c_blocks = split_k_blocks_.data(), .count = num_split_k_.data(), .sums = split_k_sums_.data()};
-    kernels::launch_find_split_k(list, found, {.data = work_.data(), .bytes = work_.size()}, c_.stream.get());
-    kernels::launch_add_split_k(pair_values(), list, panel.num_pairs, c_.operands.m, found, c_.stream.get());
-    return found;
-  }
-
   MultiplierContext c_;
-  bool can_be_zero_;                                       // C blocks of listed panels
   std::uint64_t max_pairs_;                                // of a panel whose list lies in memory
   std::uint64_t max_sorted_;                               // of one that is sorted as a whole
-  std::uint64_t max_split_k_;                              // split-K blocks of a panel at most
+  std::uint64_t max_split_k_;                              // places for sums of split-K blocks of a panel
   std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_sorted] each
   std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [max_pairs], [max_sorted]
   DeviceBuffer<std::uint64_t> c_block_keys_;               // [max_pairs]
@@ -240,11 +186,8 @@ class RowMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> num_c_blocks_;
   PinnedWord host_num_c_blocks_;
   std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair
-  DeviceBuffer<std::uint32_t> split_k_blocks_;            // [max_split_k]
-  DeviceBuffer<std::uint32_t> num_split_k_;
-  DeviceBuffer<std::uint64_t> split_k_sums_;  // [max_split_k, m, m]
+  DeviceBuffer<std::uint64_t> split_k_sums_;              // [max_split_k, m, m]
   DeviceBuffer<std::byte> work_;
-  DeviceBuffer<std::uint32_t> zeros_;      // [1], as find_zeros writes it, if that is not known before
   DeviceBuffer<std::uint64_t> look_back_;  // [max_c_blocks + 1]
 };
 

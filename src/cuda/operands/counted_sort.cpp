@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/blocks/launch.hpp"
-#include "kernels/blocks/sort_rows.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
@@ -62,8 +61,8 @@ CountedSort::CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceM
     num_offsets_ = std::min(max_rows, kMaxRuns) + std::uint64_t{1};
     b_row_index_ = {memory, sides_[0].num_blocks, "row index"};
     row_pairs_ = {memory, max_rows, "row pairs"};
-    row_offsets_ = {memory, max_rows > kMaxRuns ? max_rows + std::uint64_t{1} : 0, "row pair offsets"};
-    work_bytes = std::max(work_bytes, kernels::match_workspace_bytes(max_rows, kMaxRuns));
+    row_offsets_ = {memory, max_rows + std::uint64_t{1}, "row pair offsets"};
+    work_bytes = std::max(work_bytes, kernels::match_workspace_bytes(max_rows));
   }
   counts_ = {memory, counter_words() + sizeof(Found) / 4 + 2 * num_offsets_, "row counts"};
   borders_ = {memory, num_counts_ + 1, "row borders"};

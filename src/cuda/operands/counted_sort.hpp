@@ -70,7 +70,7 @@ class CountedSort {
   DeviceBuffer<std::byte> work_;
   DeviceBuffer<std::uint32_t> b_row_index_;  // [blocks of A]
   DeviceBuffer<std::uint64_t> row_pairs_;    // [rows of A at most]
-  DeviceBuffer<std::uint64_t> row_offsets_;  // [rows of A at most + 1] if there are more of them than runs
+  DeviceBuffer<std::uint64_t> row_offsets_;  // [rows of A at most + 1]
   PinnedTable table_;                        // Found, then offsets
   Event done_;
   bool is_queued_ = false;

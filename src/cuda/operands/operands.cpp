@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "kernels/blocks/sort_rows.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
 
@@ -23,10 +22,11 @@ struct SortedKeys {
   DeviceBuffer<std::uint32_t> numbers;  // [nnzb]
 };
 
-/// What sorting tells: fetched for both matrices at once.
+/// What compressing rows tells.
 struct Findings {
   unsigned long long first_duplicate = kNone;  // position
   std::uint32_t num_rows = 0;
+  std::uint32_t unused = 0;
 };
 
 /// What all steps of the build share.
@@ -42,7 +42,6 @@ class Builder {
   SortedKeys sort(DeviceBuffer<std::uint64_t> keys) {
     const std::uint64_t count = keys.size();
     SortedKeys sorted{.keys = std::move(keys), .numbers = {memory_, count, "record numbers"}};
-    kernels::launch_number(sorted.numbers.data(), count, stream_.get());
     SortedKeys other{.keys = {memory_, count, "sort keys"}, .numbers = {memory_, count, "record numbers"}};
     kernels::SortBuffers<std::uint64_t> k{{sorted.keys.data(), other.keys.data()}};
     kernels::SortBuffers<std::uint32_t> n{{sorted.numbers.data(), other.numbers.data()}};
@@ -52,29 +51,19 @@ class Builder {
     return sorted;
   }
 
-  /// Finds where rows begin; their number is written to `findings`, on the device.
-  DeviceBuffer<std::uint32_t> find_rows(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb, Findings* findings) {
-    DeviceBuffer<std::uint32_t> offsets(memory_, std::min<std::uint64_t>(keys.size(), nb) + 1, "offsets");
-    kernels::launch_row_offsets(sorted_view(keys), offsets.data(), &findings->num_rows, workspace(), stream_.get());
-    return offsets;
+  /// The index of sorted keys, all but the number of its rows, which is written to `findings`, on the device.
+  CompressedRows compress(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb, Findings* findings) {
+    const std::uint64_t max_rows = std::min<std::uint64_t>(keys.size(), nb);
+    CompressedRows index{.rows = {memory_, max_rows, "row ids"},
+                         .offsets = {memory_, max_rows + 1, "offsets"},
+                         .columns = {memory_, keys.size(), "block columns"}};
+    kernels::launch_compress_rows(
+        {.keys = keys.data(), .count = keys.size(), .key_bits = key_bits_},
+        {.rows = index.rows.data(), .offsets = index.offsets.data(), .columns = index.columns.data()},
+        &findings->num_rows, &findings->first_duplicate, workspace(), stream_.get());
+    return index;
   }
 
-  CompressedRows complete_rows(const DeviceBuffer<std::uint64_t>& keys, DeviceBuffer<std::uint32_t> offsets,
-                               const Findings& findings) {
-    if (keys.size() == 0) return {};
-    CompressedRows out;
-    out.num_rows = findings.num_rows;
-    out.offsets = std::move(offsets);
-    out.rows = {memory_, out.num_rows, "row ids"};
-    out.columns = {memory_, keys.size(), "block columns"};
-    kernels::launch_row_ids(sorted_view(keys), out.num_rows, out.offsets.data(), out.rows.data(), stream_.get());
-    kernels::launch_take_columns(sorted_view(keys), out.columns.data(), stream_.get());
-    return out;
-  }
-
-  [[nodiscard]] kernels::SortedKeysView sorted_view(const DeviceBuffer<std::uint64_t>& keys) const {
-    return {.keys = keys.data(), .count = keys.size(), .key_bits = key_bits_};
-  }
   [[nodiscard]] unsigned key_bits() const { return key_bits_; }
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] DeviceMemory& memory() const { return memory_; }
@@ -89,7 +78,7 @@ class Builder {
 };
 
 /// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
-void check_duplicates(const Findings& findings, const SortedRows& sorted, const Source& source, unsigned key_bits,
+void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source, unsigned key_bits,
                       const Stream& stream) {
   const unsigned long long at = findings.first_duplicate;
   if (at == kNone) return;
@@ -106,15 +95,11 @@ void arrange_by_columns(SortedRows b, Builder& builder, DeviceOperands& out) {
   const cudaStream_t stream = builder.stream().get();
   kernels::launch_swap_keys(b.keys.data(), count, builder.key_bits(), stream);
   SortedKeys sorted = builder.sort(std::move(b.keys));  // numbers = positions in row order
-  Findings findings;
-  DeviceBuffer<std::uint32_t> offsets;
-  if (count != 0) {
-    const DeviceBuffer<Findings> found(builder.memory(), 1, "flags");
-    copy_async(found.data(), &findings, 1, builder.stream());
-    offsets = builder.find_rows(sorted.keys, out.nb, found.data());
-    findings = fetch(found.data(), builder.stream());
-  }
-  out.b = builder.complete_rows(sorted.keys, std::move(offsets), findings);
+  const Findings nothing{};
+  const DeviceBuffer<Findings> found(builder.memory(), 1, "flags");
+  copy_async(found.data(), &nothing, 1, builder.stream());
+  out.b = builder.compress(sorted.keys, out.nb, found.data());
+  out.b.num_rows = fetch(found.data(), builder.stream()).num_rows;
   sorted.keys = {};
   // Column order -> row order -> record.
   DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
@@ -130,26 +115,24 @@ void arrange_by_columns(SortedRows b, Builder& builder, DeviceOperands& out) {
 
 void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, SortedOperands& out, DeviceMemory& memory,
                const Stream& stream) {
-  const std::array from{&parsed.a, &parsed.b};
-  const std::array to{&out.a, &out.b};
-  std::array<DeviceBuffer<std::uint32_t>, 2> offsets;
-  std::array<Findings, 2> findings;
-  const DeviceBuffer<Findings> found(memory, 2, "flags");
-  copy_async(found.data(), findings.data(), 2, stream);
+  using Both = std::array<Findings, 2>;
+  const Both nothing{};
+  const DeviceBuffer<Both> found(memory, 1, "flags");
+  copy_async(found.data(), &nothing, 1, stream);
+  auto* const findings_there = reinterpret_cast<Findings*>(found.data());
   Builder builder(memory, stream, std::max(parsed.a.keys.size(), parsed.b.keys.size()), out.key_bits);
+  std::array<SortedKeys, 2> sorted;
   for (std::size_t x = 0; x < 2; ++x) {
-    if (from.at(x)->keys.size() == 0) continue;
-    SortedKeys sorted = builder.sort(std::move(from.at(x)->keys));
-    kernels::launch_find_duplicate(builder.sorted_view(sorted.keys), &found.data()[x].first_duplicate, stream.get());
-    offsets.at(x) = builder.find_rows(sorted.keys, out.nb, found.data() + x);
-    to.at(x)->keys = std::move(sorted.keys);
-    to.at(x)->numbers = std::move(sorted.numbers);
+    sorted[x] = builder.sort(std::move(x == 0 ? parsed.a.keys : parsed.b.keys));
+    (x == 0 ? out.a : out.b).index = builder.compress(sorted[x].keys, out.nb, findings_there + x);
   }
-  findings = fetch(reinterpret_cast<const std::array<Findings, 2>*>(found.data()), stream);
-  check_duplicates(findings[0], out.a, a, out.key_bits, stream);
-  check_duplicates(findings[1], out.b, b, out.key_bits, stream);
+  const Both findings = fetch(found.data(), stream);
   for (std::size_t x = 0; x < 2; ++x) {
-    to.at(x)->index = builder.complete_rows(to.at(x)->keys, std::move(offsets.at(x)), findings.at(x));
+    check_duplicates(findings[x], sorted[x], x == 0 ? a : b, out.key_bits, stream);
+    SortedRows& rows = x == 0 ? out.a : out.b;
+    rows.index.num_rows = findings[x].num_rows;
+    rows.numbers = std::move(sorted[x].numbers);
+    rows.keys = std::move(sorted[x].keys);
   }
 }
 
@@ -164,8 +147,8 @@ DeviceBuffer<std::uint16_t> allocate_values(std::uint64_t count, std::uint32_t s
 void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
             kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream,
             const kernels::SortFindings* found) {
-  const auto launch = shape.side == shape.m ? kernels::launch_gather_blocks : kernels::launch_gather_padded;
-  launch(values.data(), numbers.data(), numbers.size(), shape.m, out.data(), stream.get(), found);
+  kernels::launch_gather_blocks({.values = values.data(), .count = numbers.size()}, numbers.data(), shape, out.data(),
+                                stream.get(), found);
 }
 
 bool must_arrange(const SortedOperands& sorted, plan::Layout layout) {
@@ -183,7 +166,7 @@ DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, Devi
   out.nb = sorted.nb;
   out.c_columns = sorted.c_columns == 0 ? sorted.nb : sorted.c_columns;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
-  if (sorted.a.has_zeros && sorted.b.has_zeros) out.can_be_zero = *sorted.a.has_zeros || *sorted.b.has_zeros;
+  out.can_be_zero = sorted.a.has_zeros || sorted.b.has_zeros;
   out.b_row_index = std::move(sorted.b_row_index);
   out.pair_offsets = std::move(sorted.pair_offsets);
   const bool in_file_order = layout == plan::Layout::rows_file_order;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "cuda/operands/sorted_rows.hpp"
 #include "cuda/operands/tile_maps.hpp"
@@ -54,7 +53,7 @@ struct DeviceOperands {
   std::uint32_t c_columns = 0;               // block columns up to the last one that C can have
   std::uint32_t max_element = 0;             // of both matrices
   std::uint32_t max_row_blocks = 0;          // of A
-  std::optional<bool> can_be_zero;           // a product of two blocks; unknown if parsing does not look
+  bool can_be_zero = true;                   // a product of two blocks
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]
   TileMaps tiles;                            // if tile-tensor reads them
@@ -95,8 +94,8 @@ void count_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& str
 /// Counts pairs per block of A, unless that is done (stage count).
 void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream);
 
-/// Fetches the counted pairs anew, in runs of this many rows. Waits for the stream.
-void fetch_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream);
+/// Fetches the counted pairs anew, in so many runs of rows at most. Waits for the stream.
+void fetch_row_pairs(SortedOperands& sorted, std::uint32_t max_runs, DeviceMemory& memory, const Stream& stream);
 
 /// Side of the blocks as a kernel reads them in this layout.
 std::uint32_t side_of(plan::Layout layout, std::uint32_t m);

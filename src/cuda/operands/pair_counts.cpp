@@ -4,7 +4,6 @@
 
 #include "cuda/operands/operands.hpp"
 #include "kernels/blocks/launch.hpp"
-#include "kernels/blocks/sort_rows.hpp"
 #include "plan/memory/device_bytes.hpp"
 
 namespace spmm::cuda {
@@ -68,16 +67,23 @@ void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Strea
                                {.data = work.data(), .bytes = work.size()}, stream.get());
 }
 
-void fetch_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, DeviceMemory& memory, const Stream& stream) {
+void fetch_row_pairs(SortedOperands& sorted, std::uint32_t max_runs, DeviceMemory& memory, const Stream& stream) {
   const CompressedRows& a = sorted.a.index;
+  const std::uint32_t rows_per_run = kernels::run_stride(a.num_rows, max_runs);
   count_block_pairs(sorted, memory, stream);
   const std::size_t num_offsets = (a.num_rows - 1) / rows_per_run + std::size_t{2};
   // The totals come behind the offsets: one copy.
   const DeviceBuffer<std::uint64_t> offsets(memory, num_offsets + kTotalWords, "row pair offsets");
   auto* const totals = reinterpret_cast<kernels::MatchTotals*>(offsets.data() + num_offsets);
-  kernels::launch_row_pair_offsets(a.view(), sorted.pair_offsets.data(), rows_per_run, offsets.data(), totals,
-                                   stream.get());
-  kernels::launch_columns_end(sorted.b.index.view(), &totals->columns_end, stream.get());
+  check(cudaMemsetAsync(totals, 0, sizeof *totals, stream.get()), "totals of rows");
+  kernels::launch_count_runs({.a = a.view(),
+                              .b = sorted.b.index.view(),
+                              .pair_offsets = sorted.pair_offsets.data(),
+                              .max_runs = max_runs,
+                              .totals = totals,
+                              .run_offsets = offsets.data(),
+                              .work = {}},
+                             stream.get());
   take_row_pairs(sorted, rows_per_run, offsets.data(), stream);
 }
 
@@ -90,7 +96,7 @@ void count_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& str
   }
   sorted.b_row_index = {memory, count, "row index"};
   find_b_rows(sorted, memory, stream);
-  fetch_row_pairs(sorted, (a.num_rows - 1) / kMaxRuns + 1, memory, stream);
+  fetch_row_pairs(sorted, kMaxRuns, memory, stream);
 }
 
 }  // namespace spmm::cuda

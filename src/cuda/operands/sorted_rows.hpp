@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "cuda/device/raii.hpp"
 #include "kernels/views.hpp"
@@ -28,8 +27,8 @@ struct SortedRows {
   DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
   DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
   std::uint32_t max_element = 0;
-  std::optional<bool> has_zeros;  // as ParsedMatrix has it
-  bool in_order = false;          // the file's order is that of the rows
+  bool has_zeros = false;  // as ParsedMatrix has it
+  bool in_order = false;   // the file's order is that of the rows
 };
 
 }  // namespace spmm::cuda

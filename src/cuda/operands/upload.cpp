@@ -160,7 +160,7 @@ void finish(const Source& source, const Destination& to) {
   const std::uint32_t m = source.header().m;
   const ParseFindings findings = fetch(to.findings.data(), to.stream);
   to.parsed.max_element = findings.max_element;
-  if (kernels::parsing_finds_zeros(m)) to.parsed.has_zeros = findings.has_zeros != 0;
+  to.parsed.has_zeros = findings.has_zeros != 0;
   if (findings.first_bad == kNoRecord) return;
   std::vector<std::byte> raw(input_record_bytes(m));
   source.read(findings.first_bad, 1, raw.data());
@@ -183,7 +183,7 @@ class Uploader {
       return ParsedMatrix{.keys = {memory, header.num_blocks, "sort keys"},
                           .values = {memory, elements, "input elements"},
                           .max_element = 0,
-                          .has_zeros = {}};
+                          .has_zeros = false};
     };
     for_each_device([&](std::size_t d) {
       DeviceMemory& memory = targets[d].memory;

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +22,8 @@ struct ParsedMatrix {
   DeviceBuffer<std::uint64_t> keys;    // [nnzb], block row << key_bits | block column
   DeviceBuffer<std::uint16_t> values;  // [nnzb, m, m]
   std::uint32_t max_element = 0;
-  std::optional<bool> has_zeros;  // if parsing finds them: a block with a column of zeros (A), of zeros alone (B)
-  bool is_sorted = false;         // known to be: keys ascend
+  bool has_zeros = false;  // a block with a column of zeros (A), of zeros alone (B)
+  bool is_sorted = false;  // known to be: keys ascend
 };
 
 struct ParsedOperands {

@@ -46,7 +46,7 @@ BlockMatrix rows_of_columns(std::uint32_t nb, std::uint32_t m, const std::vector
 }
 
 kernels::SmallShape shape_of(std::uint32_t m, std::uint32_t nb) {
-  return kernels::small_shape(m, nb, kernels::small_cta());
+  return kernels::small_shape(m, nb, kernels::small_region_bytes());
 }
 
 /// Rows of A whose pairs lie around the borders of the accumulators, in an order that mixes them, with rows between

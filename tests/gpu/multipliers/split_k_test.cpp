@@ -112,7 +112,6 @@ TEST_CASE("split-K blocks beside short lists give exact sums") {
     const BlockMatrix& b = cross.b.matrix();
     INFO("m " << m);
     const ProductMatrix expected = multiply(a, b, with_kernel("row-merge"));
-    REQUIRE((multiply(a, b, with_kernel("two-pointer")) == expected));
     if (m <= 8) REQUIRE((test::oracle_multiply(a, b) == expected));
     for (const std::uint32_t column : {700u, 702u}) {
       const std::uint32_t* const sums = find_block(expected, {.i = 1000, .j = column});
@@ -131,7 +130,6 @@ TEST_CASE("split-K blocks saturate") {
     const BlockMatrix& b = cross.b.matrix();
     INFO("m " << m);
     const ProductMatrix expected = multiply(a, b, with_kernel("row-merge"));
-    REQUIRE((multiply(a, b, with_kernel("two-pointer")) == expected));
     const std::uint32_t* const sums = find_block(expected, {.i = 1000, .j = 702});
     REQUIRE(sums != nullptr);
     REQUIRE(std::all_of(sums, sums + m * m, [](std::uint32_t sum) { return sum == kMaxVal; }));

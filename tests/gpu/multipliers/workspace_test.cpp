@@ -2,8 +2,6 @@
 #include <cstdint>
 
 #include "kernels/blocks/launch.hpp"
-#include "kernels/blocks/sort_rows.hpp"
-#include "kernels/pairs/launch.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "support/catch.hpp"
 
@@ -16,12 +14,9 @@ TEST_CASE("library work space grows by less than a byte per item") {
     INFO(count);
     CHECK(kernels::build_workspace_bytes(count) <= bound(count));
     CHECK(kernels::count_workspace_bytes(count) <= bound(count));
-    CHECK(kernels::list_c_blocks_workspace_bytes(count) <= bound(count));
     CHECK(kernels::list_pairs_workspace_bytes(count) <= bound(count));
-    CHECK(kernels::find_split_k_workspace_bytes(count) <= bound(count));
     CHECK(kernels::compact_workspace_bytes(count) <= bound(count));
     CHECK(kernels::sort_rows_workspace_bytes(count) <= bound(count));
-    CHECK(kernels::mul_short_rows_workspace_bytes(count, kernels::kShortRowPairs) <= bound(count));
-    CHECK(kernels::list_short_rows_workspace_bytes(count, kernels::kMaxShortRowPairs) <= bound(count));
+    CHECK(kernels::short_rows_workspace_bytes(count, kernels::kShortRowPairs) <= bound(count));
   }
 }

@@ -1,21 +1,43 @@
-// Drops all-zero C blocks and packs the others into output records.
+// Drops all-zero C blocks and packs the others into output records; packed records to arrays; elements at the limit.
 #include <algorithm>
 
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/record_output.cuh"
-#include "kernels/blocks/saturated_count.cuh"
 #include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
-#include "spmm/types.hpp"
+#include "kernels/warp.cuh"
+#include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
 namespace {
 
-/// 32-bit words of records per CTA, about; 16 C blocks at least. Source: HISTORY.md, 64-bit words and 8,192 per CTA.
-constexpr std::uint32_t kWordsPerCta = 8192;
+/// Counts the elements of C that are at the limit, thread by thread, and adds them up.
+class SaturatedCount {
+ public:
+  __device__ void add(std::uint32_t element) { count_ += element == kMaxVal ? 1 : 0; }
+  __device__ void add(std::uint64_t two) {
+    add(static_cast<std::uint32_t>(two));
+    add(static_cast<std::uint32_t>(two >> 32));
+  }
+
+  /// Raises *total, or does nothing where that is null. Threads: whole warps.
+  __device__ void add_to(unsigned long long* total) const {
+    if (total == nullptr) return;
+    const std::uint32_t of_warp = warp_total(count_);
+    if (of_warp != 0 && threadIdx.x % 32 == 0) atomicAdd(total, of_warp);  // across CTAs; most products have none
+  }
+
+ private:
+  std::uint32_t count_ = 0;
+};
+
+/// Records per CTA: of 8,192 32-bit words, about; 16 at least. Source: HISTORY.md, 64-bit words and 8,192 per CTA.
+std::uint32_t records_per_cta(std::uint32_t m) {
+  return std::max(16u, 8192 / (m * m + 2));
+}
 
 // Grid: one thread.
 // Work: the total from the last C block's position, which an exclusive scan does not give.
@@ -66,9 +88,44 @@ __global__ void __launch_bounds__(kItemThreads)
 template <class Word, std::uint32_t M>
 void pack(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m, const RecordPacking& packing,
           const RecordOutput& out, cudaStream_t stream) {
-  const std::uint32_t c_blocks_per_cta = std::max(16u, kWordsPerCta / (m * m + 2));
+  const std::uint32_t c_blocks_per_cta = records_per_cta(m);
   const auto grid = static_cast<unsigned>((c_blocks.num_c_blocks + c_blocks_per_cta - 1) / c_blocks_per_cta);
   pack_records<Word, M><<<grid, kItemThreads, 0, stream>>>(packing, c_blocks, results, m * m, c_blocks_per_cta, out);
+}
+
+// Grid: one CTA per records_per_cta records.
+// Work: one thread per 32-bit word.
+// Memory: contiguous reads, contiguous writes but for the gaps of heads and elements.
+__global__ void __launch_bounds__(kItemThreads)
+    unpack_records(const std::uint32_t* records, std::uint64_t num_records, std::uint32_t elements,
+                   std::uint32_t per_cta, std::uint32_t* heads, std::uint32_t* values) {
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * per_cta;
+  const auto count = static_cast<std::uint32_t>(min(std::uint64_t{per_cta}, num_records - first));
+  const std::uint32_t* const own = records + first * (2 + elements);
+#pragma unroll 8
+  for (std::uint32_t x = threadIdx.x; x < count * (2 + elements); x += kItemThreads) {
+    const std::uint64_t record = first + x / (2 + elements);
+    const std::uint32_t o = x % (2 + elements);
+    (o < 2 ? heads[2 * record + o] : values[record * elements + (o - 2)]) = own[x];
+  }
+}
+
+constexpr std::uint64_t kFoursPerThread = 32;
+
+// Grid: one thread per kFoursPerThread times four words, which lie a grid apart.
+// Work: words are compared with the limit. Heads of records may be among them: none is as large, since a matrix has at
+//       most 2^32 - 1 block rows and columns.
+// Memory: contiguous reads of 128 bits.
+__global__ void __launch_bounds__(kItemThreads)
+    count_saturated(const std::uint32_t* words, std::uint64_t num_words, unsigned long long* num_saturated) {
+  SaturatedCount count;
+  for_each_item(num_words / 4, [&](std::uint64_t x) {
+    const uint4 four = __ldcs(reinterpret_cast<const uint4*>(words) + x);
+    count.add(std::uint64_t{four.y} << 32 | four.x);
+    count.add(std::uint64_t{four.w} << 32 | four.z);
+  });
+  if (blockIdx.x == 0 && threadIdx.x < num_words % 4) count.add(words[num_words / 4 * 4 + threadIdx.x]);
+  count.add_to(num_saturated);
 }
 
 }  // namespace
@@ -96,6 +153,23 @@ void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& resul
     }
   });
   check_launch("pack_records");
+}
+
+void launch_unpack_records(const std::uint32_t* records, std::uint64_t num_records, std::uint32_t m,
+                           std::uint32_t* heads, std::uint32_t* values, cudaStream_t stream) {
+  if (num_records == 0) return;
+  const std::uint32_t per_cta = records_per_cta(m);
+  const auto grid = static_cast<unsigned>((num_records + per_cta - 1) / per_cta);
+  unpack_records<<<grid, kItemThreads, 0, stream>>>(records, num_records, m * m, per_cta, heads, values);
+  check_launch("unpack_records");
+}
+
+void launch_count_saturated(const std::uint32_t* words, std::uint64_t num_words, unsigned long long* num_saturated,
+                            cudaStream_t stream) {
+  if (num_words == 0) return;
+  const unsigned grid = item_grid(num_words / 4 / kFoursPerThread);
+  count_saturated<<<grid, kItemThreads, 0, stream>>>(words, num_words, num_saturated);
+  check_launch("count_saturated");
 }
 
 }  // namespace spmm::kernels

@@ -1,0 +1,26 @@
+// As many CTAs as the device holds at a time, for kernels whose CTAs take one piece of work after the other.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/check.hpp"
+
+namespace spmm::kernels {
+
+/// Allows a kernel that much dynamic shared memory, and returns how many of its CTAs the current device holds.
+template <class Kernel>
+std::uint32_t resident_ctas(Kernel* kernel, std::uint32_t threads, std::uint32_t shared_bytes) {
+  int device = 0;
+  int processors = 0;
+  int per_processor = 0;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        "dynamic shared memory");
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, static_cast<int>(threads), shared_bytes),
+        "occupancy");
+  return static_cast<std::uint32_t>(processors * std::max(1, per_processor));
+}
+
+}  // namespace spmm::kernels
