@@ -243,16 +243,6 @@ constexpr std::uint64_t max_rank_windows(std::uint64_t max_pieces, std::uint64_t
   return max_pieces + max_c_blocks / kMinRankSlots;
 }
 
-/// Largest element of three byte planes: high and low part have seven bits each, and their sum fits a byte.
-inline constexpr std::uint32_t kMaxSummedElement = (1u << 14) - 1;
-
-/// Bits of the low part: half of those that elements have, nine at least, so that sums stay as small as can be.
-constexpr std::uint32_t half_plane_bits(std::uint32_t max_element) {
-  std::uint32_t bits = 9;
-  while (max_element >> bits != 0) ++bits;
-  return (bits + 1) / 2;
-}
-
 /// Shared memory that a CTA of the Gustavson kernel takes for sums: two per multiprocessor of 228 KB.
 inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;
 /// B segments with no more blocks than this on average are multiplied in units, for sides 4 and 8. Measured on an H200:

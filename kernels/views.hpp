@@ -174,25 +174,6 @@ struct RecordOutput {
   std::uint32_t most_largest = 0;
 };
 
-/// A dense operand as bytes, K contiguous.
-/// Values: element = high << shift | low, high < 256, low < 1 << shift. One plane: high bytes only, which is all if
-/// shift = 0, and otherwise bounds the elements from below. Three planes: high + low < 255 as well, 4 <= shift <= 7.
-/// Layout: num_rows plane rows (a multiple of 8 * num_planes) of stride_bytes (a multiple of 128). One plane: plane row
-/// = element row. Two planes: 8 rows of high bytes, then 8 rows of low bytes of the same 8 element rows; three planes:
-/// then 8 rows of their sums.
-struct BytePlanes {
-  std::uint8_t* data = nullptr;  // [num_rows, stride_bytes], device
-  std::uint64_t num_rows = 0;
-  std::uint64_t stride_bytes = 0;
-  std::uint32_t num_planes = 2;
-  std::uint32_t shift = 8;  // 8 at most
-};
-
-/// Plane row of an element row; plane 0 = high bytes, 1 = low bytes, 2 = sums of both.
-SPMM_HOST_DEVICE inline std::uint64_t plane_row(std::uint64_t row, std::uint32_t plane, std::uint32_t num_planes) {
-  return num_planes == 1 ? row : (row / 8 * num_planes + plane) * 8 + row % 8;
-}
-
 /// Scratch memory for library calls.
 struct Workspace {
   void* data = nullptr;

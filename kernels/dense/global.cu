@@ -34,8 +34,7 @@ DenseLaunch dense_global(DenseType type, DenseShape shape, unsigned tile) {
       return DenseLaunch{.function = reinterpret_cast<const void*>(&global_product<Arith, Width::kTile>),
                          .num_ctas = num_dense_ctas(shape, tile, tile),
                          .threads_x = tile,
-                         .threads_y = tile,
-                         .dynamic_shared_bytes = 0};
+                         .threads_y = tile};
     });
   });
 }

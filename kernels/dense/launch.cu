@@ -8,8 +8,8 @@ void launch_dense(const DenseLaunch& launch, DenseShape shape, const void* a, co
                   cudaStream_t stream) {
   if (launch.num_ctas == 0) return;
   void* arguments[] = {&shape, &a, &b, &c};
-  check(cudaLaunchKernel(launch.function, dim3(launch.num_ctas), dim3(launch.threads_x, launch.threads_y), arguments,
-                         launch.dynamic_shared_bytes, stream),
+  check(cudaLaunchKernel(launch.function, dim3(launch.num_ctas), dim3(launch.threads_x, launch.threads_y), arguments, 0,
+                         stream),
         "dense kernel");
 }
 
@@ -24,15 +24,14 @@ DenseResources dense_resources(const DenseLaunch& launch) {
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&max_threads, cudaDevAttrMaxThreadsPerMultiProcessor, device), "device properties");
   check(cudaDeviceGetAttribute(&warp, cudaDevAttrWarpSize, device), "device properties");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&num_ctas, launch.function, static_cast<int>(threads),
-                                                      launch.dynamic_shared_bytes),
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&num_ctas, launch.function, static_cast<int>(threads), 0),
         "dense kernel occupancy");
   const auto warp_threads = static_cast<unsigned>(warp);
   const unsigned resident =
       (threads + warp_threads - 1) / warp_threads * warp_threads * static_cast<unsigned>(num_ctas);
   return {.threads_per_cta = threads,
           .registers_per_thread = static_cast<unsigned>(attributes.numRegs),
-          .shared_bytes_per_cta = attributes.sharedSizeBytes + launch.dynamic_shared_bytes,
+          .shared_bytes_per_cta = attributes.sharedSizeBytes,
           .ctas_per_multiprocessor = static_cast<unsigned>(num_ctas),
           .occupancy = static_cast<double>(resident) / max_threads};
 }

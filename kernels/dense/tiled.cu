@@ -57,8 +57,7 @@ DenseLaunch make_launch(DenseType type, DenseShape shape, unsigned tile) {
       return DenseLaunch{.function = reinterpret_cast<const void*>(&tiled_product<Arith, Width::kTile, Outputs>),
                          .num_ctas = num_dense_ctas(shape, tile, Outputs * tile),
                          .threads_x = tile,
-                         .threads_y = tile,
-                         .dynamic_shared_bytes = 0};
+                         .threads_y = tile};
     });
   });
 }

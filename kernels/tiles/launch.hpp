@@ -1,5 +1,6 @@
-// The door to tile-tensor (tiles/maps.cu, tile_lists.cu, expand_tiles.cu, tile_tensor.cu): block-sparse products
-// by non-empty tiles of byte planes. Stream, Errors: as in launch.hpp.
+// The door to the tensor-core kernels: products by tiles of byte planes, of those tiles that are not empty
+// (tile-tensor) or of all of them (dense-tensor). Declarations without CUDA syntax. Stream: every launch is
+// asynchronous on the given stream and waits for nothing. Errors: CudaError from the launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -32,14 +33,8 @@ struct TileTotals {
 /// Lines of tiles that are examined to judge whether all should be: rows of A, and tiles along K of B.
 inline constexpr std::uint32_t kSampledTileLines = 32;
 
-/// Tiles in kSampledTileLines lines of each operand.
-struct TileSample {
-  unsigned long long a_tiles = 0;
-  unsigned long long b_tiles = 0;
-};
-
-/// Counts tiles in some lines. Shapes: sample [1], cleared here; device.
-void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileSample* sample,
+/// Counts tiles in kSampledTileLines lines of each operand. Shapes: sample [1], cleared here, without stages; device.
+void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileTotals* sample,
                          cudaStream_t stream);
 
 /// Marks the tiles of A and B. Shapes: a, b and b_across of the maps must be clear.
@@ -55,12 +50,6 @@ void launch_mark_c_tiles(const TileMapsView& maps, TileRowCounts* rows, cudaStre
 
 // ---- lists.cu
 
-/// A tile of an operand: its row (or column) of tiles, and where it lies along K.
-struct OperandTile {
-  std::uint32_t line = 0;
-  std::uint32_t k = 0;
-};
-
 /// The tiles of an operand, numbered line by line; lines in any order.
 struct TileNumbers {
   OperandTile* tiles = nullptr;          // [tiles], device
@@ -72,28 +61,9 @@ struct TileNumbers {
 void launch_number_tiles(const std::uint32_t* bits, std::uint32_t words_per_line, std::uint32_t first_line,
                          std::uint32_t num_lines, const TileNumbers& numbers, cudaStream_t stream);
 
-/// Where the C tiles of a row of tiles lie in the panel, by the counts of the rows before.
-struct TileRowStart {
-  std::uint32_t first_c_tile = 0;
-  std::uint32_t first_c_block = 0;
-  std::uint32_t c_columns = 0;  // C blocks of a block row
-};
-
-/// One C tile: stages, and the C blocks that they add up to.
-struct alignas(16) TileTask {
-  std::uint32_t first_entry = 0;
-  std::uint32_t num_entries = 0;
-  std::uint32_t first_c_block = 0;  // of the panel
-  std::uint32_t row_stride = 0;     // C blocks from one block row to the next
-  std::uint32_t num_rows = 0;       // elements
-  std::uint32_t num_columns = 0;    // elements
-  std::uint32_t row_tile = 0;
-  std::uint32_t column_tile = 0;
-};
-
 /// The lists of a panel, in device memory.
 struct TileLists {
-  TileTask* tasks = nullptr;             // [C tiles]
+  TileTask* tasks = nullptr;             // [C tiles]; null: all tiles of a full grid, without lists
   TileEntry* entries = nullptr;          // [stages]
   std::uint32_t* num_entries = nullptr;  // [1]
   std::uint32_t* long_tasks = nullptr;   // [kMaxLongLists]: lists of more than long_entries stages, longest first
@@ -111,39 +81,61 @@ struct TilePanel {
   const TileRowStart* starts = nullptr;  // [num_row_tiles], device
 };
 
-/// Most stages of a list that is not long, in a panel of so many stages: fewer than kMaxLongLists have more. A list of
-/// 16 takes 13 us: in whatever order such lists come, CTAs end together.
-constexpr std::uint32_t long_tile_entries(std::uint64_t num_stages) {
-  const auto entries = static_cast<std::uint32_t>(num_stages / kMaxLongLists + 1);
-  return entries < 16 ? 16 : entries;
-}
-
 /// Lists the C tiles of a panel, the stages of each and the C blocks. A's tiles are those of the panel.
 void launch_list_tile_tasks(const TileMapsView& maps, const TilePanel& panel, const std::uint32_t* first_a_tiles,
                             const std::uint32_t* first_b_tiles, const TileLists& lists, cudaStream_t stream);
 
 // ---- expand.cu
 
-/// Writes the tiles of A (along_row) or B, zeros included.
-/// Shapes: tiles [count], bytes [count, kTileBytesA or kTileBytesB], device.
-void launch_expand_tiles(const OperandView& operand, const TileGrid& grid, bool along_row, std::uint32_t shift,
-                         const OperandTile* tiles, std::uint64_t count, std::uint8_t* bytes, cudaStream_t stream);
+/// What becomes tiles: all of A (along_row: K lies along the rows of the index) or B (by rows, blocks transposed).
+/// A full grid begins with row index `first` of A, or block column `first` of B.
+struct TileSource {
+  OperandView operand;
+  TileGrid grid;
+  bool along_row = true;
+  std::uint32_t first = 0;
+  std::uint32_t shift = 8;  // of the byte planes
+};
 
-// ---- tensor.cu
+/// Writes tiles, zeros included. Shapes: tiles [count], or null: all of a full grid, line by line; bytes [sets, count,
+/// kTileBytesA or kTileBytesB], device.
+void launch_expand_tiles(const TileSource& source, const OperandTile* tiles, std::uint64_t count, std::uint8_t* bytes,
+                         cudaStream_t stream);
+
+// ---- tensor.cu, karatsuba.cu
+
+/// True if a device of this compute capability can run the kernels below.
+bool has_dense_tensor(int major, int minor);
+
+/// Tiles of a full grid of one plane that its high bytes proved saturated, and that are filled.
+struct SaturatedTiles {
+  std::uint8_t* done = nullptr;       // [C tiles], device: 1 for each of them; null = high bytes were not multiplied
+  std::uint32_t* num_left = nullptr;  // [1], device: tiles that are not
+};
 
 /// A panel, ready to be multiplied.
 struct TileProduct {
-  const std::uint8_t* a_tiles = nullptr;  // [tiles of A in the panel, kTileBytesA], device
-  const std::uint8_t* b_tiles = nullptr;  // [tiles of B, kTileBytesB], device
+  TileGrid grid;                          // full: of the panel, and of some block columns
+  const std::uint8_t* a_tiles = nullptr;  // [sets, tiles of A in the panel, kTileBytesA], device
+  const std::uint8_t* b_tiles = nullptr;  // [sets, tiles of B, kTileBytesB], device
   TileLists lists;
-  std::uint32_t num_tasks = 0;
-  std::uint32_t m = 0;
-  std::uint32_t num_planes = 2;
+  std::uint32_t num_tasks = 0;  // C tiles
   std::uint32_t shift = 8;
-  CBlockResults results;  // flags cleared; C blocks that no list reaches keep their values
+  std::uint32_t first_block_column = 0;  // full: of the panel, where the grid begins
+  std::uint32_t num_block_columns = 0;   // full: of the panel
+  std::uint32_t* next_task = nullptr;    // full: [1], device, scratch
+  SaturatedTiles saturated;              // full
+  CBlockResults results;                 // flags cleared; C blocks that no list reaches keep their values
 };
 
-/// C blocks of a panel on integer tensor cores, for devices with has_dense_tensor().
-void launch_mul_tile_tensor(const TileProduct& product, cudaStream_t stream);
+/// Multiplies the high bytes of a full grid alone, which bounds the products from below with a quarter of the work, and
+/// fills the tiles in which every element is saturated by that. Values: num_planes 1, shift > 0.
+void launch_mul_high_bytes(const TileProduct& product, cudaStream_t stream);
+
+/// C blocks of a panel on integer tensor cores, but tiles that are saturated already.
+void launch_mul_tiles(const TileProduct& product, cudaStream_t stream);
+
+/// The same of three planes, with three products of bytes for each multiply-add instead of four (Karatsuba).
+void launch_mul_karatsuba(const TileProduct& product, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -61,8 +61,8 @@ __global__ void list_c_tiles(TileMapsView maps, TilePanel panel, TileTask* tasks
         const std::uint32_t column = w * 32 + lowest_bit(left);
         tasks[start.first_c_tile + rank] = {.first_c_block = start.first_c_block + rank * grid.column_blocks(),
                                             .row_stride = start.c_columns,
-                                            .num_rows = grid.rows_of(row) * grid.m,
-                                            .num_columns = grid.columns_of(column) * grid.m,
+                                            .end_row = grid.rows_of(row) * grid.m,
+                                            .end_column = grid.columns_of(column) * grid.m,
                                             .row_tile = row,
                                             .column_tile = column};
       }

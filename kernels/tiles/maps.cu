@@ -21,7 +21,7 @@ constexpr std::uint32_t kLineWords = kMaxTileSide / 64 / 32;
 // Work: a warp takes a row of the line, a lane a block; then the bits are counted.
 // Memory: columns read contiguously, bits in shared memory.
 __global__ void __launch_bounds__(kItemThreads)
-    sample_tiles(CompressedView a, CompressedView b, TileGrid grid, TileSample* sample) {
+    sample_tiles(CompressedView a, CompressedView b, TileGrid grid, TileTotals* sample) {
   __shared__ std::uint32_t bits[kLineWords];
   const bool is_a = blockIdx.x < kSampledTileLines;
   const std::uint32_t lines = is_a ? grid.num_row_tiles() : grid.num_k_tiles();
@@ -173,9 +173,9 @@ __global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, 
 
 }  // namespace
 
-void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileSample* sample,
+void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileTotals* sample,
                          cudaStream_t stream) {
-  check(cudaMemsetAsync(sample, 0, sizeof(TileSample), stream), "clear tile counts");
+  check(cudaMemsetAsync(sample, 0, sizeof(TileTotals), stream), "clear tile counts");
   sample_tiles<<<2 * kSampledTileLines, kItemThreads, 0, stream>>>(a, b, grid, sample);
   check_launch("sample_tiles");
 }

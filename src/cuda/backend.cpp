@@ -9,7 +9,7 @@
 #include "cuda/backend.hpp"
 #include "cuda/device/context.hpp"
 #include "kernels/check.hpp"
-#include "kernels/dense/launch.hpp"
+#include "kernels/tiles/launch.hpp"
 
 namespace spmm::cuda {
 namespace {

@@ -209,7 +209,7 @@ bool Pipeline::decide_anew(const plan::Statistics& more) {
 TileMaps Pipeline::count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics) {
   TileMaps tiles;
   const kernels::TileGrid grid = plan::tile_grid(statistics);
-  if (plan::tile_map_bytes(grid) > plan::kTileMapsBesideValues) sorted.ahead = {};
+  if (grid.map_bytes() > plan::kTileMapsBesideValues) sorted.ahead = {};
   events_.timed(Stage::count, stream_, [&] {
     tiles = count_tiles(grid, sorted.a.index, sorted.b.index, execution_.max_tile_stages, memory_, stream_);
   });

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "kernels/dense/layout.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/memory/dense_plan.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "plan/rule.hpp"
 #include "plan/shapes.hpp"
@@ -47,38 +47,47 @@ void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, con
   e.device_need_bytes = std::max(operands.build_peak, operands.resident + e.max_c_blocks * per_c_block);
 }
 
-/// Panels of whole block rows, and the group of block columns of B that fits in addition to them as a dense operand.
+/// Panels of whole block rows in half of the free memory, and the group of block columns of B that fits in addition to
+/// them as a dense operand.
 void size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
   const bool in_planes = kernel.expansion == Expansion::byte_planes;
-  const auto a_bytes = [&](std::uint32_t rows) {
-    return in_planes ? plane_bytes(s.nb(), rows, s.m(), e.num_planes) : dense_a_bytes(s.nb(), rows, s.m());
-  };
-  const auto b_bytes = [&](std::uint32_t columns) {
-    return in_planes ? plane_bytes(s.nb(), columns, s.m(), e.num_planes) : dense_b_bytes(s.nb(), columns, s.m());
-  };
   const auto refuse = [&](std::uint64_t need) {
     e.refusal = device_memory_refusal("device memory for dense operands", std::max(need, e.device_limit_bytes + 1));
   };
   const std::uint64_t per_c_block = dense_panel_c_block_bytes(s.m());
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
-  const std::uint64_t c_blocks = dense_panel_blocks(s.nb(), per_c_block, e.max_c_blocks, free);
-  // A block row, and 64 block columns (or one): less is refused with this need.
-  if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > kLargestDenseSide)
+  const std::uint64_t c_blocks = s.nb() == 0 ? 0 : std::min(e.max_c_blocks, free / 2 / per_c_block) / s.nb() * s.nb();
+  const std::uint64_t most_side = in_planes ? kernels::kMaxFullSide : kernels::DenseOperands::kMaxSide;
+  // A block row, and a tile of block columns (or one): less is refused with this need.
+  if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > most_side)
     return refuse(operands.resident + 2 * per_c_block * s.nb());
   const auto rows =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(c_blocks / s.nb(), 1, std::max<std::uint64_t>(1, s.a_rows)));
-  const std::uint64_t flags = std::uint64_t{rows} * s.nb() + sizeof(std::uint32_t);  // of saturated C blocks; far fewer
+  const std::uint64_t flags = std::uint64_t{rows} * s.nb() + 2 * sizeof(std::uint32_t);  // of tiles; far fewer
+  const kernels::DenseOperands elements{.nb = s.nb(), .m = s.m()};
+  kernels::TileGrid grid{
+      .m = s.m(), .num_rows = rows, .nb = s.nb(), .num_columns = s.nb(), .num_planes = 2, .is_full = true};
   std::uint64_t taken = 0;
-  for (e.num_planes = in_planes ? num_dense_planes(s.max_element) : 0;; e.num_planes = 2) {
-    taken = std::uint64_t{rows} * s.nb() * per_c_block + a_bytes(rows) + flags;
+  for (e.num_planes = in_planes ? kernels::num_dense_planes(s.max_element) : 0;; e.num_planes = 2) {
+    grid.num_planes = e.num_planes;
+    taken = std::uint64_t{rows} * s.nb() * per_c_block + flags +
+            (in_planes ? grid.planes_held() * grid.a_plane_bytes() : elements.a_bytes(rows));
     const std::uint64_t left = free - std::min(free, taken);
-    e.dense_columns =
-        in_planes ? plane_group_columns(s.nb(), s.m(), e.num_planes, left) : element_group_columns(s.nb(), s.m(), left);
+    e.dense_columns = in_planes ? grid.with_columns_in(left).num_columns : elements.columns_in(left);
     if (e.dense_columns != 0 || e.num_planes != 3) break;
   }
-  if (e.dense_columns == 0) return refuse(operands.resident + taken + b_bytes(std::min(64u, s.nb())));
+  grid.num_columns = e.dense_columns != 0 ? e.dense_columns : std::min(64u, s.nb());
+  const std::uint64_t need =
+      operands.resident + taken +
+      (in_planes ? grid.planes_held() * grid.b_plane_bytes() : elements.b_bytes(grid.num_columns));
+  if (e.dense_columns == 0) return refuse(need);
   e.max_c_blocks = c_blocks;
-  e.device_need_bytes = std::max(operands.build_peak, operands.resident + taken + b_bytes(e.dense_columns));
+  e.device_need_bytes = std::max(operands.build_peak, need);
+}
+
+/// Device bytes of B's tiles.
+std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles) {
+  return kernels::OperandTileLayout(b_tiles, grid.num_column_tiles(), kernels::kTileBytesB).total;
 }
 
 /// Before tiles are counted: room for every row of tiles with all its tiles, one row at least.
@@ -90,7 +99,7 @@ void size_any_tiles(Execution& e, const Statistics& s, const OperandBytes& opera
   const std::uint32_t fewest = s.exact ? grid.num_planes : 1;  // largest elements are not known before
   const std::uint32_t most = s.exact ? grid.num_planes : 2;
   for (grid.num_planes = fewest; grid.num_planes <= most; ++grid.num_planes) {
-    const std::uint64_t maps = tile_map_bytes(grid);
+    const std::uint64_t maps = grid.map_bytes();
     const std::uint64_t fixed = operands.resident + maps + b_tile_bytes(grid, max_b_tiles(grid, s.b.num_blocks));
     const TileExtent row = max_tile_row(grid);
     const std::uint64_t per_row = tile_panel_bytes(row, s.m());
@@ -107,7 +116,7 @@ void size_any_tiles(Execution& e, const Statistics& s, const OperandBytes& opera
 /// Panels of whole rows of tiles, as large as they are useful and fit in addition to the tiles of B.
 void size_counted_tiles(Execution& e, const Statistics& s, const OperandBytes& operands) {
   const kernels::TileGrid grid = tile_grid(s);
-  const std::uint64_t maps = tile_map_bytes(grid);
+  const std::uint64_t maps = grid.map_bytes();
   const std::uint64_t fixed = operands.resident + maps + b_tile_bytes(grid, s.tiles.b_tiles);
   for (std::uint64_t c_blocks = e.max_c_blocks;; c_blocks /= 2) {
     e.panels = cut_tile_panels(grid, s.tiles, c_blocks);
@@ -177,7 +186,7 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
   if (limits.kernel || s.tiles.counted || !limits.has_dense_tensor() || limits.num_gpus() > 1) return;
   const std::uint64_t worth = tile_stages_worth(s);
   // They lie where a copy of A's elements will be, or could be.
-  if (worth == 0 || tile_map_bytes(tile_grid(s)) > std::uint64_t{2} * s.m() * s.m() * s.a.num_blocks) return;
+  if (worth == 0 || tile_grid(s).map_bytes() > std::uint64_t{2} * s.m() * s.m() * s.a.num_blocks) return;
   e.wants_tile_counts = true;
   e.max_tile_stages = worth;
 }
@@ -216,7 +225,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
       operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
   size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
-    e.num_planes = num_byte_planes(s.max_element);
+    e.num_planes = kernels::num_byte_planes(s.max_element);
     s.tiles.counted ? size_counted_tiles(e, s, operands) : size_any_tiles(e, s, operands);
   } else if (!e.is_refused() && kernel.is_dense()) {
     size_dense(e, kernel, s, operands);

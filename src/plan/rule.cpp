@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/tuning.hpp"
-#include "plan/memory/dense_plan.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {
@@ -117,7 +116,7 @@ double share_before_saturation(const Statistics& s) {
 double dense_byte_products(const Statistics& s) {
   const double side = static_cast<double>(s.nb()) * s.m();
   const double share = share_before_saturation(s);
-  const std::uint32_t products = share < 1 ? 1 : num_byte_products(num_dense_planes(s.max_element));
+  const std::uint32_t products = share < 1 ? 1 : kernels::num_byte_products(kernels::num_dense_planes(s.max_element));
   return static_cast<double>(s.a_rows) * s.m() * side * side * products * share;
 }
 
@@ -125,7 +124,8 @@ kernels::TileGrid tile_grid(const Statistics& s) {
   return {.m = s.m(),
           .num_rows = static_cast<std::uint32_t>(s.a_rows),
           .nb = s.nb(),
-          .num_planes = num_byte_planes(s.max_element)};
+          .num_columns = s.nb(),
+          .num_planes = kernels::num_byte_planes(s.max_element)};
 }
 
 KernelId choose_kernel(const Statistics& s, bool has_dense_tensor) {

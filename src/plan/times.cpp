@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/tuning.hpp"
-#include "plan/memory/dense_plan.hpp"
 #include "plan/rule.hpp"
 #include "spmm/types.hpp"
 
@@ -97,8 +96,8 @@ double products_ms(KernelId kernel, const Statistics& s) {
     case KernelId::dense_tiled:
       return static_cast<double>(s.a_rows) * s.m() * side * side / kTiledTermsPerMs;
     case KernelId::tile_tensor:
-      return s.num_pairs * std::pow(s.m(), 3) * num_byte_products(num_byte_planes(s.max_element)) * kTileSlowness /
-             kDenseProductsPerMs;
+      return s.num_pairs * std::pow(s.m(), 3) * kernels::num_byte_products(kernels::num_byte_planes(s.max_element)) *
+             kTileSlowness / kDenseProductsPerMs;
     default:
       break;
   }

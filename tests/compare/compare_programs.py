@@ -191,7 +191,7 @@ def list_cases(inputs):
                   [*run, "--case", "T3"], ["spmm-bench", "--suites", "no.json", "--list"]]
     dense = ["spmm-dense", "--shape", "7x5x3", "--kernel", "host-naive", "--runs", "1"]
     for kind in ("i32", "f32", "u16"):
-        yield [], [[*dense, "--type", kind, "--json", "r.json", "--print", "d"], ["spmm-dense", "--list"]]
+        yield [], [[*dense, "--type", kind, "--json", "r.json"], ["spmm-dense", "--list"]]
 
 
 class Runner:

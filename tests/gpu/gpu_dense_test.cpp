@@ -1,6 +1,6 @@
 // Every dense device kernel against sums written out here: shapes around tile borders, saturation, wrapping, empty
 // sides.
-#include "tools/dense/dense_multiply.hpp"
+#include "tools/dense/dense.hpp"
 
 #include <algorithm>
 #include <cfloat>
@@ -147,7 +147,7 @@ void check_all(Type type, const Problem<In, Out>& problem) {
       const dense::Request request{
           .kernel = kernel.name, .type = type, .tile = tile, .shape = problem.shape, .runs = 0};
       const auto c = run(request, problem);
-      INFO(kernel.name << ", tile " << tile << ", " << type_name(type) << ", " << problem.shape.rows << " x "
+      INFO(kernel.name << ", tile " << tile << ", " << dense::type_name(type) << ", " << problem.shape.rows << " x "
                        << problem.shape.inner << " x " << problem.shape.cols);
       REQUIRE(num_differences(problem, c) == 0);
     }
@@ -247,16 +247,16 @@ TEST_CASE("dense runs are timed and tell their resources", "[dense]") {
   for (const dense::KernelInfo& kernel : dense::kernels()) {
     if (!kernel.on_device) continue;
     dense::Measurement measurement;
+    const unsigned tile = kernel.tiles.empty() ? 0 : kernel.tiles.front();
     const dense::Request request{
-        .kernel = kernel.name, .type = Type::f32, .tile = 0, .shape = problem.shape, .runs = 3};
+        .kernel = kernel.name, .type = Type::f32, .tile = tile, .shape = problem.shape, .runs = 3};
     run(request, problem, &measurement);
     INFO(kernel.name);
     REQUIRE(measurement.run_ms.size() == 3);
     for (const double ms : measurement.run_ms) CHECK((ms > 0 && ms < 1000));
     CHECK(!measurement.device.empty());
     const dense::Resources& taken = measurement.resources;
-    const unsigned tile = kernel.tiles.empty() ? 16 : kernel.tiles.front();
-    CHECK(taken.threads_per_cta == tile * tile);
+    CHECK(taken.threads_per_cta == (tile == 0 ? 256 : tile * tile));
     CHECK(taken.registers_per_thread > 0);
     CHECK(taken.ctas_per_multiprocessor > 0);
     CHECK((taken.occupancy > 0 && taken.occupancy <= 1));

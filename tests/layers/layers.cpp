@@ -25,7 +25,7 @@ const std::vector<Layer>& all_layers() {
       {"src/io", {"include", "src/base"}, {}, {"system", "formats", "memory", "files", ""}},
       {"src/cpu", {"include", "src/base", "src/plan"}, {}, {"simd", "operands", "output", "rows", ""}},
       {"src/plan",
-       {"include", "src/base", "kernels/tuning.hpp", "kernels/tiles/grid.hpp"},
+       {"include", "src/base", "kernels/tuning.hpp", "kernels/tiles/grid.hpp", "kernels/dense/layout.hpp"},
        {},
        {"panels", "inputs", "memory", "models", ""}},
       {"src/cuda",

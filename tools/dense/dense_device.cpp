@@ -8,31 +8,18 @@
 #include "cuda/device/raii.hpp"
 #include "kernels/dense/launch.hpp"
 #include "spmm/error.hpp"
-#include "tools/dense/dense_multiply.hpp"
+#include "tools/dense/dense.hpp"
 
 namespace spmm::dense {
 namespace {
 
 using cuda::DeviceBuffer;
 
-kernels::DenseLaunch make_launch(const Request& request, kernels::DenseShape shape) {
-  using kernels::DenseType;
-  const DenseType type = request.type == Type::i32   ? DenseType::i32
-                         : request.type == Type::f32 ? DenseType::f32
-                                                     : DenseType::u16;
-  if (request.kernel == "global") return kernels::dense_global(type, shape, request.tile);
-  if (request.kernel == "tiled") return kernels::dense_tiled(type, shape, request.tile);
-  if (request.kernel == "tiled-two") return kernels::dense_tiled_two(type, shape, request.tile);
-  return kernels::dense_register(type, shape);
-}
-
-Resources resources_of(const kernels::DenseLaunch& launch) {
-  const kernels::DenseResources taken = kernels::dense_resources(launch);
-  return {.threads_per_cta = taken.threads_per_cta,
-          .registers_per_thread = taken.registers_per_thread,
-          .shared_bytes_per_cta = taken.shared_bytes_per_cta,
-          .ctas_per_multiprocessor = taken.ctas_per_multiprocessor,
-          .occupancy = taken.occupancy};
+kernels::DenseLaunch make_launch(const Request& request) {
+  if (request.kernel == "global") return kernels::dense_global(request.type, request.shape, request.tile);
+  if (request.kernel == "tiled") return kernels::dense_tiled(request.type, request.shape, request.tile);
+  if (request.kernel == "tiled-two") return kernels::dense_tiled_two(request.type, request.shape, request.tile);
+  return kernels::dense_register(request.type, request.shape);
 }
 
 /// One run that is not timed, then the timed ones. Operands that would stay in L2 are driven out of it between runs.
@@ -73,7 +60,7 @@ std::vector<KernelInfo> device_kernels() {
       {.name = "global", .what = "one thread per element, operands from global memory", .tiles = tiles},
       {.name = "tiled", .what = "tiles in shared memory, one element per thread", .tiles = tiles},
       {.name = "tiled-two", .what = "each tile of A against two tiles of B: two elements per thread", .tiles = tiles},
-      {.name = "register", .what = "8 x 8 elements per thread in registers, asynchronous copies", .tiles = {}},
+      {.name = "register", .what = "8 x 8 elements per thread in registers, two stages of shared memory", .tiles = {}},
   };
 }
 
@@ -95,12 +82,12 @@ Measurement multiply_on_device(const Request& request, std::span<const std::byte
     const DeviceBuffer<std::byte> on_a = upload(a, "A");
     const DeviceBuffer<std::byte> on_b = upload(b, "B");
     const DeviceBuffer<std::byte> on_c(memory, c.size(), "C");
-    const kernels::DenseShape shape{
-        .rows = request.shape.rows, .inner = request.shape.inner, .cols = request.shape.cols};
-    const kernels::DenseLaunch launch = make_launch(request, shape);
-    const auto run_once = [&] { launch_dense(launch, shape, on_a.data(), on_b.data(), on_c.data(), stream.get()); };
+    const kernels::DenseLaunch launch = make_launch(request);
+    const auto run_once = [&] {
+      launch_dense(launch, request.shape, on_a.data(), on_b.data(), on_c.data(), stream.get());
+    };
     Measurement measurement{.run_ms = time_runs(run_once, request.runs, a.size() + b.size(), memory, stream),
-                            .resources = resources_of(launch),
+                            .resources = kernels::dense_resources(launch),
                             .device = context->properties().name};
     cuda::copy_async(c.data(), on_c.data(), c.size(), stream);
     stream.synchronize();

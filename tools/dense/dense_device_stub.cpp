@@ -1,6 +1,6 @@
 // Linked instead of the device runs in a build without CUDA.
 #include "spmm/error.hpp"
-#include "tools/dense/dense_multiply.hpp"
+#include "tools/dense/dense.hpp"
 
 namespace spmm::dense {
 

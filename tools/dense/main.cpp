@@ -2,14 +2,11 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "base/memory/machine_memory.hpp"
@@ -22,15 +19,11 @@
 #include "io/files/paths.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/measurement.hpp"
-#include "tools/dense/dense_run.hpp"
+#include "tools/dense/dense.hpp"
 
 namespace {
 
 using namespace spmm;
-namespace fs = std::filesystem;
-using tools::DenseOptions;
-using tools::DenseProduct;
-using tools::DenseResult;
 using tools::Json;
 
 constexpr const char* kNotes = R"(
@@ -49,7 +42,7 @@ J K L is more than 2^31.
 Examples:
   spmm-dense --shape 1000x50x3000 --type i32
   spmm-dense --shape 1024,2048,1024x50x1024 --kernel tiled,register --tile all --json times.json
-  spmm-dense --shape 3x4x5 --type u16 --range 0:9 --kernel host-naive --print small
+  spmm-dense --shape 512 --type u16 --range 0:9 --kernel host-naive --check full
 
 Exit codes: 0 every result right, 1 a result differs, 2 usage, 69 no kernel could run, 71 memory, 73 cannot create a
 file, 74 reading or writing failed, 75 interrupted.
@@ -72,7 +65,6 @@ cli::OptionTable dense_options() {
       ("runs", "timed runs", value("3"), "N")                                                           //
       ("check", "compare with the host: sample, full or none", value("sample"), "MODE")                 //
       ("threshold", "largest difference that is no error (default: 0; f32 see below)", value(), "X")    //
-      ("print", "write A, B and C into this folder as text and CSV", value(), "DIR")                    //
       ("json", "write the results as JSON; - = standard output, without the table", value(), "FILE")    //
       ("threads", "host threads for random elements and the check (default: all cores)", value(), "T")  //
       ("list", "list the kernels of this build");
@@ -109,8 +101,8 @@ std::vector<dense::Shape> shapes_of(const cli::ParsedOptions& parsed) {
   return shapes;
 }
 
-DenseOptions options_of(const cli::ParsedOptions& parsed) {
-  DenseOptions options;
+dense::RunOptions options_of(const cli::ParsedOptions& parsed) {
+  dense::RunOptions options;
   options.type = std::array{dense::Type::f32, dense::Type::i32,
                             dense::Type::u16}[cli::option_choice(parsed, "type", {"f32", "i32", "u16"})];
   const auto kernels = *cli::option_text(parsed, "kernel");
@@ -123,7 +115,7 @@ DenseOptions options_of(const cli::ParsedOptions& parsed) {
   options.check_budget = std::array{dense::kCheckBudget, UINT64_MAX,
                                     std::uint64_t{0}}[cli::option_choice(parsed, "check", {"sample", "full", "none"})];
   if (const auto threshold = cli::option_text(parsed, "threshold")) {
-    options.threshold = tools::parse_number(threshold->value);
+    options.threshold = dense::parse_number(threshold->value);
     if (!options.threshold || !std::isfinite(*options.threshold) || *options.threshold < 0) {
       throw UsageError(threshold->where, "\"" + threshold->value + "\" is no threshold",
                        "give a number from 0 up, like 1e-3");
@@ -134,7 +126,7 @@ DenseOptions options_of(const cli::ParsedOptions& parsed) {
       static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
   const auto range = cli::option_text(parsed, "range");
   options.range =
-      tools::parse_range(range ? range->value : tools::default_range(options.type), options.type, "--range");
+      dense::parse_range(range ? range->value : dense::default_range(options.type), options.type, "--range");
   return options;
 }
 
@@ -157,13 +149,12 @@ std::string shape_text(dense::Shape shape) {
 }
 
 /// The verdict of the check, with what differs.
-std::string verdict(const DenseResult& result) {
+std::string verdict(const dense::Result& result) {
   if (!result.comparison) return "not checked";
   const dense::Comparison& c = *result.comparison;
   std::string words = result.passed() ? "ok" : text("WRONG: ", c.differences, " of ", c.elements, " differ");
   if (c.largest == 0) return words + ", no difference";
-  return words +
-         format(", largest %.3g (threshold %.3g), mean square %.3g", c.largest, result.threshold, c.mean_square);
+  return words + format(", largest %.3g (threshold %.3g)", c.largest, result.threshold);
 }
 
 constexpr const char* kTableHead =
@@ -171,7 +162,7 @@ constexpr const char* kTableHead =
     "check\n";
 
 /// Under kTableHead; occupancy and what leads to it are blank where the kernel has none.
-std::string table_row(const DenseResult& result) {
+std::string table_row(const dense::Result& result) {
   const dense::Request& request = result.request;
   const std::string line = format("%-18s %-11s %5s ", shape_text(request.shape).c_str(), request.kernel.c_str(),
                                   request.tile == 0 ? "" : std::to_string(request.tile).c_str());
@@ -187,7 +178,7 @@ std::string table_row(const DenseResult& result) {
   return line + times + resources + " " + verdict(result) + "\n";
 }
 
-Json result_json(const DenseResult& result) {
+Json result_json(const dense::Result& result) {
   const dense::Request& request = result.request;
   Json json = {{"kernel", request.kernel}, {"tile", request.tile}, {"status", result.ran() ? "ok" : "refused"}};
   if (!result.ran()) {
@@ -207,15 +198,17 @@ Json result_json(const DenseResult& result) {
                        {"occupancy", resources.occupancy}};
   if (!result.comparison) return json;
   const dense::Comparison& c = *result.comparison;
-  json["check"] = {{"passed", result.passed()},       {"threshold", result.threshold},
-                   {"elements", c.elements},          {"differences", c.differences},
-                   {"largest_difference", c.largest}, {"mean_square_error", c.mean_square}};
+  json["check"] = {{"passed", result.passed()},
+                   {"threshold", result.threshold},
+                   {"elements", c.elements},
+                   {"differences", c.differences},
+                   {"largest_difference", c.largest}};
   return json;
 }
 
-Json product_json(const DenseProduct& product) {
+Json product_json(const dense::Product& product) {
   Json results = Json::array();
-  for (const DenseResult& result : product.results) results.push_back(result_json(result));
+  for (const dense::Result& result : product.results) results.push_back(result_json(result));
   return {{"rows", product.shape.rows},
           {"inner", product.shape.inner},
           {"cols", product.shape.cols},
@@ -240,30 +233,12 @@ int list_kernels(const std::optional<cli::OptionText>& json) {
 
 // ---- the run
 
-/// Writes A, B and C into a folder, each as NAME.txt and NAME.csv.
-void print_product(const fs::path& folder, const DenseProduct& product, std::span<const std::byte> c) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed) throw OutputError(folder, failed.message(), "name a folder that can be made with --print");
-  const dense::Type type = product.results.front().request.type;
-  tools::write_dense(folder / "A", type, tools::Operand::input, product.a, product.shape.inner);
-  tools::write_dense(folder / "B", type, tools::Operand::input, product.b, product.shape.cols);
-  tools::write_dense(folder / "C", type, tools::Operand::result, c, product.shape.cols);
-}
-
 /// Runs all shapes; the JSON file is complete up to the last finished shape at any time.
 int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& command) {
   const auto json_file = cli::option_text(parsed, "json");
   if (cli::option_flag(parsed, "list")) return list_kernels(json_file);
-  const DenseOptions options = options_of(parsed);
+  const dense::RunOptions options = options_of(parsed);
   const std::vector<dense::Shape> shapes = shapes_of(parsed);
-  const auto print = cli::option_text(parsed, "print");
-  std::size_t num_results = 0;
-  for (const dense::Shape shape : shapes) num_results += tools::plan_results(options, shape).size();
-  if (print && num_results > 1) {
-    throw UsageError(print->where, text("would print ", num_results, " products over each other"),
-                     "name one kernel, one shape and one tile width");
-  }
   const bool with_table = !json_file || json_file->value != "-";
   if (json_file && with_table) io::find_target(json_file->value, false);
 
@@ -277,14 +252,13 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
   bool all_passed = true;
   if (with_table) std::cout << kTableHead << std::flush;
   for (const dense::Shape shape : shapes) {
-    tools::check_memory(options, shape, available_memory_bytes());
-    const auto after_each = [&](const DenseProduct& product, const DenseResult& result, std::span<const std::byte> c) {
+    dense::check_memory(options, shape, available_memory_bytes());
+    const dense::Product product = dense::run_product(shape, options);
+    for (const dense::Result& result : product.results) {
       if (with_table) std::cout << table_row(result) << std::flush;
       any_ran = any_ran || result.ran();
       all_passed = all_passed && result.passed();
-      if (print && result.ran()) print_product(print->value, product, c);
-    };
-    const DenseProduct product = tools::run_product(shape, options, after_each);
+    }
     if (with_table && product.rows_checked > 0) {
       std::cout << text(shape_text(shape), ": ", product.rows_checked, " of ", shape.rows,
                         " rows checked against the host",

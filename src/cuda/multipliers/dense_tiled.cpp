@@ -4,7 +4,6 @@
 
 #include "cuda/multipliers/multiplier.hpp"
 #include "kernels/dense/launch.hpp"
-#include "plan/memory/dense_plan.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -13,58 +12,58 @@ class DenseTiledMultiplier : public CBlockFiller {
  public:
   explicit DenseTiledMultiplier(const MultiplierContext& context)
       : CBlockFiller(context),
-        side_(plan::padded_elements(std::uint64_t{context.operands.nb} * context.operands.m)),
-        group_(context.execution.dense_columns) {
-    const DeviceOperands& operands = c_.operands;
-    std::uint64_t max_rows = 0;
-    for (const plan::Panel& panel : c_.execution.panels) max_rows = std::max<std::uint64_t>(max_rows, panel.num_rows);
-    constexpr std::uint64_t kBytes = sizeof(std::uint16_t);
-    a_ = {c_.memory, plan::dense_a_bytes(operands.nb, max_rows, operands.m) / kBytes, "dense rows of A"};
-    b_ = {c_.memory, plan::dense_b_bytes(operands.nb, group_, operands.m) / kBytes, "dense columns of B"};
+        shape_{.nb = c_.operands.nb, .m = c_.operands.m},
+        group_(c_.execution.dense_columns),
+        b_(c_.memory, shape_.b_bytes(group_), "dense columns of B") {
+    std::uint32_t max_rows = 0;
+    for (const plan::Panel& panel : c_.execution.panels) max_rows = std::max(max_rows, panel.num_rows);
+    a_ = {c_.memory, shape_.a_bytes(max_rows), "dense rows of A"};
   }
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
     const DeviceOperands& operands = c_.operands;
+    const auto side = static_cast<std::uint32_t>(shape_.side());
     const kernels::DenseView a{
-        .data = a_.data(), .num_rows = panel.num_rows * operands.m, .stride = static_cast<std::uint32_t>(side_)};
-    kernels::DenseTarget target{
-        .num_rows = a.num_rows, .m = operands.m, .num_block_columns = panel.num_columns, .results = results};
+        .data = reinterpret_cast<std::uint16_t*>(a_.data()), .num_rows = panel.num_rows * operands.m, .stride = side};
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
             "clear flags");
-      kernels::launch_expand_dense_a(operands.a_view(), panel.row_begin, panel.num_rows, operands.m, a,
-                                     c_.stream.get());
-      for (std::uint32_t first = 0; first < panel.num_columns; first += std::min(group_, panel.num_columns - first)) {
-        const std::uint32_t count = std::min(group_, panel.num_columns - first);
-        const kernels::DenseView b = expand_b(panel.column_begin + first, count);
-        target.first_block_column = first;
-        target.num_columns = count * operands.m;
-        kernels::launch_mul_dense_tiled(a, b, target, c_.stream.get());
+      kernels::launch_expand_dense(
+          operands.a_view(), false,
+          {.first_row = panel.row_begin, .num_rows = panel.num_rows, .first_column = 0, .end_column = operands.nb},
+          operands.m, a, c_.stream.get());
+      for (std::uint32_t first = 0; first < operands.nb; first += std::min(group_, operands.nb - first)) {
+        const std::uint32_t count = std::min(group_, operands.nb - first);
+        const kernels::DenseView b{
+            .data = reinterpret_cast<std::uint16_t*>(b_.data()),
+            .num_rows = side,
+            .stride = static_cast<std::uint32_t>(kernels::padded_elements(std::uint64_t{count} * operands.m))};
+        if (!holds_b_) {
+          kernels::launch_expand_dense(
+              operands.b_view(), true,
+              {.num_rows = operands.b.num_rows, .first_column = first, .end_column = first + count}, operands.m, b,
+              c_.stream.get());
+        }
+        holds_b_ = group_ == operands.nb;  // all of it, for all panels
+        kernels::launch_mul_dense_tiled(a, b,
+                                        {.num_rows = a.num_rows,
+                                         .num_columns = count * operands.m,
+                                         .m = operands.m,
+                                         .first_block_column = first,
+                                         .num_block_columns = panel.num_columns,
+                                         .results = results},
+                                        c_.stream.get());
       }
     });
     return all_c_blocks(panel, operands.nb);
   }
 
  private:
-  /// Block columns [first, first + count) of B; only those that are not there yet are expanded.
-  kernels::DenseView expand_b(std::uint32_t first, std::uint32_t count) {
-    const kernels::DenseView view{
-        .data = b_.data(),
-        .num_rows = static_cast<std::uint32_t>(side_),
-        .stride = static_cast<std::uint32_t>(plan::padded_elements(std::uint64_t{count} * c_.operands.m))};
-    if (first == held_first_ && count == held_count_) return view;
-    kernels::launch_expand_dense_b(c_.operands.b_view(), first, count, c_.operands.m, view, c_.stream.get());
-    held_first_ = first;
-    held_count_ = count;
-    return view;
-  }
-
-  std::uint64_t side_;   // rows of dense B and columns of dense A, padded
+  kernels::DenseOperands shape_;
   std::uint32_t group_;  // block columns of B expanded at a time
-  std::uint32_t held_first_ = 0;
-  std::uint32_t held_count_ = 0;  // block columns that b_ holds
-  DeviceBuffer<std::uint16_t> a_;
-  DeviceBuffer<std::uint16_t> b_;
+  bool holds_b_ = false;
+  DeviceBuffer<std::byte> a_;  // of one panel
+  DeviceBuffer<std::byte> b_;  // of one group
 };
 
 }  // namespace

@@ -19,9 +19,9 @@ bool are_too_many(const kernels::TileGrid& grid, const CompressedRows& a, const 
                   std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
   constexpr double kMargin = 2;        // a sample may be off; an exact count corrects it
   constexpr double kDenseShare = 0.5;  // of all products of tiles: dense-tensor shares its tiles better in L2
-  const DeviceBuffer<kernels::TileSample> sample(memory, 1, "tile counts");
+  const DeviceBuffer<kernels::TileTotals> sample(memory, 1, "tile counts");
   kernels::launch_sample_tiles(a.view(), b.view(), grid, sample.data(), stream.get());
-  const kernels::TileSample found = fetch(sample.data(), stream);
+  const kernels::TileTotals found = fetch(sample.data(), stream);
   const auto mean = [](unsigned long long tiles) { return static_cast<double>(tiles) / kernels::kSampledTileLines; };
   const double of_row = mean(found.a_tiles) * mean(found.b_tiles);
   return of_row > kDenseShare * grid.num_k_tiles() * grid.num_column_tiles() ||

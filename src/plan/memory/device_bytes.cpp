@@ -54,29 +54,10 @@ std::uint64_t dense_panel_c_block_bytes(std::uint32_t m) {
   return 2 * output_record_bytes(m) + c_block_bytes(m);
 }
 
-namespace {
-
-constexpr std::uint64_t kWord = sizeof(std::uint32_t);
-constexpr std::uint64_t kPlacedTile = 2 * kWord;
-
-}  // namespace
-
-std::uint64_t tile_map_bytes(const kernels::TileGrid& grid) {
-  const std::uint64_t words = grid.a_words() + grid.b_words() + grid.b_across_words() + grid.c_words();
-  return words * kWord + grid.num_row_tiles() * sizeof(kernels::TileRowCounts) + grid.num_k_tiles() * kWord +
-         3 * sizeof(std::uint64_t);
-}
-
-std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles) {
-  return b_tiles * (kernels::kTileBytesB + kPlacedTile) + grid.num_column_tiles() * kWord + kWord;
-}
-
 std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m) {
-  constexpr std::uint64_t kTask = 8 * kWord;
-  const std::uint64_t lists = panel.c_tiles * kTask + panel.stages * sizeof(kernels::TileEntry) +
-                              panel.row_tiles * 4 * kWord +                // first tile of A, start in the panel
-                              kernels::kMaxLongLists * kWord + 3 * kWord;  // counts
-  return panel.c_blocks * dense_panel_c_block_bytes(m) + panel.a_tiles * (kernels::kTileBytesA + kPlacedTile) + lists;
+  return panel.c_blocks * dense_panel_c_block_bytes(m) +
+         kernels::OperandTileLayout(panel.a_tiles, panel.row_tiles, kernels::kTileBytesA).total +
+         kernels::TileListLayout(panel.row_tiles, panel.c_tiles, panel.stages).total;
 }
 
 }  // namespace spmm::plan

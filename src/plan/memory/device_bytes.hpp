@@ -44,12 +44,6 @@ std::uint64_t panel_c_block_bytes(std::uint32_t m);
 /// The same for the dense kernels, which list nothing.
 std::uint64_t dense_panel_c_block_bytes(std::uint32_t m);
 
-/// tile-tensor: bitmaps of tiles, and the counts made from them.
-std::uint64_t tile_map_bytes(const kernels::TileGrid& grid);
-
-/// B's tiles, and how they are found.
-std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles);
-
 /// Everything that a panel of tile-tensor takes: its C blocks, packed records, tiles of A and lists.
 std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m);
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "tools/dense/dense_multiply.hpp"
+#include "tools/dense/dense.hpp"
 
 namespace spmm::test {
 

@@ -1,26 +1,34 @@
-// What spmm-dense plans and runs: kernels, tiles, memory.
-#include "tools/dense/dense_run.hpp"
-
+// What spmm-dense plans and runs: ranges, random elements, kernels, tiles, memory.
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "unit/dense/dense_support.hpp"
 
 namespace {
 
 using namespace spmm;
+using namespace spmm::test;
+using dense::Result;
+using dense::RunOptions;
 using dense::Shape;
 using dense::Type;
-using tools::DenseOptions;
-using tools::DenseResult;
+
+template <class T>
+std::vector<T> values_of(const std::vector<std::byte>& elements) {
+  std::vector<T> values(elements.size() / sizeof(T));
+  std::memcpy(values.data(), elements.data(), elements.size());
+  return values;
+}
 
 constexpr Shape kOdd{.rows = 5, .inner = 6, .cols = 7};
 
-DenseOptions host_options() {
-  DenseOptions options;
+RunOptions host_options() {
+  RunOptions options;
   options.kernels = {"host-naive"};
   options.range = {.low = -1, .high = 1};
   return options;
@@ -28,8 +36,59 @@ DenseOptions host_options() {
 
 }  // namespace
 
+TEST_CASE("ranges: both ends inside the type", "[dense][matrix]") {
+  const auto parse = [](const std::string& text, Type type) {
+    const dense::ValueRange range = dense::parse_range(text, type, "--range");
+    return std::pair(range.low, range.high);
+  };
+  CHECK(parse("-10:10", Type::i32) == std::pair(-10.0, 10.0));
+  CHECK(parse("-2147483648:2147483647", Type::i32) == std::pair(-2147483648.0, 2147483647.0));
+  CHECK(parse("0:65535", Type::u16) == std::pair(0.0, 65535.0));
+  CHECK(parse("3:3", Type::i32) == std::pair(3.0, 3.0));
+  CHECK(parse("-0.5:1e3", Type::f32) == std::pair(-0.5, 1000.0));
+  for (const char* bad : {"-1:5", "0:65536", "0:1.5", "5", "5:", ":5", "6:5", "a:b", "1:2:3", ""}) {
+    INFO(bad);
+    CHECK_THROWS_AS(parse(bad, Type::u16), UsageError);
+  }
+  CHECK_THROWS_AS(parse("-2147483649:0", Type::i32), UsageError);
+  CHECK_THROWS_AS(parse("0:inf", Type::f32), UsageError);
+  for (const Type type : {Type::i32, Type::f32, Type::u16}) {
+    CHECK_NOTHROW(dense::parse_range(dense::default_range(type), type, ""));
+  }
+}
+
+TEST_CASE("random elements: within the range, both ends reached, the same for every number of threads",
+          "[dense][matrix]") {
+  const auto make = [](Type type, dense::ValueRange range, std::uint64_t key, unsigned threads) {
+    return dense::random_dense(type, 200'000, range, key, threads);
+  };
+  const std::vector<std::byte> one = make(Type::i32, {.low = -10, .high = 10}, 7, 1);
+  CHECK(one.size() == 800'000);
+  CHECK(one == make(Type::i32, {.low = -10, .high = 10}, 7, 3));
+  CHECK(one != make(Type::i32, {.low = -10, .high = 10}, 8, 3));
+  const auto values = values_of<std::int32_t>(one);
+  std::vector<int> times(21);
+  for (const std::int32_t value : values) {
+    REQUIRE(value >= -10);
+    REQUIRE(value <= 10);
+    ++times[static_cast<std::size_t>(value + 10)];
+  }
+  for (const int count : times) {
+    CHECK(count > 200'000 / 21 - 600);
+    CHECK(count < 200'000 / 21 + 600);
+  }
+  const auto whole = values_of<std::int32_t>(make(Type::i32, {.low = INT32_MIN, .high = INT32_MAX}, 1, 2));
+  CHECK(*std::min_element(whole.begin(), whole.end()) < -2'147'000'000);
+  CHECK(*std::max_element(whole.begin(), whole.end()) > 2'147'000'000);
+  const auto reals = values_of<float>(make(Type::f32, {.low = -0.5, .high = 0.25}, 1, 2));
+  CHECK(*std::min_element(reals.begin(), reals.end()) >= -0.5f);
+  CHECK(*std::min_element(reals.begin(), reals.end()) < -0.499f);
+  CHECK(*std::max_element(reals.begin(), reals.end()) <= 0.25f);
+  CHECK(*std::max_element(reals.begin(), reals.end()) > 0.249f);
+}
+
 TEST_CASE("dense plan: all kernels of the build, by their own tile width, one, or every one", "[dense][run]") {
-  DenseOptions options;
+  RunOptions options;
   options.kernels = {"all"};
   const std::vector<std::vector<unsigned>> choices = {{}, {16}, {8, 16, 32}};
   for (const std::vector<unsigned>& tiles : choices) {
@@ -42,7 +101,7 @@ TEST_CASE("dense plan: all kernels of the build, by their own tile width, one, o
       for (const unsigned width : widths) expected.emplace_back(kernel.name, width);
     }
     std::vector<std::pair<std::string, unsigned>> planned;
-    for (const DenseResult& result : plan_results(options, kOdd)) {
+    for (const Result& result : plan_results(options, kOdd)) {
       planned.emplace_back(result.request.kernel, result.request.tile);
       CHECK(result.ran());
     }
@@ -51,7 +110,7 @@ TEST_CASE("dense plan: all kernels of the build, by their own tile width, one, o
 }
 
 TEST_CASE("dense plan: a kernel that does not exist", "[dense][run]") {
-  DenseOptions options;
+  RunOptions options;
   options.kernels = {"host-naive", "fastest"};
   try {
     plan_results(options, kOdd);
@@ -63,10 +122,10 @@ TEST_CASE("dense plan: a kernel that does not exist", "[dense][run]") {
 }
 
 TEST_CASE("dense plan: all leaves the host out of what takes it long", "[dense][run]") {
-  DenseOptions options;
+  RunOptions options;
   options.kernels = {"all"};
   const auto host_runs = [&](Shape shape) {
-    for (const DenseResult& result : plan_results(options, shape)) {
+    for (const Result& result : plan_results(options, shape)) {
       if (result.request.kernel == "host-naive") return result.ran();
     }
     throw std::logic_error("not planned");
@@ -79,7 +138,7 @@ TEST_CASE("dense plan: all leaves the host out of what takes it long", "[dense][
 }
 
 TEST_CASE("dense memory: need and have, in more than 64 bits", "[dense][run]") {
-  DenseOptions options = host_options();
+  RunOptions options = host_options();
   options.check_budget = 0;
   const Shape shape{.rows = 10, .inner = 20, .cols = 30};
   CHECK_NOTHROW(check_memory(options, shape, 4 * (200 + 600 + 300)));
@@ -92,16 +151,12 @@ TEST_CASE("dense memory: need and have, in more than 64 bits", "[dense][run]") {
 }
 
 TEST_CASE("dense run: result, check and figures of the host kernel", "[dense][run]") {
-  DenseOptions options = host_options();
+  RunOptions options = host_options();
   options.runs = 3;
-  std::size_t elements = 0;
-  const auto product =
-      run_product({.rows = 3, .inner = 4, .cols = 5}, options,
-                  [&](const auto&, const DenseResult&, std::span<const std::byte> c) { elements = c.size() / 4; });
-  CHECK(elements == 15);
+  const auto product = run_product({.rows = 3, .inner = 4, .cols = 5}, options);
   CHECK(product.rows_checked == 3);
   REQUIRE(product.results.size() == 1);
-  DenseResult result = product.results.front();
+  Result result = product.results.front();
   CHECK(result.measurement.run_ms.size() == 3);
   CHECK(result.passed());
   CHECK(result.comparison->elements == 15);

@@ -146,7 +146,6 @@ TEST_CASE("the kernel follows density, device and memory") {
   const plan::Execution in_groups = plan::decide(counted(dense), little);
   CHECK(in_groups.id == KernelId::dense_tensor);
   CHECK(in_groups.dense_columns < dense.nb());
-  CHECK(in_groups.dense_columns % 64 == 0);
   CHECK(in_groups.device_need_bytes <= little.gpus[0].bytes);
   little.gpus[0].bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
   CHECK(plan::decide(counted(dense), little).device_need_bytes <= little.gpus[0].bytes);

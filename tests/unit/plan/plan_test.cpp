@@ -8,8 +8,8 @@
 
 #include "kernels/tuning.hpp"
 #include "plan/decide.hpp"
-#include "plan/memory/dense_plan.hpp"
-#include "plan/memory/device_bytes.hpp"
+#include "kernels/dense/layout.hpp"
+#include "kernels/tiles/grid.hpp"
 #include "plan/panels/panels.hpp"
 #include "support/catch.hpp"
 
@@ -148,65 +148,56 @@ TEST_CASE("a hypersparse result is listed, a dense one visited") {
   CHECK_FALSE(plan::cut_panels(offsets_of({900, 900}), 1000, 1 << 20).front().expand);
 }
 
-TEST_CASE("byte planes hold every row in groups of eight") {
-  CHECK(plan::num_byte_planes(255) == 1);
-  CHECK(plan::num_byte_planes(256) == 2);
-  CHECK(plan::low_plane_bits(255) == 0);
-  CHECK(plan::low_plane_bits(2047) == 3);
-  CHECK(plan::low_plane_bits(2048) == 4);
-  CHECK(plan::low_plane_bits(65'535) == 8);
+TEST_CASE("byte planes hold every element") {
+  CHECK(kernels::num_byte_planes(255) == 1);
+  CHECK(kernels::num_byte_planes(256) == 2);
+  CHECK(kernels::low_plane_bits(255, 1) == 0);
+  CHECK(kernels::low_plane_bits(2047, 1) == 3);
+  CHECK(kernels::low_plane_bits(2048, 2) == 4);
+  CHECK(kernels::low_plane_bits(65'535, 2) == 8);
   for (const std::uint32_t largest : {256u, 511u, 512u, 1000u, 16'383u}) {
-    const std::uint32_t low = (1u << kernels::half_plane_bits(largest)) - 1;
-    CHECK((largest >> kernels::half_plane_bits(largest)) + low <= 254);
-    CHECK(plan::num_dense_planes(largest) == 3);
+    const std::uint32_t bits = kernels::low_plane_bits(largest, 3);
+    CHECK((largest >> bits) + (1u << bits) - 1 <= 254);
+    CHECK(kernels::num_dense_planes(largest) == 3);
   }
-  CHECK(kernels::half_plane_bits(1000) == 5);
-  CHECK(kernels::half_plane_bits(16'383) == 7);
-  CHECK(plan::num_dense_planes(255) == 1);
-  CHECK(plan::num_dense_planes(16'384) == 2);
-  CHECK(plan::plane_stride_bytes(16, 8) == 128);
-  CHECK(plan::plane_stride_bytes(17, 8) == 256);
-  CHECK(plan::plane_bytes(16, 3, 5, 1) == 16 * 128);
-  CHECK(plan::plane_bytes(16, 3, 5, 2) == 2 * 16 * 128);
+  CHECK(kernels::num_dense_planes(255) == 1);
+  CHECK(kernels::num_dense_planes(16'384) == 2);
 }
 
-TEST_CASE("dense panels and groups stay within the free memory") {
-  constexpr std::uint32_t kNb = 8192;
-  constexpr std::uint32_t kM = 4;
-  constexpr std::uint64_t kAll = std::uint64_t{kNb} * kNb;
-  const std::uint64_t tile = plan::dense_panel_c_block_bytes(kM);
-  CHECK(plan::dense_panel_blocks(kNb, tile, kAll, std::uint64_t{100} << 30) == kAll);
-  CHECK(plan::dense_panel_blocks(kNb, tile, kNb - 1, std::uint64_t{100} << 30) == 0);
-  CHECK(plan::dense_panel_blocks(kNb, tile, kAll, 1000) == 0);
-  CHECK(plan::plane_group_columns(kNb, kM, 2, plan::plane_bytes(kNb, kNb, kM, 2)) == kNb);
-  CHECK(plan::plane_group_columns(kNb, kM, 2, 1000) == 0);
-  CHECK(plan::plane_group_columns(1u << 30, 4, 2, std::uint64_t{1} << 60) == 0);
-  for (const std::uint64_t free : {100u << 20, 500u << 20, 2000u << 20}) {
-    const std::uint64_t tiles = plan::dense_panel_blocks(kNb, tile, kAll, free);
-    CHECK(tiles % kNb == 0);
-    CHECK(tiles * tile <= free / 2);
-    const std::uint32_t group = plan::plane_group_columns(kNb, kM, 2, free / 2);
-    CHECK(group > 0);
-    CHECK(group % 64 == 0);
-    CHECK(plan::plane_bytes(kNb, group, kM, 2) <= free / 2);
+TEST_CASE("groups of block columns in byte planes stay within the free memory and are whole tiles of a plane") {
+  for (const std::uint32_t m : {1u, 4u, 7u, 8u, 64u}) {
+    for (const std::uint32_t planes : {1u, 2u, 3u}) {
+      const kernels::TileGrid grid{
+          .m = m, .num_rows = 100, .nb = 1500, .num_columns = 1500, .num_planes = planes, .is_full = true};
+      const std::uint64_t all = grid.planes_held() * grid.b_plane_bytes();
+      CHECK(grid.with_columns_in(all).num_columns == 1500);
+      for (const std::uint64_t free : {all - 1, all / 2, all / 5, std::uint64_t{1}}) {
+        const kernels::TileGrid part = grid.with_columns_in(free);
+        INFO("m " << m << ", " << planes << " planes, free " << free);
+        CHECK(part.planes_held() * part.b_plane_bytes() <= free);
+        CHECK((part.num_columns == 1500 || 255 - (part.num_columns * m + 255) % 256 < m));
+        CHECK(planes * part.b_plane_bytes() >= part.num_sets() * part.b_tiles() * kernels::kTileBytesB);
+        CHECK(planes * part.a_plane_bytes() >= part.num_sets() * part.a_tiles() * kernels::kTileBytesA);
+      }
+    }
   }
 }
 
 TEST_CASE("groups of dense columns stay within the free memory and are whole tiles of the kernel") {
   for (const std::uint32_t m : {1u, 4u, 7u, 8u, 64u}) {
     for (const std::uint32_t nb : {1u, 3u, 100u, 1500u}) {
-      const std::uint64_t all = plan::dense_b_bytes(nb, nb, m);
-      CHECK(plan::element_group_columns(nb, m, all) == nb);
+      const kernels::DenseOperands operands{.nb = nb, .m = m};
+      const std::uint64_t all = operands.b_bytes(nb);
+      CHECK(operands.columns_in(all) == nb);
       for (const std::uint64_t free : {all - 1, all / 2, all / 10, std::uint64_t{1}}) {
-        const std::uint32_t group = plan::element_group_columns(nb, m, free);
+        const std::uint32_t group = operands.columns_in(free);
         INFO("m " << m << ", nb " << nb << ", free " << free);
         CHECK(group <= nb);
-        CHECK((group == 0 || plan::dense_b_bytes(nb, group, m) <= free));
+        CHECK((group == 0 || operands.b_bytes(group) <= free));
         CHECK((group == nb || group * m < 128 || group % std::max(1u, 128 / m) == 0));
       }
     }
   }
-  CHECK(plan::element_group_columns(1u << 30, 4, std::uint64_t{1} << 60) == 0);
 }
 
 TEST_CASE("listing can be forbidden and preferred") {

@@ -108,7 +108,7 @@ plan::TileCounts count_groups(const TileGrid& grid, std::uint32_t group) {
 TEST_CASE("tiles hold every block once along rows and columns, and every element along K") {
   for (std::uint32_t m = 1; m <= 64; ++m) {
     for (const std::uint32_t planes : {1u, 2u}) {
-      const TileGrid grid{.m = m, .num_rows = 777, .nb = 1000, .num_planes = planes};
+      const TileGrid grid{.m = m, .num_rows = 777, .nb = 1000, .num_columns = 1000, .num_planes = planes};
       INFO("m " << m << ", " << planes << " planes");
       REQUIRE(grid.row_blocks() * m * planes <= kernels::kTileRowsA);
       REQUIRE(grid.column_blocks() * m * planes <= kernels::kTileRowsB);
@@ -180,7 +180,7 @@ TEST_CASE("lists hold the tiles along K that a row of A and a column of B share,
 }
 
 TEST_CASE("panels are runs of rows of tiles with C blocks, as large as they may be") {
-  const TileGrid grid{.m = 8, .num_rows = 100, .nb = 500, .num_planes = 2};  // rows of 8, the last one of 4
+  const TileGrid grid{.m = 8, .num_rows = 100, .nb = 500, .num_columns = 500, .num_planes = 2};  // rows of 8, the last one of 4
   plan::TileCounts counts{.counted = true};
   for (std::uint32_t row = 0; row < grid.num_row_tiles(); ++row) {
     const std::uint32_t columns = row == 3 || row == 4 || row == 9 ? 0 : 10;

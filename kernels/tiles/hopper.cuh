@@ -1,8 +1,6 @@
-// Hopper's asynchronous machinery: barriers in shared memory, bulk tensor copies, warpgroup matrix products.
-// Source: PTX ISA 8.x, chapters mbarrier, cp.async.bulk.tensor, wgmma. Needs sm_90a.
+// Hopper's asynchronous machinery: barriers in shared memory, bulk copies, warpgroup matrix products.
+// Source: PTX ISA 8.x, chapters mbarrier, cp.async.bulk, wgmma. Needs sm_90a.
 #pragma once
-
-#include <cuda.h>
 
 #include <cstdint>
 
@@ -49,22 +47,6 @@ struct Barrier {
 /// Makes initialised barriers visible to the asynchronous copies.
 __device__ inline void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-/// Where a box begins in a three-dimensional tensor.
-struct BoxCorner {
-  std::uint32_t x;
-  std::uint32_t y;
-  std::uint32_t z;
-};
-
-/// Copies the box that begins there in the tensor to shared memory; its bytes arrive at the barrier.
-__device__ inline void copy_box(void* to, const CUtensorMap* map, const BoxCorner& place, Barrier& barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
-      "[%2];" ::"r"(shared_address(to)),
-      "l"(map), "r"(shared_address(&barrier.state)), "r"(place.x), "r"(place.y), "r"(place.z)
-      : "memory");
 }
 
 /// Copies bytes to shared memory as they lie; they arrive at the barrier.
