@@ -11,7 +11,6 @@
 #include "base/records/errors.hpp"
 #include "base/run/pieces.hpp"
 #include "base/run/run.hpp"
-#include "base/search.hpp"
 #include "cpu/operands/digit_sorter.hpp"
 #include "cpu/operands/pack_block.hpp"
 #include "cpu/operands/read_records.hpp"
@@ -24,6 +23,17 @@ constexpr std::uint64_t kRecordsPerCheck = 1u << 18;
 constexpr std::uint64_t kBucketsPerTurn = 4;  // a worker takes at a time
 constexpr std::uint64_t kRecordsAhead = 40;   // that are fetched before they are packed
 constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+/// std::lower_bound() on [from, end) for a value that is expected near `from`: in steps that double.
+template <class Iterator, class Value>
+Iterator lower_bound_near(Iterator from, Iterator end, const Value& value) {
+  std::ptrdiff_t step = 1;
+  while (step < end - from && from[step - 1] < value) {
+    from += step;
+    step *= 2;
+  }
+  return std::lower_bound(from, from + std::min<std::ptrdiff_t>(step, end - from), value);
+}
 
 /// Copies the blocks of records into an operand.
 class BlockPacker {

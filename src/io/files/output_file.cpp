@@ -10,15 +10,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
+#include <random>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "io/formats/format.hpp"
 #include "io/system/retried.hpp"
-#include "io/system/unused_name.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {
@@ -42,6 +44,48 @@ bool is_file_there(int fd, int folder_fd, const char* name) {
   struct stat named {};
   if (::fstatat(folder_fd, name, &named, AT_SYMLINK_NOFOLLOW) != 0) return errno != ENOENT;
   return ::fstat(fd, &opened) != 0 || (opened.st_ino == named.st_ino && opened.st_dev == named.st_dev);
+}
+
+/// ".NAME.spmm-": a long NAME is cut between UTF-8 characters, so that the whole name stays legal.
+std::string temp_name_begin(const std::string& file_name) {
+  constexpr std::size_t kAddedBytes = sizeof("..spmm-XXXXXX.tmp") - 1;
+  std::size_t length = std::min(file_name.size(), NAME_MAX - kAddedBytes);
+  while (length < file_name.size() && length > 0 && (file_name[length] & 0xC0) == 0x80) --length;
+  return "." + file_name.substr(0, length) + ".spmm-";
+}
+
+/// ".NAME.spmm-XXXXXX.tmp", six random letters.
+std::string temp_name_for(const std::string& file_name) {
+  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  constexpr std::size_t kNumLetters = 6;
+  std::random_device random;
+  std::string name = temp_name_begin(file_name);
+  for (std::size_t i = 0; i < kNumLetters; ++i) name += kLetters[random() % kLetters.size()];
+  return name + ".tmp";
+}
+
+/// Renames a temporary file unless the other name is taken, on file systems without RENAME_NOREPLACE (NFS) as well.
+/// Returns 0 or the error; after an error the temporary name is still there.
+int rename_if_unused(int folder_fd, const char* temp_name, const char* name) {
+  if (::renameat2(folder_fd, temp_name, folder_fd, name, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // The file system cannot: a link does not replace either.
+  if (::linkat(folder_fd, temp_name, folder_fd, name, 0) != 0) return errno;
+  ::unlinkat(folder_fd, temp_name, 0);
+  return 0;
+}
+
+/// Calls attempt(name) with fresh names until it no longer fails with EEXIST.
+/// Returns the name that worked, or "" with errno set.
+template <class Attempt>
+std::string with_unused_name(const std::string& file_name, const Attempt& attempt) {
+  constexpr int kMaxNameAttempts = 100;  // 62^6 names: a second attempt is rare already
+  for (int i = 0; i < kMaxNameAttempts; ++i) {
+    std::string name = temp_name_for(file_name);
+    if (attempt(name.c_str())) return name;
+    if (errno != EEXIST) break;
+  }
+  return "";
 }
 
 }  // namespace
@@ -145,7 +189,7 @@ void OutputFile::open_shared(mode_t mode) {
 /// Makes the file of the name that all runs share, or removes the one that a killed run has left: then it is false.
 bool OutputFile::make_shared(mode_t mode) {
   constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
-  const std::string name = shared_temp_name(target_.file_name);
+  const std::string name = temp_name_begin(target_.file_name) + "mpi.tmp";
   {
     const ProtectedSection section;
     fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), name.c_str(), kFlags, mode); }));

@@ -23,7 +23,6 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "base/records/head.hpp"
-#include "base/search.hpp"
 #include "engine/row_table.hpp"
 #include "engine/sorted_matrix.hpp"
 #include "io/files/scratch_file.hpp"
@@ -436,22 +435,6 @@ TEST_CASE("row tables: marked runs have all rows that were asked for, and no mor
     if (most_bytes == 20'000'000) CHECK(found.size() <= rows.size());  // a run for each row
     table.restart();
     CHECK(table.marked().empty());
-  }
-}
-
-TEST_CASE("a search from near finds what a search of all finds") {
-  std::mt19937 random(1);
-  for (int round = 0; round < 200; ++round) {
-    std::vector<std::uint32_t> list(random() % 40);
-    for (std::uint32_t& x : list) x = static_cast<std::uint32_t>(random() % 50);
-    std::sort(list.begin(), list.end());
-    for (std::uint32_t value = 0; value < 52; ++value) {
-      const auto expected = std::lower_bound(list.begin(), list.end(), value);
-      for (auto from = list.begin(); from <= expected; ++from) {
-        CHECK(lower_bound_near(from, list.end(), value) == expected);
-        if (from == list.end()) break;
-      }
-    }
   }
 }
 

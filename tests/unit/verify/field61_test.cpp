@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "verify/field61.hpp"
 #include "verify/random_vector.hpp"
 
 namespace {
