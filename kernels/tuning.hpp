@@ -192,9 +192,9 @@ struct RankCta {
   std::uint32_t warps = 0;
   std::uint32_t region_bytes = 0;  // of shared memory: sums, columns, buckets
 };
-inline constexpr RankCta kRankWideCta = {.warps = 16, .region_bytes = 100u << 10};  // two per multiprocessor of 228 KB
-inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 48u << 10};   // four
-inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 24u << 10};    // eight
+inline constexpr RankCta kRankWideCta = {.warps = 16, .region_bytes = 96u << 10};  // two per multiprocessor of 228 KB
+inline constexpr RankCta kRankShortCta = {.warps = 8, .region_bytes = 47u << 10};  // four
+inline constexpr RankCta kRankTinyCta = {.warps = 4, .region_bytes = 23u << 10};   // eight
 inline constexpr RankCta kRankSmallestCta = {.warps = 8, .region_bytes = 38u << 10};  // if a CTA has 48 KB at most
 inline constexpr std::uint64_t kRankShortRowPairs = 1024;
 inline constexpr std::uint32_t kRankTinySide = 4;  // rows of blocks up to this side take the tiny one, others the short
@@ -210,11 +210,10 @@ constexpr std::uint32_t rank_buckets(std::uint32_t slots) {
   return buckets;
 }
 
-/// Bytes that sums of so many C blocks take: 32 bits and a saturation bit per element, a C block that is none, column,
-/// bucket borders.
+/// Bytes of shared memory for `slots` C blocks of row-rank: sums and a count of pairs for each and for a C block that
+/// is none, columns, bucket borders.
 constexpr std::uint32_t rank_region_bytes(std::uint32_t m, std::uint32_t slots) {
-  const std::uint32_t words = m * m + (m * m + 31) / 32;
-  return ((slots + 1) * words + 3) / 4 * 16 + slots * 4 + rank_buckets(slots) * 4;
+  return ((slots + 1) * (m * m + 1) + 3) / 4 * 16 + slots * 4 + rank_buckets(slots) * 4;
 }
 
 /// C blocks whose sums fit a CTA. Values: 1 <= m <= kMaxRankedSide.
@@ -243,17 +242,8 @@ constexpr std::uint64_t max_rank_windows(std::uint64_t max_pieces, std::uint64_t
   return max_pieces + max_c_blocks / kMinRankSlots;
 }
 
-/// Shared memory that a CTA of the Gustavson kernel takes for sums: two per multiprocessor of 228 KB.
-inline constexpr std::uint32_t kGustavsonSharedBytes = 100u << 10;
-/// B segments with no more blocks than this on average are multiplied in units, for sides 4 and 8. Measured on an H200:
-/// 20 blocks on average (S2) 12 % faster so, 10 blocks of m = 6 19 %, 33 blocks of m = 8 (S1) 6 % slower.
-inline constexpr std::uint64_t kShortSegment4 = 32;
-inline constexpr std::uint64_t kShortSegment8 = 16;
-/// Where sums of blocks of side 8 are checked for overflow, pairs are binned by C block if these have so many on
-/// average; a bin takes 64. Measured on an H200, m = 8: 1 pair 22 % faster so, 4 pairs 37 %, 26 pairs 55 %; m = 6, 1.5
-/// pairs 3 %.
-inline constexpr std::uint32_t kMinBinPairs = 1;
-inline constexpr std::uint32_t kMaxBinPairs = 32;
+/// Shared memory that a CTA of row-spread takes for sums: two per multiprocessor of 228 KB.
+inline constexpr std::uint32_t kSpreadSharedBytes = 100u << 10;
 /// C blocks of one CTA at most: a bit and a position for each are in shared memory, too.
 inline constexpr std::uint32_t kMaxChunkBlocks = 2048;
 

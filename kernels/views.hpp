@@ -164,9 +164,6 @@ struct RecordOutput {
   const std::uint32_t* rows = nullptr;        // [rows of A], device: block row of each row index
   std::uint64_t* look_back = nullptr;   // [1 + C blocks of the panel at most], device: CTA counter, look-back states
   std::uint32_t* num_blocks = nullptr;  // [1]: records so far; device, or host memory the device can write
-  // [num_known, 2], device: heads of all records, if the same pattern has been multiplied before; null: not known.
-  const std::uint32_t* known_heads = nullptr;
-  std::uint64_t num_known = 0;
   // [1], device: the largest element of both operands. A launch does nothing unless it lies in these bounds: of two,
   // one is right for the elements at hand. null: it does its work.
   const std::uint32_t* largest = nullptr;

@@ -7,7 +7,7 @@
 #include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
-#include "kernels/ranked/pieces.cuh"
+#include "kernels/rows/windows.cuh"
 #include "kernels/small/tasks.cuh"
 
 namespace spmm::kernels {

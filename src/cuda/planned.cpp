@@ -130,8 +130,7 @@ class Planned : public PlannedProduct {
     kept_->operands.max_element = most;
     for (std::size_t x = 0; x < panels().size(); ++x) {
       PanelTarget target = target_of(x, c);
-      target.known_heads = kept_->pattern.heads.data();
-      target.num_known = num_blocks_;
+      target.is_known = true;
       if (largest_ < kMaxElement) target.largest = kept_->largest.data();
       target.least_largest = least;
       target.most_largest = most;

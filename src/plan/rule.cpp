@@ -66,8 +66,7 @@ bool suits_row_rank(const Statistics& s) {
   const double pairs = pairs_per_place(s);
   if (pairs < (side == 16 ? 8 : 0.7)) return true;  // of side 16, row-spread holds few sums
   const double fitting = fitting_pairs(s);
-  return has_checked_sums(s) && fitting >= kernels::kMinCountedPairs && pairs < fitting / 2 &&
-         (side == 16 || (side == 8 && pairs > kernels::kMaxBinPairs));
+  return has_checked_sums(s) && fitting >= kernels::kMinCountedPairs && pairs < fitting / 2 && side >= 8;
 }
 
 constexpr double kStageByteProducts = 4.4e6;  // dense-tensor's, while tile-tensor multiplies two tiles: 5.5 ns

@@ -34,6 +34,33 @@ void CBlockFiller::multiply(const plan::Panel& panel, PanelTarget& target) {
   });
 }
 
+RowOperands::RowOperands(const MultiplierContext& context) : c_(context) {
+  const DeviceOperands& operands = c_.operands;
+  if (operands.b.columns.size() >= kernels::kUnitBlocks) return;
+  few_b_values_ = {c_.memory, kernels::kUnitBlocks * std::uint64_t{operands.side} * operands.side, "blocks of B"};
+  check(cudaMemsetAsync(few_b_values_.data(), 0, few_b_values_.size() * sizeof(std::uint16_t), c_.stream.get()),
+        "clear blocks");
+}
+
+kernels::RowProduct RowOperands::product() const {
+  const DeviceOperands& operands = c_.operands;
+  kernels::RowProduct product{.a = operands.a_view(),
+                              .b = operands.b_view(),
+                              .b_row_index = operands.b_row_index.data(),
+                              .pair_offsets = operands.pair_offsets.data(),
+                              .num_b_blocks = static_cast<std::uint32_t>(operands.b.columns.size()),
+                              .m = operands.m,
+                              .max_element = operands.max_element};
+  if (few_b_values_.size() != 0) {
+    check(cudaMemcpyAsync(few_b_values_.data(), operands.b_values.data(),
+                          operands.b_values.size() * sizeof(std::uint16_t), cudaMemcpyDeviceToDevice, c_.stream.get()),
+          "copy blocks");
+    product.b.values = few_b_values_.data();
+    product.num_b_blocks = kernels::kUnitBlocks;
+  }
+  return product;
+}
+
 std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
   using plan::KernelId;
   switch (context.execution.id) {

@@ -9,6 +9,7 @@
 #include "cuda/operands/operands.hpp"
 #include "cuda/output/download.hpp"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/rows/launch.hpp"
 #include "plan/execution.hpp"
 
 namespace spmm::cuda {
@@ -57,10 +58,23 @@ class CBlockFiller : public Multiplier {
   DeviceBuffer<std::byte> work_;
 };
 
+/// What the kernels that sum by row multiply. They read some blocks of B at once: if B has fewer, it is copied.
+class RowOperands {
+ public:
+  explicit RowOperands(const MultiplierContext& context);
+
+  /// Stream: the copy, of the blocks as they are now.
+  [[nodiscard]] kernels::RowProduct product() const;
+
+ private:
+  MultiplierContext c_;
+  DeviceBuffer<std::uint16_t> few_b_values_;  // [kUnitBlocks, side, side], if B has fewer blocks
+};
+
 /// The code of the execution's kernel.
 std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context);
 
-/// ESC if a panel is listed, the Gustavson kernel elsewhere.
+/// ESC if a panel is listed, row-spread elsewhere.
 std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
 /// Rows of small blocks, hashed, ranked or dense.
 std::unique_ptr<Multiplier> make_small_multiplier(const MultiplierContext& context);

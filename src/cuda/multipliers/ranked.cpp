@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cuda/multipliers/multiplier.hpp"
-#include "kernels/ranked/launch.hpp"
+#include "kernels/rows/launch.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
@@ -12,6 +12,7 @@ class RankedMultiplier : public Multiplier {
  public:
   explicit RankedMultiplier(const MultiplierContext& context)
       : c_(context),
+        operands_(context),
         max_c_blocks_(max_c_blocks()),
         max_pieces_(max_pieces()),
         spans_(c_.memory, max_rows(), "column spans"),
@@ -23,7 +24,6 @@ class RankedMultiplier : public Multiplier {
         counters_(c_.memory, kernels::kRankCounters, "counters"),
         work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_pieces_, max_c_blocks_),
               "row-rank work space") {
-    if (c_.operands.b.columns.size() < kernels::kRankUnitBlocks) copy_few_blocks();
     max_span_ = find_max_span();
     const bool can_be_zero = c_.operands.can_be_zero;
     splits_ = DeviceBuffer<std::uint32_t>(c_.memory, kernels::max_rank_splits(max_c_blocks_, can_be_zero), "splits");
@@ -57,48 +57,18 @@ class RankedMultiplier : public Multiplier {
                                        .non_zero = non_zero_.data(),
                                        .work = {.data = work_.data(), .bytes = work_.size()}};
     c_.events.timed(Stage::multiply, c_.stream, [&] {
-      kernels::launch_mul_ranked(product(), all_c_blocks(panel, operands.num_c_columns()), scratch, out,
+      kernels::launch_mul_ranked(operands_.product(), all_c_blocks(panel, operands.num_c_columns()), scratch, out,
                                  c_.stream.get());
     });
   }
 
  private:
-  /// Makes a copy of B's blocks that is as large as what the kernel reads at once.
-  void copy_few_blocks() {
-    const DeviceBuffer<std::uint16_t>& values = c_.operands.b_values;
-    const std::uint64_t elements = std::uint64_t{c_.operands.side} * c_.operands.side;
-    few_b_values_ = DeviceBuffer<std::uint16_t>(c_.memory, kernels::kRankUnitBlocks * elements, "blocks of B");
-    check(cudaMemsetAsync(few_b_values_.data(), 0, few_b_values_.size() * sizeof(std::uint16_t), c_.stream.get()),
-          "clear blocks");
-    check(cudaMemcpyAsync(few_b_values_.data(), values.data(), values.size() * sizeof(std::uint16_t),
-                          cudaMemcpyDeviceToDevice, c_.stream.get()),
-          "copy blocks");
-  }
-
-  [[nodiscard]] kernels::OperandView b_view() const {
-    kernels::OperandView view = c_.operands.b_view();
-    if (few_b_values_.size() != 0) view.values = few_b_values_.data();
-    return view;
-  }
-
-  [[nodiscard]] kernels::RankedProduct product() const {
-    const DeviceOperands& operands = c_.operands;
-    return {.a = operands.a_view(),
-            .b = b_view(),
-            .b_row_index = operands.b_row_index.data(),
-            .pair_offsets = operands.pair_offsets.data(),
-            .num_b_blocks = static_cast<std::uint32_t>(
-                std::max<std::uint64_t>(operands.b.columns.size(), kernels::kRankUnitBlocks)),
-            .m = operands.m,
-            .max_element = operands.max_element};
-  }
-
   /// Finds the widest row; waits for the stream.
   std::uint32_t find_max_span() {
     auto* const word = reinterpret_cast<std::uint32_t*>(counters_.data());
     std::uint32_t span = 0;
     c_.events.timed(Stage::count, c_.stream, [&] {
-      kernels::launch_max_span(product(), word, c_.stream.get());
+      kernels::launch_max_span(operands_.product(), word, c_.stream.get());
       span = fetch(word, c_.stream);
     });
     return span;
@@ -127,6 +97,7 @@ class RankedMultiplier : public Multiplier {
   }
 
   MultiplierContext c_;
+  RowOperands operands_;
   std::uint64_t max_c_blocks_;                 // of a panel
   std::uint64_t max_pieces_;                   // of a panel
   std::uint32_t max_span_ = 0;                 // columns of a row
@@ -138,10 +109,9 @@ class RankedMultiplier : public Multiplier {
   DeviceBuffer<std::uint32_t> columns_;        // [max_c_blocks]
   DeviceBuffer<unsigned long long> counters_;  // [kRankCounters]
   DeviceBuffer<std::byte> work_;
-  DeviceBuffer<std::uint16_t> few_b_values_;  // [kRankUnitBlocks, side, side], if B has fewer blocks
-  DeviceBuffer<std::uint32_t> splits_;        // [max_rank_splits]
-  DeviceBuffer<std::uint32_t> unpacked_;      // [max_c_blocks, 2 + m * m], if C blocks can be zero, like the next one
-  DeviceBuffer<std::uint8_t> non_zero_;       // [max_c_blocks]
+  DeviceBuffer<std::uint32_t> splits_;    // [max_rank_splits]
+  DeviceBuffer<std::uint32_t> unpacked_;  // [max_c_blocks, 2 + m * m], if C blocks can be zero, like the next one
+  DeviceBuffer<std::uint8_t> non_zero_;   // [max_c_blocks]
 };
 
 }  // namespace

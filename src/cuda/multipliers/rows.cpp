@@ -1,12 +1,12 @@
-// B by rows: ESC for panels that are listed, the Gustavson kernel for the others.
+// B by rows: ESC for panels that are listed, row-spread for the others.
 #include <algorithm>
 #include <array>
 #include <map>
 
 #include "cuda/multipliers/multiplier.hpp"
 #include "kernels/blocks/launch.hpp"
-#include "kernels/gustavson/launch.hpp"
 #include "kernels/pairs/launch.hpp"
+#include "kernels/rows/launch.hpp"
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
@@ -16,12 +16,6 @@ namespace {
 std::uint64_t max_split_k(const plan::Panel& panel) {
   const bool possible = panel.expand && panel.max_row_pairs > kernels::kSplitKPairs;
   return possible ? kernels::num_split_k_slots(panel.num_pairs) : 0;
-}
-
-std::uint64_t max_split_k(const std::vector<plan::Panel>& panels) {
-  std::uint64_t most = 0;
-  for (const plan::Panel& panel : panels) most = std::max(most, max_split_k(panel));
-  return most;
 }
 
 /// Whether a panel is listed, and sorted as a whole: if all rows are short they are sorted one by one.
@@ -34,51 +28,44 @@ bool is_multiplied_at_once(const plan::Panel& panel, const DeviceOperands& opera
   return panel.expand && !is_sorted_whole(panel) && operands.m == kernels::kShortRowSide && !operands.can_be_zero;
 }
 
-std::uint64_t max_pairs_sorted_whole(const std::vector<plan::Panel>& panels) {
-  std::uint64_t most = 0;
-  for (const plan::Panel& panel : panels) {
-    if (is_sorted_whole(panel)) most = std::max(most, panel.num_pairs);
-  }
-  return most;
-}
+/// What suffices to list any of the panels and to add its split-K blocks.
+struct ListRoom {
+  std::uint64_t pairs = 0;         // of a panel whose list lies in memory
+  std::uint64_t sorted_pairs = 0;  // of one that is sorted as a whole
+  std::uint64_t split_k = 0;       // split-K blocks
+  std::size_t work_bytes = 0;
 
-/// Largest number of pairs of a panel whose list lies in memory; 0 without one.
-std::uint64_t max_pairs_in_memory(const MultiplierContext& c) {
-  std::uint64_t most = 0;
-  for (const plan::Panel& panel : c.execution.panels) {
-    if (panel.expand && !is_multiplied_at_once(panel, c.operands)) most = std::max(most, panel.num_pairs);
+  explicit ListRoom(const MultiplierContext& c) {
+    for (const plan::Panel& panel : c.execution.panels) {
+      if (!panel.expand) continue;
+      if (!is_multiplied_at_once(panel, c.operands)) pairs = std::max(pairs, panel.num_pairs);
+      if (is_sorted_whole(panel)) {
+        sorted_pairs = std::max(sorted_pairs, panel.num_pairs);
+        work_bytes = std::max(work_bytes, kernels::list_pairs_workspace_bytes(panel.num_pairs));
+      } else {
+        work_bytes = std::max(work_bytes, kernels::short_rows_workspace_bytes(panel.num_pairs, panel.max_row_pairs));
+      }
+      split_k = std::max(split_k, max_split_k(panel));
+    }
   }
-  return most;
-}
-
-/// Scratch bytes that suffice to list any of the panels.
-std::size_t list_workspace_bytes(const std::vector<plan::Panel>& panels) {
-  const std::uint64_t max_sorted = max_pairs_sorted_whole(panels);
-  std::size_t most = max_sorted == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_sorted);
-  for (const plan::Panel& panel : panels) {
-    if (!panel.expand || is_sorted_whole(panel)) continue;
-    most = std::max(most, kernels::short_rows_workspace_bytes(panel.num_pairs, panel.max_row_pairs));
-  }
-  return most;
-}
+};
 
 class RowMultiplier : public Multiplier {
  public:
   explicit RowMultiplier(const MultiplierContext& context)
       : c_(context),
-        max_pairs_(max_pairs_in_memory(context)),
-        max_sorted_(max_pairs_sorted_whole(context.execution.panels)),
-        max_split_k_(max_split_k(context.execution.panels)),
-        keys_{DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys"),
-              DeviceBuffer<std::uint64_t>(c_.memory, max_sorted_, "pair keys")},
-        pairs_{DeviceBuffer<kernels::BlockPair>(c_.memory, max_pairs_, "pairs"),
-               DeviceBuffer<kernels::BlockPair>(c_.memory, max_sorted_, "pairs")},
-        c_block_keys_(c_.memory, max_pairs_, "C block keys"),
-        offsets_(c_.memory, max_pairs_ + 1, "pair offsets of C blocks"),
+        operands_(context),
+        room_(context),
+        keys_{DeviceBuffer<std::uint64_t>(c_.memory, room_.sorted_pairs, "pair keys"),
+              DeviceBuffer<std::uint64_t>(c_.memory, room_.sorted_pairs, "pair keys")},
+        pairs_{DeviceBuffer<kernels::BlockPair>(c_.memory, room_.pairs, "pairs"),
+               DeviceBuffer<kernels::BlockPair>(c_.memory, room_.sorted_pairs, "pairs")},
+        c_block_keys_(c_.memory, room_.pairs, "C block keys"),
+        offsets_(c_.memory, room_.pairs + 1, "pair offsets of C blocks"),
         num_c_blocks_(c_.memory, 1, "count"),
         host_num_c_blocks_(c_.memory.context()),
-        split_k_sums_(c_.memory, max_split_k_ * c_.operands.m * c_.operands.m, "split-K sums"),
-        work_(c_.memory, list_workspace_bytes(context.execution.panels), "pair work space"),
+        split_k_sums_(c_.memory, room_.split_k * c_.operands.m * c_.operands.m, "split-K sums"),
+        work_(c_.memory, room_.work_bytes, "pair work space"),
         look_back_(c_.memory, c_.max_c_blocks + 1, "look-back states") {}
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
@@ -88,22 +75,14 @@ class RowMultiplier : public Multiplier {
                                     .rows = operands.a.rows.data(),
                                     .look_back = look_back_.data(),
                                     .num_blocks = target.num_blocks,
-                                    .known_heads = target.known_heads,
-                                    .num_known = target.num_known,
                                     .largest = target.largest,
                                     .least_largest = target.least_largest,
                                     .most_largest = target.most_largest};
     kernels::CBlocksView c_blocks = all_c_blocks(panel, operands.num_c_columns());
     if (!panel.expand) {
       c_.events.timed(Stage::multiply, c_.stream, [&] {
-        kernels::launch_mul_gustavson({.a = operands.a_view(),
-                                       .b = operands.b_view(),
-                                       .b_row_index = operands.b_row_index.data(),
-                                       .num_a_blocks = static_cast<std::uint32_t>(operands.a.columns.size()),
-                                       .num_b_blocks = static_cast<std::uint32_t>(operands.b.columns.size()),
-                                       .m = operands.m,
-                                       .max_element = operands.max_element},
-                                      c_blocks, {.are_none = !operands.can_be_zero}, out, c_.stream.get());
+        kernels::launch_mul_spread(operands_.product(), c_blocks, target.is_known || !operands.can_be_zero, out,
+                                   c_.stream.get());
       });
       return;
     }
@@ -117,7 +96,7 @@ class RowMultiplier : public Multiplier {
       return;
     }
     kernels::PairListView list;
-    c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, target.is_known(), c_blocks); });
+    c_.events.timed(Stage::count, c_.stream, [&] { list = list_pairs(panel, target.is_known, c_blocks); });
     c_.events.timed(Stage::multiply, c_.stream, [&] {
       const bool splits = max_split_k(panel) != 0;
       if (splits) {
@@ -176,17 +155,16 @@ class RowMultiplier : public Multiplier {
   }
 
   MultiplierContext c_;
-  std::uint64_t max_pairs_;                                // of a panel whose list lies in memory
-  std::uint64_t max_sorted_;                               // of one that is sorted as a whole
-  std::uint64_t max_split_k_;                              // places for sums of split-K blocks of a panel
-  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_sorted] each
-  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [max_pairs], [max_sorted]
-  DeviceBuffer<std::uint64_t> c_block_keys_;               // [max_pairs]
-  DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
+  RowOperands operands_;
+  ListRoom room_;
+  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [room.sorted_pairs] each
+  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [room.pairs], [room.sorted_pairs]
+  DeviceBuffer<std::uint64_t> c_block_keys_;               // [room.pairs]
+  DeviceBuffer<std::uint32_t> offsets_;                    // [room.pairs + 1]
   DeviceBuffer<std::uint32_t> num_c_blocks_;
   PinnedWord host_num_c_blocks_;
   std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair
-  DeviceBuffer<std::uint64_t> split_k_sums_;              // [max_split_k, m, m]
+  DeviceBuffer<std::uint64_t> split_k_sums_;              // [room.split_k, m, m]
   DeviceBuffer<std::byte> work_;
   DeviceBuffer<std::uint64_t> look_back_;  // [max_c_blocks + 1]
 };

@@ -22,17 +22,14 @@ namespace spmm::cuda {
 /// Where a multiplier writes the records of a panel.
 struct PanelTarget {
   kernels::RecordPlaces records{};
-  const std::uint32_t* num_before = nullptr;   // [1], device: records of panels before in the same place; null: none
-  std::uint32_t* num_blocks = nullptr;         // [1]: becomes the number of records so far
-  const std::uint32_t* known_heads = nullptr;  // [num_known, 2], device: of all records, if the pattern is known
-  std::uint64_t num_known = 0;
+  const std::uint32_t* num_before = nullptr;  // [1], device: records of panels before in the same place; null: none
+  std::uint32_t* num_blocks = nullptr;        // [1]: becomes the number of records so far
+  bool is_known =
+      false;  // the panel has been multiplied before, with the same pattern: C blocks with pairs, zero or not
   const std::uint32_t* largest = nullptr;  // [1], device: as RecordOutput has it
   std::uint32_t least_largest = 0;
   std::uint32_t most_largest = 0;
   bool is_counted = false;  // the kernel that packs has counted the elements at the limit
-
-  /// Whether the panel has been multiplied before, with the same pattern.
-  [[nodiscard]] bool is_known() const { return known_heads != nullptr; }
 };
 
 /// One panel's records: two of them alternate, one leaves the device while the other is filled.

@@ -3,7 +3,8 @@
 
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
-#include "kernels/ranked/pieces.cuh"
+#include "kernels/rows/rounds.cuh"
+#include "kernels/rows/windows.cuh"
 #include "kernels/small/segments.cuh"
 
 namespace spmm::kernels {
@@ -21,31 +22,21 @@ struct ColumnLists {
   std::uint32_t first;
 };
 
-/// The blocks of B's row that fall into a piece, for block number x of the row of A, which begins with block `begin`.
-__device__ inline SmallSegment segment_of_piece(const RankedProduct& product, const RowPiece& piece,
-                                                const std::uint32_t* splits, std::uint32_t begin, std::uint32_t of_a,
-                                                std::uint32_t x) {
-  if (piece.rest != kNoRow) {
-    const std::uint32_t* const own = splits + piece.rest + x;
-    return {.first = __ldg(own), .end = __ldg(own + of_a), .a = 0, .before = 0};
-  }
-  const std::uint32_t b_row = product.b_row_index[begin + x];
+/// The blocks of row b_row of B that fall into a piece; b_row may be kNoRow.
+__device__ inline SmallSegment segment_of_piece(const CompressedView& b, std::uint32_t b_row, const RowPiece& piece) {
   if (b_row == kNoRow) return {};
-  const CompressedView& b = product.b.index;
-  const std::uint32_t row_begin = b.offsets[b_row];
-  const std::uint32_t row_end = b.offsets[b_row + 1];
+  BSegment segment{b.offsets[b_row], b.offsets[b_row + 1]};
   const std::uint32_t last = piece.first + (piece.count - 1);
-  const bool begins_within = b.columns[row_begin] >= piece.first;
-  const bool ends_within = b.columns[row_end - 1] <= last;
-  BRange range{row_begin, row_end};
-  if (!begins_within || !ends_within) range = find_range(b.columns, row_begin, row_end, piece.first, last);
-  return {.first = range.from, .end = range.to, .a = 0, .before = 0};
+  if (b.columns[segment.first] < piece.first || b.columns[segment.end - 1] > last) {
+    segment = find_segment(b, b_row, piece.first, last);
+  }
+  return {.first = segment.first, .end = segment.end, .a = 0, .before = 0};
 }
 
 /// Sets the bits of all columns of a piece and adds up its pairs.
 /// Threads: all of the CTA, once the bits are clear.
-__device__ inline void set_bits(const RankedProduct& product, const RowPiece& piece, const std::uint32_t* splits,
-                                std::uint32_t* bits, ColumnLists& lists) {
+__device__ inline void set_bits(const RowProduct& product, const RowPiece& piece, std::uint32_t* bits,
+                                ColumnLists& lists) {
   const CompressedView& a = product.a.index;
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t num_warps = blockDim.x / 32;
@@ -55,8 +46,9 @@ __device__ inline void set_bits(const RankedProduct& product, const RowPiece& pi
 #pragma unroll 1
   for (std::uint32_t first = 0; first < of_a; first += blockDim.x) {
     SmallSegment segment{};
-    if (threadIdx.x < of_a - first)
-      segment = segment_of_piece(product, piece, splits, begin, of_a, first + threadIdx.x);
+    if (threadIdx.x < of_a - first) {
+      segment = segment_of_piece(product.b.index, product.b_row_index[begin + first + threadIdx.x], piece);
+    }
     pairs += segment.end - segment.first;
     const SmallList list = list_of_cta(segment, lists.segments, lists.of_warp);
     const std::uint64_t tiles = list.num_tiles();
@@ -105,7 +97,7 @@ __device__ inline void list_columns(const RowPiece& piece, RankShape shape, std:
     const std::uint64_t first = atomicAdd(scratch.counters + kColumnsFound, std::uint64_t{total});  // in any order
     lists.first = static_cast<std::uint32_t>(first);
     scratch.pieces[lists.ticket] = {
-        .row = piece.row, .first = lists.first, .count = total, .rest = window_of_piece(total, lists.pairs, shape)};
+        .row = piece.row, .first = lists.first, .count = total, .window = window_of_piece(total, lists.pairs, shape)};
     lists.pairs = 0;
   }
   __syncthreads();  // the place is known
@@ -127,7 +119,7 @@ __device__ inline void list_columns(const RowPiece& piece, RankShape shape, std:
 // Work: a lane per pair sets the bit of its column; then each warp writes the columns of some words of the bitmap.
 // Memory: neighbouring lanes read neighbouring columns of B's row; the bitmap is in shared memory.
 __global__ void __launch_bounds__(kMaxWarps * 32)
-    find_columns(RankedProduct product, CBlocksView c_blocks, RankScratch scratch, RankShape shape,
+    find_columns(RowProduct product, CBlocksView c_blocks, RankScratch scratch, RankShape shape,
                  std::uint32_t num_words) {
   extern __shared__ std::uint32_t bits[];  // [num_words]
   __shared__ ColumnLists lists;
@@ -141,23 +133,19 @@ __global__ void __launch_bounds__(kMaxWarps * 32)
     __syncthreads();  // the ticket is drawn, bits are clear
     const std::uint32_t ticket = lists.ticket;
     if (ticket >= num_pieces) return;
-    RowPiece piece = scratch.pieces[ticket];
-    piece.count &= ~kLastOfRow;
-    if (piece.count == 0) {
-      if (threadIdx.x == 0) scratch.pieces[ticket].count = 0;
-      __syncthreads();  // all have read the ticket
-      continue;
+    const RowPiece piece = scratch.pieces[ticket];
+    if (piece.count != 0) {
+      set_bits(product, piece, bits, lists);
+      __syncthreads();  // all bits are set
+      list_columns(piece, shape, bits, lists, scratch);
     }
-    set_bits(product, piece, scratch.splits, bits, lists);
-    __syncthreads();  // all bits are set
-    list_columns(piece, shape, bits, lists, scratch);
-    __syncthreads();  // lists may be overwritten
+    __syncthreads();  // ticket and lists may be overwritten
   }
 }
 
 }  // namespace
 
-void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+void launch_rank_columns(const RowProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                          RankShape shape, cudaStream_t stream) {
   const std::uint32_t span = std::min(scratch.max_span, c_blocks.num_columns + 31);
   const std::uint32_t num_words = (span + 31) / 32 + 1;
@@ -168,17 +156,7 @@ void launch_rank_columns(const RankedProduct& product, const CBlocksView& c_bloc
   unsigned threads = 256;
   if (shared_bytes <= kFewBytes && has_short_rows) threads = 64;
   if (shared_bytes > kManyBytes || (shared_bytes > kFewBytes && !has_short_rows)) threads = kMaxWarps * 32;
-  check(cudaFuncSetAttribute(find_columns, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        "find_columns shared memory");
-  int device = 0;
-  int processors = 0;
-  int per_processor = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, find_columns, static_cast<int>(threads),
-                                                      shared_bytes),
-        "occupancy");
-  const auto grid = static_cast<unsigned>(processors * std::max(1, per_processor));
+  const unsigned grid = resident_ctas(find_columns, threads, shared_bytes);
   find_columns<<<grid, threads, shared_bytes, stream>>>(product, c_blocks, scratch, shape, num_words);
   check_launch("find_columns");
 }

@@ -1,4 +1,4 @@
-// The door to row-rank: block-sparse products with m up to kMaxRankedSide. Declarations without CUDA syntax.
+// The door to sums by row: row-spread and row-rank. Declarations without CUDA syntax.
 // Stream: every launch is asynchronous on the given stream and waits for nothing.
 // Errors: CudaError from the launch.
 #pragma once
@@ -13,29 +13,40 @@
 
 namespace spmm::kernels {
 
-/// Blocks of B that a kernel reads at once.
-inline constexpr std::uint32_t kRankUnitBlocks = 4;
+/// Blocks of B that a warp reads at once.
+inline constexpr std::uint32_t kUnitBlocks = 4;
 
 /// A by rows times B by rows, blocks of B transposed, all padded to padded_side(m); C blocks name block columns.
-struct RankedProduct {
+struct RowProduct {
   OperandView a;
   OperandView b;
   const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
-  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
-  std::uint32_t num_b_blocks = 0;               // of which b.values has room: kRankUnitBlocks at least
+  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device; row-rank reads them
+  std::uint32_t num_b_blocks = 0;               // of which b.values has room: kUnitBlocks at least
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
 };
 
+// ---- spread.cu
+
+/// row-spread: a CTA for each block row and column chunk, sums in shared memory; writes records. Visits every C block
+/// of the panel (c_blocks.keys null). are_written: every C block with pairs, as none is zero, or zeros are records,
+/// too. Then the CTAs know before they multiply what they will write, and none waits for the results of another.
+void launch_mul_spread(const RowProduct& product, const CBlocksView& c_blocks, bool are_written,
+                       const RecordOutput& out, cudaStream_t stream);
+
+// ---- windows.cu, columns.cu, ranked.cu
+
 /// A piece of a row of C, whose columns one CTA finds. It is listed with its share of the row's span; once that is
 /// searched, with its columns, which lie among those of the panel in any order.
 struct RowPiece {
-  std::uint32_t row = 0;    // row index
-  std::uint32_t first = 0;  // column of the piece; then: of its columns, among those of the panel
-  std::uint32_t count = 0;  // columns of the piece, and kLastOfRow; then: C blocks
-  std::uint32_t rest = 0;  // of its first split offset, as of a window; then: C blocks whose sums a CTA takes at a time
+  std::uint32_t row = 0;     // row index
+  std::uint32_t first = 0;   // column of the piece; then: of its columns, among those of the panel
+  std::uint32_t count = 0;   // columns of the piece; then: C blocks
+  std::uint32_t window = 0;  // once searched: C blocks whose sums a CTA takes at a time
+
+  [[nodiscard]] SPMM_HOST_DEVICE std::uint32_t num_windows() const { return count == 0 ? 0 : (count - 1) / window + 1; }
 };
-inline constexpr std::uint32_t kLastOfRow = 1u << 31;  // of the pieces of a row
 
 inline constexpr std::uint32_t kWholeRow = 1u << 31;     // no other C blocks in the row
 inline constexpr std::uint32_t kLastOfPiece = 1u << 30;  // and split offsets of its end are not those of another window
@@ -80,11 +91,11 @@ std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_pie
 
 /// *max_span = columns between the first and the last pair of a row, both included, at most. Shapes: max_span [1],
 /// device.
-void launch_max_span(const RankedProduct& product, std::uint32_t* max_span, cudaStream_t stream);
+void launch_max_span(const RowProduct& product, std::uint32_t* max_span, cudaStream_t stream);
 
-/// Row by row: finds the columns of the C blocks that exist, then their sums by rank among these; writes records. All
-/// columns of the panel (c_blocks.keys null). look_back of `out` is not used.
-void launch_mul_ranked(const RankedProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
+/// row-rank, m up to kMaxRankedSide. Row by row: finds the columns of the C blocks that exist, then their sums by rank
+/// among these; writes records. All columns of the panel (c_blocks.keys null). look_back of `out` is not used.
+void launch_mul_ranked(const RowProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                        const RecordOutput& out, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -1,0 +1,242 @@
+// The rounds in which a CTA multiplies a row of A: the B segments of up to as many blocks of A as it has threads,
+// shared out evenly among its warps, in units of four blocks (sides 4 and 8) or by pairs.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/rows/products.cuh"
+#include "kernels/warp.cuh"
+
+namespace spmm::kernels {
+
+/// The blocks of a row of B with columns from `first` to `last`. Both ends are searched at once: each step waits for
+/// memory.
+__device__ inline BSegment find_segment(const CompressedView& b, std::uint32_t b_row, std::uint32_t first,
+                                        std::uint32_t last) {
+  std::uint32_t from = b.offsets[b_row];
+  std::uint32_t from_end = b.offsets[b_row + 1];
+  std::uint32_t to = from;
+  std::uint32_t to_end = from_end;
+#pragma unroll 1
+  while (from < from_end || to < to_end) {
+    const std::uint32_t from_middle = (from + from_end) / 2;
+    const std::uint32_t to_middle = (to + to_end) / 2;
+    const std::uint32_t at_from = from < from_end ? __ldg(b.columns + from_middle) : 0;
+    const std::uint32_t at_to = to < to_end ? __ldg(b.columns + to_middle) : 0;
+    if (from < from_end) {
+      if (at_from < first) {
+        from = from_middle + 1;
+      } else {
+        from_end = from_middle;
+      }
+    }
+    if (to < to_end) {
+      if (at_to <= last) {
+        to = to_middle + 1;
+      } else {
+        to_end = to_middle;
+      }
+    }
+  }
+  return {from, to};
+}
+
+/// Sums over the threads of a CTA: of all, and of those before the calling one.
+struct CtaSum {
+  std::uint32_t all;
+  std::uint32_t before;
+};
+
+/// Sums up what the threads have. Shapes: of_warp [Warps], shared.
+/// Threads: all of the CTA; what they have written to shared memory before is there when it returns.
+template <std::uint32_t Warps>
+__device__ CtaSum cta_sum(std::uint32_t own, std::uint32_t* of_warp) {
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t through = inclusive_warp_sum(own);
+  if (lane == 31) of_warp[warp] = through;
+  __syncthreads();  // sums of all warps are known
+  const std::uint32_t warps_through = inclusive_warp_sum(lane < Warps ? of_warp[lane] : 0);
+  const std::uint32_t before = __shfl_sync(~0u, warps_through, warp == 0 ? 0 : warp - 1);
+  return {.all = __shfl_sync(~0u, warps_through, 31), .before = (warp == 0 ? 0 : before) + through - own};
+}
+
+/// Sides 4 and 8: the B segments of a round in units, as many at once as there is room for, and where their products
+/// are added; in shared memory. Warps multiply full units of any segments without looking at a segment again.
+template <std::uint32_t Warps, std::uint32_t P>
+struct UnitRound {
+  static constexpr std::uint32_t kThreads = Warps * 32;  // and blocks of A
+  static constexpr std::uint32_t kMaxUnits = Warps * 64;
+  static constexpr std::uint32_t kBatch = UnitProducts<P, 0, true>::kBatch;  // units that a warp draws
+  static constexpr std::uint32_t kBlocks = WorkUnit::kBlocks;
+  WorkUnit units[kMaxUnits];
+  // Words between the first sum and those of each block's products, as UnitProducts reads them.
+  alignas(16) std::uint16_t places[kMaxUnits * kBlocks];
+  std::uint32_t of_warp[Warps];
+  std::uint32_t next;  // batch to be drawn
+
+  /// Adds the products of a round; is_last: no other round follows.
+  template <bool Fits, std::uint32_t M, class Part>
+  __device__ void add(BSegment segment, bool is_last, const std::uint16_t* a_blocks, const RowProduct& product,
+                      const Part& part, const Accumulators<M>& sums) {
+    const CtaSum count = cta_sum<Warps>((segment.end - segment.first + kBlocks - 1) / kBlocks, of_warp);
+    std::uint32_t begin = 0;
+#pragma unroll 1
+    while (true) {
+      const std::uint32_t num_units = min(count.all - begin, kMaxUnits);
+      list(segment, count, begin, product.num_b_blocks);
+      __syncthreads();  // units are listed; at first, sums are clear, too
+      place(num_units, product.b.index.columns, part, sums.elements());
+      __syncthreads();  // places are known
+      begin += kMaxUnits;
+      if (is_last && begin >= count.all) part.all_placed();
+      add_units<Fits>(num_units, UnitProducts<P, M, Fits>(a_blocks, product.b.values, M != 0 ? M : product.m, sums));
+      if (begin >= count.all) return;
+      __syncthreads();  // the units before are no longer read
+    }
+  }
+
+ private:
+  /// Lists those units of the calling thread's segment that are among kMaxUnits from `begin` on, and, on the last
+  /// thread, as many empty ones as make the last batch whole. Blocks behind the last block of B are not read: the unit
+  /// begins before its own blocks.
+  /// Threads: all of the CTA. Values: num_b_blocks >= kBlocks.
+  __device__ void list(BSegment segment, CtaSum count, std::uint32_t begin, std::uint32_t num_b_blocks) {
+    std::uint32_t x = count.before;
+    const std::uint32_t skipped = x < begin ? begin - x : 0;
+    x = x + skipped - begin;
+    for (std::uint32_t first = segment.first + min(skipped, segment.end - segment.first) * kBlocks;
+         first < segment.end && x < kMaxUnits; first += kBlocks, ++x) {
+      const std::uint32_t read = min(first, num_b_blocks - kBlocks);
+      const std::uint32_t before = first - read;
+      const std::uint32_t through = min(segment.end - read, kBlocks);
+      units[x] = {read, threadIdx.x | ((1u << through) - (1u << before)) << 16};
+    }
+    if (threadIdx.x + 1 != kThreads) return;
+    for (x = min(count.all - begin, kMaxUnits); x % kBatch != 0; ++x) units[x] = {0, 0};
+    next = 0;
+  }
+
+  /// Looks up where the products of each unit are added; those of blocks that do not belong to it, behind the last C
+  /// block.
+  /// Threads: all of the CTA, once units are listed.
+  template <class Part>
+  __device__ void place(std::uint32_t num_units, const std::uint32_t* b_columns, const Part& part,
+                        std::uint32_t elements) {
+    constexpr std::uint32_t kAtOnce = 4;  // loads in flight
+    const std::uint32_t end = (num_units + kBatch - 1) / kBatch * kBatch * kBlocks;
+    for (std::uint32_t x = threadIdx.x; x < end; x += kAtOnce * kThreads) {
+      std::uint32_t columns[kAtOnce];
+      bool are_there[kAtOnce];
+#pragma unroll
+      for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+        const std::uint32_t at = x + u * kThreads;
+        const WorkUnit unit = at < end ? units[at / kBlocks] : WorkUnit{0, 0};
+        are_there[u] = unit.has(at % kBlocks);
+        if (are_there[u]) columns[u] = __ldg(b_columns + unit.b + at % kBlocks);
+      }
+#pragma unroll
+      for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+        const std::uint32_t at = x + u * kThreads;
+        if (at >= end) break;
+        const std::uint32_t to = P == 4 ? (at & ~7u) | (at & 2) << 1 | (at & 4) >> 1 | (at & 1) : at;
+        const std::uint32_t c_block = are_there[u] ? part.slot_of(columns[u]) : part.num_c_blocks;
+        places[to] = static_cast<std::uint16_t>(c_block * elements);
+      }
+    }
+  }
+
+  /// Draws a batch for this warp; the number is known on the first lane.
+  /// Threads: one whole warp.
+  __device__ std::uint32_t draw() {
+    std::uint32_t number = 0;
+    if (threadIdx.x % 32 == 0) {
+      const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(&next));
+      // An addition would have the compiler look for other lanes that add, 15 instructions; numbers stay far below the
+      // bound.
+      asm volatile("atom.shared.inc.u32 %0, [%1], 0x7FFFFFFF;" : "=r"(number) : "r"(at) : "memory");
+    }
+    return number;
+  }
+
+  /// Adds the products of listed units.
+  /// Threads: all of the CTA.
+  template <bool Fits, std::uint32_t M>
+  __device__ void add_units(std::uint32_t num_units, const UnitProducts<P, M, Fits>& products) {
+    const std::uint32_t num_batches = (num_units + kBatch - 1) / kBatch;
+    std::uint32_t drawn = draw();
+    while (true) {
+      const std::uint32_t batch = __shfl_sync(~0u, drawn, 0);
+      if (batch >= num_batches) return;
+      drawn = draw();  // known when these products are added
+      products.add(units + batch * kBatch, reinterpret_cast<const uint2*>(places) + batch * kBatch);
+    }
+  }
+};
+
+/// Sides of 16 and more: the B segments of a round, one for each thread, possibly empty; in shared memory.
+template <std::uint32_t Warps, std::uint32_t P>
+struct SegmentRound {
+  static constexpr std::uint32_t kThreads = Warps * 32;  // and blocks of A
+  BSegment segments[kThreads];
+  std::uint32_t before[kThreads];  // pairs of the segments before it
+  std::uint32_t of_warp[Warps];
+
+  /// Adds the products of a round: each warp those of as many pairs.
+  template <bool Fits, class Part>
+  __device__ void add(BSegment segment, bool, const std::uint16_t* a_blocks, const RowProduct& product,
+                      const Part& part, const Accumulators<0>& sums) {
+    const std::uint32_t lane = threadIdx.x % 32;
+    const std::uint32_t warp = threadIdx.x / 32;
+    const CtaSum pairs = cta_sum<Warps>(segment.end - segment.first, of_warp);  // the segments before are done
+    segments[threadIdx.x] = segment;
+    before[threadIdx.x] = pairs.before;
+    __syncthreads();                                              // segments are listed, sums are clear
+    const std::uint32_t first = pairs.all * warp / Warps;         // kThreads * kMaxChunkBlocks * Warps fit 32 bits
+    std::uint32_t left = pairs.all * (warp + 1) / Warps - first;  // of this warp
+    if (left == 0) return;
+    // The last segment that begins before is not empty.
+    const std::uint32_t group =
+        __popc(__ballot_sync(~0u, lane < Warps && before[lane % Warps * 32] <= first)) - 1;  // of 32 segments
+    std::uint32_t x = group * 32 + __popc(__ballot_sync(~0u, before[group * 32 + lane] <= first)) - 1;
+    for (std::uint32_t skipped = first - before[x]; left != 0; skipped = 0, ++x) {
+      BSegment own = segments[x];
+      own.first += skipped;
+      own.end = min(own.end, own.first + left);
+      if (own.first == own.end) continue;
+      left -= own.end - own.first;
+      add_wide<P, Fits>(
+          a_blocks + x * (P * P), product.b, own, product.m, [&](std::uint32_t column) { return part.slot_of(column); },
+          sums);
+    }
+  }
+};
+
+template <std::uint32_t Warps, std::uint32_t P>
+using Round = std::conditional_t<P <= 8, UnitRound<Warps, P>, SegmentRound<Warps, P>>;
+
+/// C blocks that have sums but no record: units add what does not belong to them there.
+template <std::uint32_t P>
+inline constexpr std::uint32_t kUnwritten = P <= 8 ? 1 : 0;
+
+/// Adds the products of a row of A in rounds. Complete after the next barrier.
+/// Values: Part = a part of the row of C, num_c_blocks of it; begin, num_blocks: the row's blocks of A;
+/// segment(product, x): of block number x of these; slot_of(column): C block for a block of B, called for each;
+/// all_placed(): called in the last round once it has been called for all, P <= 8. segment: of the calling thread in
+/// the first round. Threads: all of the CTA.
+template <std::uint32_t P, bool Fits, std::uint32_t M, class Part, class Round>
+__device__ void add_row(Round& round, const RowProduct& product, const Part& part, BSegment segment,
+                        const Accumulators<M>& sums) {
+  const std::uint16_t* a_blocks = product.a.values + std::uint64_t{part.begin} * P * P;
+#pragma unroll 1
+  for (std::uint32_t first = 0;;) {
+    const bool is_last = part.num_blocks - first <= Round::kThreads;
+    round.template add<Fits>(segment, is_last, a_blocks, product, part, sums);
+    if (is_last) return;
+    first += Round::kThreads;
+    a_blocks += Round::kThreads * P * P;
+    segment = part.segment(product, first + threadIdx.x);
+  }
+}
+
+}  // namespace spmm::kernels

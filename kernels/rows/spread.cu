@@ -1,0 +1,246 @@
+// row-spread: Gustavson's algorithm; a CTA sums one column chunk of one row of C in shared memory, a place for each
+// block.
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "kernels/block_side.cuh"
+#include "kernels/check.hpp"
+#include "kernels/grid.cuh"
+#include "kernels/rows/rounds.cuh"
+
+namespace spmm::kernels {
+namespace {
+
+constexpr std::uint32_t kWarps = 16;
+constexpr std::uint32_t kThreads = kWarps * 32;
+
+/// Column chunks of one launch, in result order: a CTA sums one.
+struct ColumnChunks {
+  std::uint32_t blocks_per_chunk;
+  std::uint32_t per_row;
+  std::uint32_t num_ctas;
+  const std::uint32_t* split_offsets;  // [rows of B, per_row + 1], device: first block of each row in each chunk, and
+                                       // the end; null = every CTA searches for itself
+
+  /// First column of a chunk, or the end of the last one.
+  [[nodiscard]] __device__ std::uint32_t first_column(const CBlocksView& c_blocks, std::uint32_t chunk) const {
+    return c_blocks.column_begin + min(chunk * blocks_per_chunk, c_blocks.num_columns);
+  }
+};
+
+// Grid: one thread per split offset or look-back state.
+// Work: clears the state; a binary search in a row of B, neighbouring threads in the same row.
+// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
+__global__ void prepare_chunks(CompressedView b, CBlocksView c_blocks, ColumnChunks chunks, std::uint64_t* states,
+                               std::uint64_t num_states, std::uint32_t* split_offsets,
+                               std::uint64_t num_split_offsets) {
+  for_each_item(max(num_states, num_split_offsets), [=](std::uint64_t x) {
+    if (x < num_states) states[x] = 0;
+    if (x >= num_split_offsets) return;
+    const auto b_row = static_cast<std::uint32_t>(x / (chunks.per_row + 1));
+    const auto chunk = static_cast<std::uint32_t>(x % (chunks.per_row + 1));
+    split_offsets[x] = static_cast<std::uint32_t>(
+        lower_bound(b.columns, b.offsets[b_row], b.offsets[b_row + 1], chunks.first_column(c_blocks, chunk)));
+  });
+}
+
+/// The chunk of a CTA: which products it adds, and where.
+struct Chunk {
+  const ColumnChunks& chunks;
+  const RecordOutput& out;
+  CBlockFlags& flags;    // C blocks that have pairs
+  std::uint16_t* order;  // [num_c_blocks], shared: of the records
+  std::uint32_t number;  // of the chunk in its row
+  std::uint32_t first_column;
+  std::uint32_t num_c_blocks;
+  std::uint32_t begin;       // the row's first block of A
+  std::uint32_t num_blocks;  // of A
+  bool is_ordered_early;     // every C block with pairs is written, and these are known before products are added
+
+  /// The C block in a column, which has pairs.
+  [[nodiscard]] __device__ std::uint32_t slot_of(std::uint32_t column) const {
+    const std::uint32_t c_block = column - first_column;
+    atomicOr(&flags.words[c_block / 32], 1u << c_block % 32);  // other threads flag in the same words
+    return c_block;
+  }
+
+  [[nodiscard]] __device__ BSegment segment(const RowProduct& product, std::uint32_t x) const {
+    if (x >= num_blocks) return {0, 0};
+    const std::uint32_t b_row = product.b_row_index[begin + x];
+    if (b_row == kNoRow) return {0, 0};
+    if (chunks.split_offsets == nullptr) {
+      return find_segment(product.b.index, b_row, first_column, first_column + (num_c_blocks - 1));
+    }
+    const std::uint32_t* const offsets = chunks.split_offsets + std::uint64_t{b_row} * (chunks.per_row + 1) + number;
+    return {offsets[0], offsets[1]};
+  }
+
+  /// Has the first warp learn where the records of the flagged C blocks go, while the others multiply.
+  /// Threads: all of the CTA.
+  __device__ void all_placed() const {
+    if (!is_ordered_early || threadIdx.x >= 32) return;
+    find_output_offset(flags, num_c_blocks, out, chunks.num_ctas);
+    __syncwarp();  // before is written
+    for (std::uint32_t w = 0; w * 32 < num_c_blocks; ++w) {
+      const std::uint32_t word = flags.words[w];
+      if ((word >> threadIdx.x & 1) == 0) continue;
+      order[flags.before[w] + __popc(word & ((1u << threadIdx.x) - 1))] =
+          static_cast<std::uint16_t>(w * 32 + threadIdx.x);
+    }
+  }
+};
+
+/// Takes the flags from C blocks that are zero: a thread looks at each, or a warp if they are large.
+/// Threads: all of the CTA, once all products are added.
+template <std::uint32_t M>
+__device__ void drop_zeros(const Accumulators<M>& sums, std::uint32_t num_c_blocks, CBlockFlags& flags) {
+  constexpr std::uint32_t kFewElements = 64;
+  const std::uint32_t lane = threadIdx.x % 32;
+  for (std::uint32_t w = threadIdx.x / 32; w * 32 < num_c_blocks; w += kWarps) {
+    std::uint32_t word = flags.words[w];
+    if (sums.elements() <= kFewElements) {
+      word = __ballot_sync(~0u, (word >> lane & 1) != 0 && sums.any(w * 32 + lane));
+    } else {
+      for (std::uint32_t left = word; left != 0; left &= left - 1) {
+        const auto x = static_cast<std::uint32_t>(__ffs(static_cast<int>(left)) - 1);
+        if (!__any_sync(~0u, sums.any(w * 32 + x, lane, 32))) word &= ~(1u << x);
+      }
+    }
+    __syncwarp();  // all lanes have read the word
+    if (lane == 0) flags.words[w] = word;
+  }
+}
+
+/// Writes the records of a chunk. are_written: those of all C blocks with pairs.
+/// Threads: all of the CTA, once all products are added.
+template <std::uint32_t P, std::uint32_t M>
+__device__ void write_chunk(const Chunk& chunk, bool are_written, std::uint32_t block_row, std::uint32_t m,
+                            const Accumulators<M>& sums) {
+  if (!chunk.is_ordered_early) {
+    if (!are_written) {
+      drop_zeros(sums, chunk.num_c_blocks, chunk.flags);
+      __syncthreads();  // flags are complete
+    }
+    if (threadIdx.x < 32) find_output_offset(chunk.flags, chunk.num_c_blocks, chunk.out, chunk.chunks.num_ctas);
+    __syncthreads();  // the output offset is known
+    order_records(chunk.flags, chunk.num_c_blocks, chunk.order);
+    __syncthreads();  // the order is complete
+  }
+  const auto index_of = [&](std::uint32_t c_block) { return uint2{block_row, chunk.first_column + c_block}; };
+  write_sums<P>(sums, m, chunk.flags, chunk.order, index_of, chunk.out);
+}
+
+// Grid: one CTA per block row of the panel and column chunk; they are handed out in result order as CTAs start.
+// Work: in rounds of kThreads blocks of A: every thread finds the B segment of one block; then warps share the
+// products.
+//       At the end the CTA writes the records of its chunk. Where every C block with pairs is written, for sides up to
+//       8, the first warp learns where they go while the others multiply; else the sums are searched before.
+// Memory: B's blocks are read contiguously; sums are in shared memory, the lanes of a warp on different banks.
+template <std::uint32_t P, std::uint32_t M>
+__global__ void __launch_bounds__(kThreads, 2)
+    mul_spread(RowProduct product, CBlocksView c_blocks, ColumnChunks chunks, bool are_written, RecordOutput out) {
+  extern __shared__ __align__(16) std::uint32_t shared[];
+  __shared__ Round<kWarps, P> round;
+  __shared__ CBlockFlags flags;
+  __shared__ std::uint16_t order[CBlockFlags::kMaxCBlocks];
+  if (!is_wanted(out)) return;
+  const CompressedView& a = product.a.index;
+  const std::uint32_t m = M != 0 ? M : product.m;
+  if (threadIdx.x == 0) flags.cta = take_cta_number(out);
+  for (std::uint32_t w = threadIdx.x; w < CBlockFlags::kMaxCBlocks / 32; w += kThreads) flags.words[w] = 0;
+  __syncthreads();  // flags.cta is written
+  const std::uint32_t row = c_blocks.row_begin + flags.cta / chunks.per_row;
+  const std::uint32_t number = flags.cta % chunks.per_row;
+  const std::uint32_t first_column = chunks.first_column(c_blocks, number);
+  const Chunk chunk{.chunks = chunks,
+                    .out = out,
+                    .flags = flags,
+                    .order = order,
+                    .number = number,
+                    .first_column = first_column,
+                    .num_c_blocks = chunks.first_column(c_blocks, number + 1) - first_column,
+                    .begin = a.offsets[row],
+                    .num_blocks = a.offsets[row + 1] - a.offsets[row],
+                    .is_ordered_early = P <= 8 && are_written};
+  const Accumulators<M> sums(shared, m * m);
+  sums.clear((chunk.num_c_blocks + kUnwritten<P>)*m * m);
+  const BSegment segment = chunk.segment(product, threadIdx.x);
+  const std::uint64_t num_terms = std::uint64_t{chunk.num_blocks} * m;              // of an element at most
+  if (num_terms * product.max_element <= kMaxVal / max(product.max_element, 1u)) {  // no sum can leave 32 bits
+    add_row<P, true>(round, product, chunk, segment, sums);
+  } else {
+    add_row<P, false>(round, product, chunk, segment, sums);
+  }
+  __syncthreads();  // all products are added, all C blocks with pairs flagged
+  write_chunk<P>(chunk, are_written, out.rows[row], m, sums);
+}
+
+/// Dynamic shared memory that a CTA may take for its sums on the device at hand, which learns of it in the first call:
+/// asking and telling it takes as long as a short kernel.
+template <std::uint32_t P, std::uint32_t M>
+std::uint32_t shared_limit() {
+  constexpr std::uint32_t kStatic = sizeof(Round<kWarps, P>) + sizeof(CBlockFlags) + 2 * CBlockFlags::kMaxCBlocks;
+  constexpr std::uint32_t kCtaBytes = 113u << 10;         // two per multiprocessor of 228 KB
+  constexpr std::uint32_t kSmallSharedBytes = 26u << 10;  // if a device gives a CTA less
+  constexpr std::uint32_t kMostBytes = std::min(kSpreadSharedBytes, (kCtaBytes - kStatic - 16) / 16 * 16);
+  constexpr std::size_t kKnownDevices = 64;
+  static std::array<std::atomic<std::uint32_t>, kKnownDevices> known{};
+  int device = 0;
+  check(cudaGetDevice(&device), "device");
+  const auto number = static_cast<std::size_t>(device);
+  if (number < kKnownDevices && known[number] != 0) return known[number];
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
+  const std::uint32_t limit =
+      static_cast<std::uint32_t>(bytes) >= kMostBytes + kStatic ? kMostBytes : kSmallSharedBytes;
+  check(cudaFuncSetAttribute(mul_spread<P, M>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit)),
+        "mul_spread shared memory");
+  if (number < kKnownDevices) known[number] = limit;
+  return limit;
+}
+
+/// Launches CTAs whose chunks are as wide as their shared memory allows for.
+template <std::uint32_t P, std::uint32_t M>
+void launch(const RowProduct& product, const CBlocksView& c_blocks, bool are_written, const RecordOutput& out,
+            cudaStream_t stream) {
+  const std::uint32_t c_block_bytes = product.m * product.m * 4;
+  const std::uint32_t room = (shared_limit<P, M>() - 16) / c_block_bytes - kUnwritten<P>;
+  const std::uint32_t most = std::clamp(room, 1u, CBlockFlags::kMaxCBlocks);
+  const std::uint32_t per_row = (c_blocks.num_columns - 1) / most + 1;
+  ColumnChunks chunks{.blocks_per_chunk = (c_blocks.num_columns - 1) / per_row + 1,
+                      .per_row = per_row,
+                      .num_ctas = per_row * c_blocks.num_rows,
+                      .split_offsets = nullptr};
+  const std::size_t shared_bytes = ((chunks.blocks_per_chunk + kUnwritten<P>)*c_block_bytes + 15) / 16 * 16;
+  const std::uint64_t num_states = std::uint64_t{chunks.num_ctas} + 1;
+  // There is scratch for as many look-back states as C blocks; behind those of the CTAs it holds split offsets, unless
+  // rows are few.
+  std::uint64_t num_split_offsets = std::uint64_t{product.b.index.num_rows} * (per_row + 1);
+  auto* const split_offsets = reinterpret_cast<std::uint32_t*>(out.look_back + num_states);
+  if (num_split_offsets / 2 + chunks.num_ctas < c_blocks.num_c_blocks) {
+    chunks.split_offsets = split_offsets;
+  } else {
+    num_split_offsets = 0;
+  }
+  prepare_chunks<<<item_grid(std::max(num_states, num_split_offsets)), kItemThreads, 0, stream>>>(
+      product.b.index, c_blocks, chunks, out.look_back, num_states, split_offsets, num_split_offsets);
+  check_launch("prepare_chunks");  // the next one reads what this one writes
+  mul_spread<P, M><<<chunks.num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, chunks, are_written, out);
+  check_launch("mul_spread");
+}
+
+}  // namespace
+
+void launch_mul_spread(const RowProduct& product, const CBlocksView& c_blocks, bool are_written,
+                       const RecordOutput& out, cudaStream_t stream) {
+  if (c_blocks.num_c_blocks == 0) {
+    launch_no_records(out, stream);
+    return;
+  }
+  for_row_sides(product.m, [&](auto side, auto m) {
+    launch<decltype(side)::value, decltype(m)::value>(product, c_blocks, are_written, out, stream);
+  });
+}
+
+}  // namespace spmm::kernels
