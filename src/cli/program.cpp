@@ -139,6 +139,7 @@ std::vector<std::string> with_short_letters(int argc, const char* const* argv) {
   std::vector<std::string> words(argv, argv + argc);
   // "spmm help", unless a file has that name.
   if (argc == 2 && words[1] == "help" && ::access("help", F_OK) != 0) words[1] = "--help";
+  if (argc == 3 && words[1] == "--help" && words[2] == "all") words = {words[0], "--help-all"};
   for (std::size_t w = 1; w < words.size() && words[w] != "--"; ++w) {
     std::string& word = words[w];
     const bool one_letter = word.size() >= 3 && word.compare(0, 2, "--") == 0 && (word.size() == 3 || word[3] == '=');

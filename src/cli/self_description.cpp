@@ -13,11 +13,12 @@ namespace spmm::cli {
 void add_common_options(OptionTable& options, const std::string& group) {
   options.add_options(group)("version", "print version, git revision, CUDA version, architectures and backends")(
       "h,help", "print this");
+  options.add_options("hidden")("help-all", "");
 }
 
 std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
                                           const std::string& notes) {
-  if (parsed.count("help") > 0) return help_page(options.page(), notes, help_width());
+  if (parsed.count("help") + parsed.count("help-all") > 0) return help_page(options.page(), notes, help_width());
   if (parsed.count("version") > 0) return version_string() + "\n";
   return std::nullopt;
 }

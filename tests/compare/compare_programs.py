@@ -269,7 +269,9 @@ def differences(commands, old, new):
 
 
 def options_of(names, name):
-    text = subprocess.run([names / name, "--help"], capture_output=True, check=False, text=True).stdout
+    text = ""
+    for words in (["--help", "all"], ["--help"]):  # programs of before know the second alone
+        text = text or subprocess.run([names / name, *words], capture_output=True, check=False, text=True).stdout
     return set(re.findall(r"^ {1,8}(?:-\w, )? *(--[a-z][a-z0-9-]+)", text, re.M)), text
 
 

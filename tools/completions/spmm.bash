@@ -1,4 +1,4 @@
-# Completion of spmm and its tools in bash: options, their values and subcommands are those that --help lists.
+# Completion of spmm and its tools in bash: options, their values and subcommands are those that --help all lists.
 _spmm() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} help subcommands argument values
   COMPREPLY=()
@@ -7,7 +7,7 @@ _spmm() {
   elif [[ $prev == '=' ]]; then
     prev=${COMP_WORDS[COMP_CWORD - 2]}
   fi
-  help=$("$1" --help 2>/dev/null)
+  help=$("$1" --help all 2>/dev/null)
   subcommands=$(sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\)  .*/\1/p' <<<"$help")
   if ((COMP_CWORD == 1)) && [[ $cur != -* ]]; then
     mapfile -t COMPREPLY < <(compgen -f -W "$subcommands" -- "$cur")
@@ -16,7 +16,7 @@ _spmm() {
     mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$cur")
     return
   elif ((COMP_CWORD > 1)) && grep -qxF -- "${COMP_WORDS[1]}" <<<"$subcommands"; then
-    help=$("$1" "${COMP_WORDS[1]}" --help 2>/dev/null)
+    help=$("$1" "${COMP_WORDS[1]}" --help all 2>/dev/null)
   fi
   if [[ $prev == -* ]]; then
     argument=$(sed -nE "s/^ +(-[a-zA-Z], )?$prev ([^ ]+)( .*)?$/\2/p" <<<"$help")

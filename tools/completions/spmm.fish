@@ -1,14 +1,14 @@
-# Completion of spmm and its tools in fish: options, their values and subcommands are those that --help lists.
+# Completion of spmm and its tools in fish: options, their values and subcommands are those that --help all lists.
 function __spmm_subcommands
     set -l words (commandline -opc)
-    command $words[1] --help 2>/dev/null | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\)  *\(.*\)/\1\t\2/p'
+    command $words[1] --help all 2>/dev/null | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\)  *\(.*\)/\1\t\2/p'
 end
 function __spmm_help # of the subcommand that is typed, else of the program
     set -l words (commandline -opc)
     if set -q words[2]; and __spmm_subcommands | string match -q -- $words[2]\t'*'
-        command $words[1] $words[2] --help 2>/dev/null
+        command $words[1] $words[2] --help all 2>/dev/null
     else
-        command $words[1] --help 2>/dev/null
+        command $words[1] --help all 2>/dev/null
     end
 end
 function __spmm_options

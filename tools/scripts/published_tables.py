@@ -248,6 +248,17 @@ def cusparse_table(data):
     return ["case", "spmm ms", "cuSPARSE f64 ms", "f32 ms", "f64 / spmm", "cuSPARSE work MB", "spmm: all MB"], rows
 
 
+@table("processes", "processes")
+def processes_table(data):
+    """Cases whose faster backend takes the longest."""
+    rows = []
+    for case in data.file("processes")["cases"]:
+        ms = {kernel["kernel"]: median(kernel, "ms") for kernel in case["kernels"]}
+        rows.append((min(ms["cpu"], ms["cuda"]), [case["name"], power(case["pairs"]), power(case["c_blocks"]),
+                                                  *(short(ms[backend], factor=1e-3) for backend in ("cpu", "cuda"))]))
+    return ["case", "pairs", "C blocks", "CPU s", "GPU s"], [row for _, row in sorted(rows, reverse=True)[:12]]
+
+
 @table("scipy", "cpu-scipy")
 def scipy_table(data):
     rows = []

@@ -21,6 +21,18 @@ namespace {
 constexpr std::uint64_t kMaxThreads = 4096;
 constexpr std::uint64_t kMaxDevice = 1023;
 
+/// What --help shows of spmm; --help all shows the rest.
+const std::vector<std::string> kFirstOptions = {"backend", "threads", "memory-limit", "plan",    "transpose-a",
+                                                "rows",    "verify",  "report",       "version", "help"};
+constexpr const char* kFirstNotes = R"(
+Examples:
+  spmm a.bin b.bin c.bin                         the fastest way this machine has
+  spmm --plan a.bin b.bin                        will it fit, and what would run
+  spmm --verify full a.bin b.bin c.bin           prove every row of the result
+
+All options, kernels, variables and exit codes: spmm --help all
+)";
+
 OptionTable describe(const std::string& program) {
   using cli::value;
   OptionTable options(program, "Multiplies two block-sparse matrices: OUT = A * B, exact, saturated at 4294967295.\n");
@@ -183,8 +195,9 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   if (argc > 1 && !subcommands.empty()) check_first_word(argv[1], description.page());
   const ParsedOptions parsed = parse_strictly(description, argc, argv);
   CliOptions options;
-  const bool asks = notes != nullptr && parsed.count("help") > 0;
-  options.answer = requested_text(parsed, description, asks ? notes() : "");
+  const bool asks_all = parsed.count("help-all") > 0 || (parsed.count("help") > 0 && program != "spmm");
+  if (!asks_all) description.show_only(kFirstOptions);
+  options.answer = requested_text(parsed, description, asks_all && notes != nullptr ? notes() : kFirstNotes);
   if (options.answer) return options;
 
   constexpr std::array kProgress = {ProgressMode::automatic, ProgressMode::always, ProgressMode::never};

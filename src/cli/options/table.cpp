@@ -113,6 +113,12 @@ OptionTable::Adder& OptionTable::Adder::operator()(const std::string& name, cons
   return *this;
 }
 
+void OptionTable::show_only(const std::vector<std::string>& names) {
+  std::erase_if(page_.options, [&](const OptionDetails& option) {
+    return std::find(names.begin(), names.end(), option.name) == names.end();
+  });
+}
+
 void OptionTable::parse_positional(const std::vector<std::string>& names) {
   parser_->options.parse_positional(names);
 }

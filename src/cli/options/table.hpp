@@ -122,6 +122,8 @@ class OptionTable {
   };
   Adder add_options(const std::string& group = "") { return {*this, group}; }
   void parse_positional(const std::vector<std::string>& names);
+  /// Leaves all other options out of the help.
+  void show_only(const std::vector<std::string>& names);
   /// There may be any number of words beyond the positionals.
   void takes_more() { takes_more_ = true; }
 

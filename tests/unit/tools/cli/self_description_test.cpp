@@ -144,9 +144,15 @@ TEST_CASE("help fits the columns, has groups, and examples before the kernels", 
       for (std::string word; in >> word;) words[columns[0] == '7' ? 0 : 1] += word + " ";
     }
     CHECK(words[0] == words[1]);
+    CHECK(run(program, {"--help", "all"}).exit_code == 0);
   }
-  const std::string help = run("spmm", {"--help"}).out;
-  CHECK(run("spmm", {"--help"}, {.env = {{"COLUMNS", "wide"}}, .folder = {}}).out == help);
+  const std::string first = run("spmm", {"--help"}).out;
+  CHECK(lines_of(first).size() <= 45);
+  CHECK(has(first, "spmm --help all"));
+  CHECK_FALSE(has(first, "--kernel"));
+  const std::string help = run("spmm", {"--help", "all"}).out;
+  for (const char* const option : {"--kernel", "--verify-seed", "--trace", "--backend"}) CHECK(has(help, option));
+  CHECK(run("spmm", {"--help", "all"}, {.env = {{"COLUMNS", "wide"}}, .folder = {}}).out == help);
   const bool has_cuda = has_backend(Backend::cuda);
   CHECK(has(help, "two-pointer     cuda: ") == has_cuda);
   CHECK(help.find("\nExamples:\n") < help.find("\nKernels:\n"));
