@@ -213,7 +213,7 @@ def library_cell(best):
     return f"{short(best['ms']['median'])} ({best['kernel'].split('-')[1]})" if best else NONE
 
 
-PATTERN_FILES = ["gpu-patterns", "gpu-patterns-rest"]  # a case that both have is taken from the second
+PATTERN_FILES = ["gpu-patterns", "gpu-patterns-rest", "gpu-patterns-short"]  # the last that has a case counts
 
 
 def pattern_kernels(data):
@@ -223,7 +223,7 @@ def pattern_kernels(data):
             for file in files for case in data.file(file)["cases"] if "compare_with" in case}
 
 
-@table("patterns", "gpu-patterns", "gpu-patterns-rest?")
+@table("patterns", "gpu-patterns", "gpu-patterns-rest?", "gpu-patterns-short?")
 def patterns_table(data):
     return ["case", "pairs", "picked", "device ms", "multiply ms"], [
         [name, power(auto.get("pairs")), auto.get("chosen", NONE), short(median(auto, "device_ms")),
@@ -231,7 +231,7 @@ def patterns_table(data):
         for name, auto in pattern_kernels(data).items()]
 
 
-@table("cusparse", "gpu-cusparse", "gpu-patterns", "gpu-patterns-rest?", "gpu-speed")
+@table("cusparse", "gpu-cusparse", "gpu-patterns", "gpu-patterns-rest?", "gpu-patterns-short?", "gpu-speed")
 def cusparse_table(data):
     patterns = pattern_kernels(data)
     rows = []

@@ -64,7 +64,10 @@ plan::TileCounts tiles_of(const plan::Statistics& s, double a_width, double c_wi
 
 plan::Statistics statistics_of(const nlohmann::json& one) {
   const MatrixHeader header{.n = one["n"], .m = one["m"], .num_blocks = one["k"]};
-  plan::Statistics s{.a = header, .b = header, .exact = true, .num_pairs = one["kernels"][0]["pairs"]};
+  plan::Statistics s{.a = header, .b = header, .exact = true};
+  for (const nlohmann::json& kernel : one["kernels"]) {
+    if (kernel.contains("pairs") && kernel["pairs"].is_number()) s.num_pairs = kernel["pairs"];
+  }
   s.a_rows = static_cast<std::uint64_t>(stored_rows(one["name"], header));
   s.b_rows = s.a_rows;
   s.max_element = one["max_value"];
@@ -83,7 +86,8 @@ plan::Statistics statistics_of(const nlohmann::json& one) {
 std::vector<MeasuredCase> measured_cases() {
   std::vector<MeasuredCase> all;
   // Newest first.
-  for (const char* const file : {"speed", "patterns-rest", "patterns", "sides", "shapes", "density", "reference"}) {
+  for (const char* const file : {"patterns-short", "density-short", "speed", "patterns-rest", "patterns", "sides",
+                                 "shapes", "density", "reference"}) {
     const std::string path = std::string(SPMM_SOURCE_DIR) + "/data/measurements/gpu-" + file + ".json";
     std::ifstream in(path);
     INFO(path);
@@ -113,11 +117,10 @@ std::string chosen(const plan::Statistics& s) {
 
 TEST_CASE("the rule takes kernels that were measured to be fast") {
   constexpr double kSlow = 1.3;
-  // The first product of its file: 7 pairs 1.2 ms, 651 of the next case 0.35.
-  const std::vector<std::string> kKnown = {"density-m4-0.001%"};
+  constexpr double kWorst = 2;
   std::vector<std::string> slow;
   std::vector<std::string> other;  // another kernel than the one that was picked, and no time of it
-  int compared = 0;
+  std::size_t compared = 0;
   int number = 0;
   for (const MeasuredCase& one : measured_cases()) {
     const std::string kernel = chosen(one.s);
@@ -131,12 +134,13 @@ TEST_CASE("the rule takes kernels that were measured to be fast") {
                                           [](const auto& x, const auto& y) { return x.second < y.second; });
     if (one.ms.size() > 1) ++compared;
     if (at->second > kSlow * fastest->second) slow.push_back(one.name);
+    CHECK(at->second <= kWorst * fastest->second);
   }
-  CHECK(compared >= 22);
-  CHECK(slow == kKnown);
+  CHECK(compared >= 25);
+  CHECK(slow.size() <= compared / 20);
   CHECK(number == 151);
   INFO(other.size() << " cases whose kernel was not measured, first " << other.front());
-  CHECK(other.size() <= 10);
+  CHECK(other.size() <= 7);
 }
 
 TEST_CASE("a process takes the backend that was measured to end first") {
