@@ -3,6 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/resident.hpp"
 #include "kernels/rows/rounds.cuh"
 #include "kernels/rows/windows.cuh"
 #include "kernels/small/segments.cuh"

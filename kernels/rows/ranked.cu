@@ -6,6 +6,7 @@
 #include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/resident.hpp"
 #include "kernels/rows/rounds.cuh"
 #include "kernels/rows/windows.cuh"
 

@@ -1,10 +1,8 @@
 // The phases of row-rank before its products: pieces of rows, the columns of each, windows of these.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-#include "kernels/check.hpp"
 #include "kernels/rows/launch.hpp"
 #include "kernels/tuning.hpp"
 
@@ -45,21 +43,6 @@ struct CountsOfPiece {
     return std::uint64_t{pieces[x].num_windows()} << 32 | pieces[x].count;
   }
 };
-
-/// CTAs of a kernel that are on the device at once, if each takes so much dynamic shared memory, which it may do then.
-template <class Kernel>
-unsigned resident_ctas(Kernel* kernel, std::uint32_t threads, std::uint32_t shared_bytes) {
-  int device = 0;
-  int processors = 0;
-  int per_processor = 0;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        "shared memory of a CTA");
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, static_cast<int>(threads), shared_bytes),
-        "occupancy");
-  return static_cast<unsigned>(processors * std::max(1, per_processor));
-}
 
 /// Lists the pieces of a panel in result order: scratch.piece_offsets, scratch.pieces.
 void launch_row_pieces(const RowProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
