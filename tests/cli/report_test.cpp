@@ -8,7 +8,6 @@
 #include "cli/workplace.hpp"
 #include "report/json.hpp"
 #include "report/text.hpp"
-#include "spmm/error.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -16,24 +15,11 @@ namespace {
 using namespace spmm::test;
 using namespace spmm::cli;
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kJson = "{\n  \"x\": 1\n}";
 
 }  // namespace
-
-TEST_CASE("the report keeps the permission bits of the file it replaces, and leaves nothing else") {
-  const Workplace workplace;
-  for (const unsigned bits : {0600u, 0640u, 0444u | 0200u}) {
-    write_bytes("r.json", "an old report that is longer than the new one" + std::string(10'000, ' '));
-    fs::permissions("r.json", static_cast<fs::perms>(bits));
-    write_json_text("r.json", kJson);
-    CHECK(static_cast<unsigned>(fs::status("r.json").permissions()) == bits);
-    CHECK(bytes_of("r.json") == std::string(kJson) + "\n");
-  }
-  CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "r.json"});
-}
 
 TEST_CASE("the report follows a link that is given, and none that is planted under a name that could be guessed") {
   const Workplace workplace;

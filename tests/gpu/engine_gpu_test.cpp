@@ -2,10 +2,8 @@
 // the caller sees of it: nothing.
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <future>
 #include <string>
 #include <thread>
@@ -18,7 +16,6 @@
 #include "support/catch.hpp"
 #include "support/gpu_kernels.hpp"
 #include "support/memory_stream.hpp"
-#include "support/process.hpp"
 #include "support/product_cases.hpp"
 #include "support/wrapped_calls.hpp"
 
@@ -66,18 +63,6 @@ int devices_here() {
 BlockMatrix with_bad_index(BlockMatrix matrix, std::size_t bad) {
   matrix.index[bad].j = matrix.n / matrix.m;
   return matrix;
-}
-
-/// Plans of products that may run at different times; the context takes some memory of its own when kernels are loaded.
-void check_same_plan(const Plan& x, const Plan& y) {
-  constexpr std::uint64_t kSlack = 96u << 20;
-  CHECK(x.kernel == y.kernel);
-  CHECK(x.panel_bytes == y.panel_bytes);
-  CHECK(x.num_buffers == y.num_buffers);
-  CHECK(x.device_need_bytes == y.device_need_bytes);
-  CHECK(x.expected_panels == y.expected_panels);
-  CHECK(std::max(x.device_limit_bytes, y.device_limit_bytes) - std::min(x.device_limit_bytes, y.device_limit_bytes) <=
-        kSlack);
 }
 
 /// Holds up the legacy default stream until it is told to go on, at most for a while.
@@ -144,24 +129,6 @@ TEST_CASE("engine: 300 products leave host and device memory as they are, on one
   CHECK(free_device_bytes() + (4u << 20) >= device_bytes);
   if (!test::kSanitizersKeepMemory) CHECK(test::own_status("VmRSS") <= host_kb + 8192);
   CHECK(test::own_status("Threads") == threads);
-}
-
-TEST_CASE("engine: a second product sees the memory that the first one saw") {
-  const BlockMatrix a = test::random_matrix(8 * 4000, 8, 100'000, 65535, 1);
-  const BlockMatrix b = test::random_matrix(8 * 4000, 8, 100'000, 65535, 2);
-  const auto plan_of = [&](auto&& multiply_once) {
-    Report report;
-    multiply_once(report);
-    return report.plan;
-  };
-  const auto alone = [&](Report& report) { multiply(a, b, {{}, on_gpu("rows")}, &report); };
-  Engine engine;
-  const auto shared = [&](Report& report) { engine.multiply(a, b, on_gpu("rows"), &report); };
-  const Plan first = plan_of(alone);
-  CHECK(first.device_need_bytes > (300u << 20));  // more than the slack of the comparison, if it were kept
-  check_same_plan(first, plan_of(alone));
-  check_same_plan(first, plan_of(shared));
-  check_same_plan(first, plan_of(shared));
 }
 
 TEST_CASE("engine: the caller's device stays current, in its threads too") {

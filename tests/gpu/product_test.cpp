@@ -1,6 +1,4 @@
 // Every CUDA kernel against the oracle: small products, panels, limits, errors.
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,7 +15,6 @@ namespace {
 
 using namespace spmm;
 using test::on_gpu;
-using test::Operands;
 
 /// Limits that leave room for a few hundred tiles of 64 x 64, and for less than both operands, in addition to the work
 /// space.
@@ -57,24 +54,6 @@ TEST_CASE("small dense: tensor-core kernels") {
   check_small_products({"dense-tensor", "tile-tensor"});
 }
 
-TEST_CASE("block rows and columns around chunk borders of the merge") {
-  for (const std::uint32_t length : {63u, 64u, 65u, 255u, 256u, 257u, 511u, 512u, 513u, 1500u}) {
-    test::MatrixBuilder a(2000, 4, length);
-    test::MatrixBuilder b(2000, 4, length + 1);
-    for (std::uint32_t t = 0; t < length; ++t) {
-      a.add_random(7, t, 2000);
-      a.add_random(8, 1999 - t, test::kFullRange);
-      b.add_random(t, 3, 2000);
-      b.add_random(1999 - t, 5, test::kFullRange);
-    }
-    const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
-    for (const std::string& kernel : test::kernels_here()) {
-      INFO("length " << length << ", kernel " << kernel);
-      REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
-    }
-  }
-}
-
 TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
   const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
   const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
@@ -111,46 +90,6 @@ TEST_CASE("operands that do not fit go through in slabs") {
   }
 }
 
-TEST_CASE("small listed C blocks: some cannot be zero, and the blocks that make them so") {
-  for (const std::uint32_t m : {3u, 4u, 5u, 8u, 12u, 16u, 24u}) {
-    const std::size_t elements = std::size_t{m} * m;
-    BlockMatrix full_a = test::random_matrix(m * 400, m, 300, 60000, m);
-    BlockMatrix full_b = test::random_matrix(m * 400, m, 300, 60000, m + 1);
-    for (std::uint16_t& value : full_a.values) ++value;
-    for (std::uint16_t& value : full_b.values) ++value;
-    const auto check = [&](const BlockMatrix& a, const BlockMatrix& b, const std::string& name) {
-      INFO(name << ", m " << m);
-      REQUIRE((multiply(a, b, on_gpu("rows")) == test::oracle_multiply(a, b)));
-    };
-    check(full_a, full_b, "nothing is zero");
-    for (const std::size_t block : {0u, 299u}) {
-      BlockMatrix a = full_a;  // nothing but column m - 1
-      for (std::size_t e = 0; e < elements; ++e) {
-        if (e % m != m - 1) a.values[block * elements + e] = 0;
-      }
-      check(a, full_b, "a block of A with columns of zeros");
-      BlockMatrix b = full_b;  // all of B's blocks that this one meets lose row m - 1
-      for (std::size_t x = 0; x < b.index.size(); ++x) {
-        if (b.index[x].i != a.index[block].j) continue;
-        for (std::size_t c = 0; c < m; ++c) b.values[x * elements + (m - 1) * m + c] = 0;
-      }
-      check(a, b, "products that vanish");
-      BlockMatrix gap_a = full_a;  // one column of zeros, which meets nothing but a row
-      BlockMatrix gap_b = full_b;
-      for (std::size_t r = 0; r < m; ++r) gap_a.values[block * elements + r * m] = 0;
-      for (std::size_t x = 0; x < gap_b.index.size(); ++x) {
-        if (gap_b.index[x].i != gap_a.index[block].j) continue;
-        std::fill_n(gap_b.values.begin() + static_cast<std::ptrdiff_t>(x * elements + m), elements - m,
-                    std::uint16_t{0});
-      }
-      check(gap_a, gap_b, "products of one column and one row that vanish");
-      BlockMatrix hole = full_b;
-      std::fill_n(hole.values.begin() + static_cast<std::ptrdiff_t>(block * elements), elements, std::uint16_t{0});
-      check(full_a, hole, "a block of B of zeros");
-    }
-  }
-}
-
 TEST_CASE("one long block row is cut into column chunks") {
   test::MatrixBuilder a(600, 64, 1);
   test::MatrixBuilder b(600, 64, 2);
@@ -163,22 +102,6 @@ TEST_CASE("one long block row is cut into column chunks") {
   REQUIRE((test::multiply_into_sink(a.matrix(), b.matrix(), options, &report) == expected));
   REQUIRE(report.num_panels > 1);
   REQUIRE(report.pairs == 600);
-}
-
-TEST_CASE("the report counts pairs and blocks") {
-  const BlockMatrix a = test::random_matrix(8 * 100, 8, 1000, 2047, 1);
-  const BlockMatrix b = test::random_matrix(8 * 100, 8, 900, 2047, 2);
-  std::vector<std::uint64_t> in_column(100, 0);
-  for (const BlockIndex& at : a.index) ++in_column[at.j];
-  std::uint64_t pairs = 0;
-  for (const BlockIndex& at : b.index) pairs += in_column[at.i];
-  Report report;
-  const ProductMatrix product = multiply(a, b, on_gpu("two-pointer"), &report);
-  CHECK(report.pairs == pairs);
-  CHECK(report.c.num_blocks == product.index.size());
-  CHECK(report.peak_device_bytes > 0);
-  CHECK(report.stage(Stage::multiply).s > 0);
-  CHECK(report.stage(Stage::read).bytes == (a.index.size() + b.index.size()) * input_record_bytes(8));
 }
 
 TEST_CASE("too many launches of the host-driven kernel need force") {

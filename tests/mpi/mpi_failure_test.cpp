@@ -218,27 +218,6 @@ TEST_CASE("a second run with the same output is refused while the first one live
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
-TEST_CASE("of two live runs with the same output the second one is refused, the first one goes on") {
-  const MpiPlace place;
-  prepare(place, 1024, 3000);
-  const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  StoppedRun first(2, words, "stop-write:0:1");  // behind the first bytes of the locked file
-  REQUIRE(first.pid() > 0);
-  check_failure(2, words, kCannotCreate, "another run writes it now");
-  CHECK(first.go_on().exit_code == 0);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
-}
-
-TEST_CASE("the output keeps its permission bits") {
-  const MpiPlace place;
-  prepare(place, 256, 300);
-  ::chmod("z.bin", 0640);
-  CHECK(run_ranks(2, {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}).exit_code == 0);
-  struct stat info {};
-  REQUIRE(::stat("z.bin", &info) == 0);
-  CHECK((info.st_mode & 0777) == 0640);
-}
-
 TEST_CASE("tasks that do not see each other are refused") {
   const MpiPlace place;
   prepare(place, 256, 300);
@@ -279,17 +258,6 @@ TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old outpu
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
-TEST_CASE("the help of spmm-mpi lists its own options alone") {
-  const ProcessResult help = run_ranks(1, {"--help"});
-  INFO(help.err);
-  CHECK(help.exit_code == kOk);
-  CHECK(help.out.find("--memory-limit ") != std::string::npos);
-  for (const char* name : {"--plan ", "--trace ", "--devices ", "--progress "}) {
-    INFO(name);
-    CHECK(help.out.find(std::string("\n      ") + name) == std::string::npos);  // where lines of options begin
-  }
-}
-
 TEST_CASE("an MPI that does not serve threads is refused") {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const MpiPlace place;
@@ -326,32 +294,6 @@ TEST_CASE("SIGTERM to all ranks while rank 0 renames the output leaves the exit 
   CHECK(result.exit_code == kOk);
   CHECK(content_of("z.bin") == content_of("expected.bin"));
   CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
-}
-
-TEST_CASE("ranks that are predicted to take long say so once, also with -q; more than a day needs --force") {
-  const MpiPlace place;
-  // A full block column times a full block row, 2e11 pairs. The existing output is refused before the operand would be
-  // read as a whole.
-  REQUIRE(run_process({std::string(SPMM_BIN_DIR) + "/spmm-gen", "-q", "-n", "3600000", "-m", "8", "-k", "900000",
-                       "--pattern", "heavy-column", "x.bin"})
-              .exit_code == kOk);
-  put_content("z.bin", kOld);
-  const auto run = [](std::vector<std::string> words) {
-    words.insert(words.begin(), {"-q", "--backend", "cpu", "--threads", "1", "--no-clobber", "--transpose-b"});
-    words.insert(words.end(), {"x.bin", "x.bin", "z.bin"});
-    ProcessResult result = run_ranks(2, words);
-    INFO(result.err);
-    CHECK(result.err.find("the product is predicted to take about ") == result.err.rfind("the product is predicted"));
-    CHECK(result.err.find(" on 2 ranks by a sample of the indices") != std::string::npos);
-    return result;
-  };
-  const ProcessResult hours = run({"--kernel", "row-merge"});
-  CHECK(hours.exit_code == kCannotCreate);
-  CHECK(hours.err.find("spmm-mpi: warning: the product is predicted") != std::string::npos);
-  const ProcessResult days = run({"--kernel", "reference"});
-  CHECK(days.exit_code == kUsage);
-  CHECK(days.err.find("see spmm --plan, try another --kernel, or start it with --force") != std::string::npos);
-  CHECK(run({"--kernel", "reference", "--force"}).exit_code == kCannotCreate);
 }
 
 TEST_CASE("standard streams of spmm-mpi that are closed lead to /dev/null") {

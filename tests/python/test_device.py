@@ -5,7 +5,6 @@ import gc
 import os
 import subprocess
 import sys
-import time
 import unittest
 import weakref
 
@@ -528,51 +527,6 @@ class Torch(unittest.TestCase):
             spmm.multiply_many(*batches)
         products = spmm.multiply_many([(a, a)] * 21)
         self.assertTrue(torch.equal(products[20].to_dense(), spmm.multiply(a, a).to_dense()))
-
-    def test_100000_products_all_checked(self):
-        count, on_gpu = 100_000, {"device": "cuda"}
-        first = torch.randint(0, 8, (2 * count, 8), **on_gpu)
-        second = (first + torch.randint(1, 8, (2 * count, 8), **on_gpu)) % 8
-        columns = torch.stack([first, second], -1).reshape(2 * count, 16)
-        values = torch.randint(0, 65536, (2 * count, 16, 8, 8), dtype=torch.int32, **on_gpu)
-        indptr, indices = torch.arange(0, 17, 2, dtype=torch.int32, **on_gpu), columns.to(torch.int32)
-        matrices = [torch.sparse_bsr_tensor(indptr, indices[x], values[x], (64, 64)) for x in range(2 * count)]
-        by_pairs = self.timed("a tensor each", lambda: spmm.multiply_many(zip(matrices[::2], matrices[1::2])))
-        del matrices
-        parts = [(indptr.expand(count, 9).contiguous(), indices[x::2].contiguous(), values[x::2].contiguous()) for x in (0, 1)]
-        batches = [torch.sparse_bsr_tensor(*part, (count, 64, 64)) for part in parts]
-        by_tensors = self.timed("two tensors", lambda: spmm.multiply_many(*batches))
-        stacked_parts = [(*part[:2], Bits(part[2].to(torch.int16))) for part in parts]
-        by_arrays = self.timed("arrays", lambda: spmm.multiply_many(*stacked_parts))
-        del parts, batches, stacked_parts
-        blocks = torch.zeros(2 * count, 8, 8, 8, 8, dtype=torch.float64, **on_gpu)  # (matrix, block row, block column, ...)
-        blocks[torch.arange(2 * count, **on_gpu)[:, None], torch.arange(16, **on_gpu)[None, :] // 2, columns] = values.double()
-        dense = blocks.permute(0, 1, 3, 2, 4).reshape(2 * count, 64, 64)
-        del blocks
-        expected = torch.bmm(dense[::2], dense[1::2]).clamp(max=2**32 - 1).to(torch.int64)  # sums below 2**53 are exact
-        del dense
-        for products in (by_pairs, by_tensors, by_arrays):
-            ends, columns, data = (as_tensor(x) for x in (products.indptr, products.indices, products.data))
-            row = torch.repeat_interleave(torch.arange(8 * count, **on_gpu), ends.view(count, 9).diff(dim=1).reshape(-1).long())
-            found = torch.zeros(count, 8, 8, 8, 8, dtype=torch.int64, **on_gpu)
-            found[row // 8, row % 8, columns.long()] = data
-            self.assertTrue(torch.equal(found.permute(0, 1, 3, 2, 4).reshape(count, 64, 64), expected))
-            del found
-            self.assertEqual(products.saturated_elements, int((expected == 2**32 - 1).sum()))
-            np.testing.assert_array_equal(products.first_row, by_pairs.first_row)
-            np.testing.assert_array_equal(products.first_block, by_pairs.first_block)
-        for x in (0, 17, count - 1):
-            self.assertTrue(torch.equal(by_pairs[x].to_dense(), expected[x]))
-            self.assertTrue(torch.equal(by_tensors[x].to_dense(), expected[x]))
-
-    @staticmethod
-    def timed(what, multiply):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        products = multiply()
-        torch.cuda.synchronize()
-        print(f"10^5 products from {what}: {1e3 * (time.perf_counter() - start):.1f} ms")
-        return products
 
     def test_workspace_of_the_caller(self):
         a = random_blocks(256, 256, 4, 3, 65535)

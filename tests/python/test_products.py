@@ -1,6 +1,5 @@
 """Products equal Python's integers, for every kind of matrix."""
 import os
-import threading
 import time
 import typing
 import unittest
@@ -154,24 +153,6 @@ class Products(unittest.TestCase):
         self.assertIn("64 elements are at the limit 4294967295", str(caught.exception))
         with self.assertRaises(spmm.UsageError):
             self.engine.multiply(as_arrays(full, 4), as_arrays(full, 4), on_saturation="warn")
-
-    def test_several_threads_on_one_engine(self):
-        a = random_dense(random_source(8), 40, 40, 4, density=0.5)
-        expected, wrong = exact_product(a, a), []
-
-        def work():
-            for _ in range(5):
-                c = self.engine.multiply(as_arrays(a, 4), as_arrays(a, 4), backend="cpu")
-                if (as_dense(c) != expected).any():
-                    wrong.append(c)
-
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(wrong, [])
-
 
     def test_sides_of_zero(self):
         for rows, inner, cols in ((0, 0, 0), (0, 5, 3), (3, 0, 4), (3, 5, 0), (0, 5, 0)):

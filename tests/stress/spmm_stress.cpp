@@ -18,11 +18,14 @@
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "cpu/simd/isa.hpp"
+#include "cuda/backend.hpp"
 #include "spmm/spmm.hpp"
 #include "stress/stress_case.hpp"
+#include "support/arrays.hpp"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
 #include "support/process.hpp"
+#include "support/wrapped_calls.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -80,10 +83,20 @@ class Stress {
         std::uint64_t num_steps = 0;
         std::atomic<bool> cancel = false;
         c.options.cancel = &cancel;
-        c.options.on_progress = [&](Stage, std::uint64_t, std::uint64_t) {
+        std::atomic<bool> is_called = false;
+        bool is_in_turn = true;
+        bool has_jumped = false;
+        std::map<Stage, std::uint64_t> reached;
+        c.options.on_progress = [&](Stage stage, std::uint64_t done, std::uint64_t total) {
+          is_in_turn = is_in_turn && !is_called.exchange(true);
+          has_jumped = has_jumped || done < reached[stage] || done > total;
+          reached[stage] = done;
           cancel = ++num_steps == c.cancel_at || cancel;
+          is_called = false;
         };
         const ProductMatrix product = multiply(c);
+        if (!is_in_turn || (has_jumped && !was_out_of_core_))
+          return "progress that does not grow to its total, call by call";
         if (!c.bad_records.empty()) return "accepted";
         if (product == c.expected) return "";
         return "differs: " + std::to_string(product.index.size()) + " blocks, expected " +
@@ -94,7 +107,8 @@ class Stress {
         ++num_refused;
       } catch (const SaturationError& error) {
         if (c.options.on_saturation == OnSaturation::report || num_saturated(c.expected) == 0) return error.what();
-        return c.in_files && fs::exists(folder_.file("c")) != had_output_ ? "an output in spite of saturation" : "";
+        return c.way == Way::files && fs::exists(folder_.file("c")) != had_output_ ? "an output in spite of saturation"
+                                                                                   : "";
       } catch (const FormatError& error) {
         for (const std::size_t record : c.bad_records) {
           if (!std::regex_search(error.what(), std::regex(" " + std::to_string(record) + "\\b"))) return error.what();
@@ -135,8 +149,10 @@ class Stress {
   ProductMatrix multiply_on(Engine& engine, const StressCase& c) {
     Report report;
     ProductMatrix product;
-    if (!c.in_files) {
+    if (c.way == Way::memory) {
       product = engine.multiply(c.a, c.b, c.options, &report);
+    } else if (c.way != Way::files) {
+      product = multiply_arrays(engine, c, report);
     } else {
       const std::string a = folder_.file("a");
       const std::string b = folder_.file(c.is_square ? "a" : "b");
@@ -159,15 +175,39 @@ class Stress {
       throw std::runtime_error("needs more than its limit");
     }
     const bool is_at_once = report.plan.scratch_bytes == 0;
+    was_out_of_core_ = !is_at_once;
     if (is_at_once && report.peak_device_bytes > report.plan.device_need_bytes) {
       throw std::runtime_error("needs more than planned");
     }
+    ++ways[std::string("in ") + kWays[static_cast<std::size_t>(c.way)]];
+    if (c.way == Way::plan) return product;  // without a report
+    if (report.c_blocks != product.index.size()) throw std::runtime_error("blocks of the report: wrong");
+    if (report.pairs != c.num_pairs) throw std::runtime_error("pairs of the report: wrong");
     ++ways[is_at_once ? "at once" : report.plan.num_b_slabs > 1 ? "out of core, column slabs" : "out of core"];
     if (report.saturated_elements != num_saturated(c.expected)) throw std::runtime_error("saturated elements: wrong");
     if (c.options.on_saturation == OnSaturation::error && report.saturated_elements > 0) {
       throw std::runtime_error("elements saturate, and the product ended well");
     }
     return product;
+  }
+
+  /// Block-CSR arrays of the case's sides, in the memory of the host or of the device.
+  static ProductMatrix multiply_arrays(Engine& engine, const StressCase& c, Report& report) {
+    BsrMatrix<std::uint16_t> a = as_bsr(c.a);
+    BsrMatrix<std::uint16_t> b = as_bsr(c.b);
+    a.rows = std::uint64_t{c.sides[0]} * a.m;
+    a.cols = b.rows = std::uint64_t{c.sides[1]} * a.m;
+    b.cols = std::uint64_t{c.sides[2]} * a.m;
+    a.indptr.resize(std::size_t{c.sides[0]} + 1);
+    b.indptr.resize(std::size_t{c.sides[1]} + 1);
+    if (c.way == Way::arrays) {
+      return as_blocks(spmm::multiply(engine, a.view(), b.view(), c.options, &report), c.a.n);
+    }
+#ifdef SPMM_STRESS_CUDA
+    return multiply_on_device(engine, c, a, b, report);
+#else
+    throw std::runtime_error("built without CUDA");
+#endif
   }
 
   static void run_ranks(const StressCase& c, const std::string& a, const std::string& b, const std::string& out) {
@@ -218,6 +258,7 @@ class Stress {
   TemporaryFolder folder_;
   std::unique_ptr<Engine> engine_;
   bool had_output_ = false;
+  bool was_out_of_core_ = false;
 };
 
 /// Whether this machine has an instruction set.
@@ -253,7 +294,7 @@ cli::OptionTable declared_options() {
       "seconds", "time at most; 0 = until the number is reached", cli::value("0"))(
       "limit", "seconds of one case, against hangs", cli::value("300"))(
       "backend", "cpu, or cuda: without a device exit code 77, or 1 under SPMM_REQUIRE_GPU=1", cli::value("cpu"))(
-      "all-devices", "every product on all GPUs")("kernel", "this kernel alone", cli::value())(
+      "all-devices", "every product on all GPUs; a single one plays two")("kernel", "this kernel alone", cli::value())(
       "isa", "this instruction set alone", cli::value())("ranks", "some products by spmm-mpi")(
       "forge", "proofs instead, of each product and of results of it that are forged in every known way")(
       "v,verbose", "print every case before it runs")("h,help", "print this help");
@@ -269,10 +310,17 @@ StressOptions parse(const cli::ParsedOptions& parsed) {
   options.limit_s = static_cast<unsigned>(number("limit"));
   if (options.count == 0 && options.seconds == 0) options.count = 1000;
   options.choice.backend = parsed.text("backend") == "cuda" ? Backend::cuda : Backend::cpu;
+#ifdef SPMM_STRESS_CUDA
+  options.choice.has_device_ways = options.choice.backend == Backend::cuda && parsed.count("all-devices") == 0;
+#endif
   options.choice.has_ranks = parsed.count("ranks") != 0;
   if (parsed.count("kernel") != 0) options.choice.kernels = {parsed.text("kernel")};
   if (parsed.count("isa") != 0) options.choice.isas = {parsed.text("isa")};
-  if (parsed.count("all-devices") != 0) options.devices = {kAllDevices};
+  if (parsed.count("all-devices") != 0) {
+    std::string why_not;
+    may_list_device_twice = cuda::num_devices(why_not) == 1;  // it plays two
+    options.devices = may_list_device_twice ? std::vector<int>{0, 0} : std::vector<int>{kAllDevices};
+  }
   options.forges = parsed.count("forge") != 0;
   if (options.forges) options.choice.max_work /= 20;  // of one case of many proofs
   options.verbose = parsed.count("verbose") != 0;

@@ -12,8 +12,8 @@ namespace spmm::test {
 namespace {
 
 constexpr std::uint32_t kSmallGrid = 2000;
-constexpr std::array kPatterns = {"uniform", "band",        "diagonal", "row",    "column", "full",    "arrow",
-                                  "hub",     "sparse-rows", "corner",   "groups", "rmat",   "stencil", "empty"};
+constexpr std::array kPatterns = {"uniform",     "band",   "diagonal", "row",  "column",  "full",  "arrow",  "hub",
+                                  "sparse-rows", "corner", "groups",   "rmat", "stencil", "empty", "borders"};
 
 /// One of the four quarters of a grid, again and again, with the usual probabilities.
 BlockIndex rmat_position(std::uint32_t nb, Random& random) {
@@ -25,6 +25,24 @@ BlockIndex rmat_position(std::uint32_t nb, Random& random) {
     j = 2 * j + ((draw >= 57 && draw < 76) || draw >= 95 ? 1 : 0);
   }
   return {.i = static_cast<std::uint32_t>(i % nb), .j = static_cast<std::uint32_t>(j % nb)};
+}
+
+/// Rows whose lengths are near powers of two, side by side or spread: borders of vectors, warps, tiles and windows.
+std::vector<BlockIndex> border_rows(std::uint32_t nb, std::uint64_t most, Random& random) {
+  std::vector<BlockIndex> positions;
+  const std::uint32_t longest = static_cast<std::uint32_t>(std::min<std::uint64_t>(nb, most));
+  while (positions.size() < most) {
+    const std::uint32_t border = 1u << random.below(14);
+    const std::uint32_t length = std::clamp(border - 1 + static_cast<std::uint32_t>(random.below(3)), 1u, longest);
+    const std::uint32_t step = random.one_in(2) ? 1 : nb / length;
+    const auto first = static_cast<std::uint32_t>(random.below(nb - (length - 1) * step));
+    const auto row = static_cast<std::uint32_t>(random.below(nb));
+    for (std::uint32_t x = 0; x < length; ++x) positions.push_back({.i = row, .j = first + x * step});
+    if (random.one_in(8)) break;
+  }
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
 }
 
 /// About `most` distinct positions on a grid of nb x nb, ascending.
@@ -41,6 +59,7 @@ std::vector<BlockIndex> positions_of(const std::string& pattern, std::uint32_t n
   std::int64_t side = 1;
   while ((side + 1) * (side + 1) <= std::int64_t{nb}) ++side;
   if (pattern == "empty") return positions;
+  if (pattern == "borders") return border_rows(nb, most, random);
   const bool is_full = pattern == "full" && std::uint64_t{nb} * nb <= most;
   for (std::uint64_t x = 0; x < (is_full ? std::uint64_t{nb} * nb : most); ++x) {
     const std::uint32_t i = any();
@@ -84,8 +103,9 @@ std::vector<BlockIndex> positions_of(const std::string& pattern, std::uint32_t n
 BlockMatrix make_matrix(const std::vector<BlockIndex>& positions, std::uint32_t nb, std::uint32_t m, Random& random) {
   constexpr std::array<std::uint32_t, 12> kEnds = {0, 1, 2, 127, 128, 255, 256, 257, 2047, 32767, 65534, 65535};
   const std::uint32_t high = random.of(kEnds);
-  const std::uint32_t low = random.one_in(3) ? high : 0;
+  const std::uint32_t low = random.one_in(3) ? high : random.one_in(2) ? std::min(high, 1u) : 0;
   const std::uint64_t zero_in = random.one_in(3) ? 1 + random.below(8) : 0;  // one in so many is zero
+  const bool has_zero_blocks = random.one_in(2);
   BlockMatrix matrix{.n = nb * m, .m = m, .index = positions, .values = {}};
   for (std::size_t x = matrix.index.size(); x > 1; --x) std::swap(matrix.index[x - 1], matrix.index[random.below(x)]);
   const std::size_t elements = std::size_t{m} * m;
@@ -95,7 +115,8 @@ BlockMatrix make_matrix(const std::vector<BlockIndex>& positions, std::uint32_t 
     value = is_zero ? std::uint16_t{0} : static_cast<std::uint16_t>(low + random.below(high - low + 1));
   }
   for (std::size_t x = 0; x < matrix.index.size(); ++x) {
-    if (random.one_in(20)) std::fill_n(matrix.values.begin() + static_cast<std::ptrdiff_t>(x * elements), elements, 0);
+    if (has_zero_blocks && random.one_in(20))
+      std::fill_n(matrix.values.begin() + static_cast<std::ptrdiff_t>(x * elements), elements, 0);
   }
   if (!matrix.values.empty() && random.one_in(8)) {
     matrix.values[random.below(matrix.values.size())] = static_cast<std::uint16_t>(random.of(kEnds));
@@ -148,6 +169,19 @@ std::uint32_t random_side(Random& random) {
   return static_cast<std::uint32_t>(1 + random.below(random.one_in(4) ? 64 : 20));
 }
 
+/// Operands of the way must be small enough, and options those that it takes.
+void settle_way(StressCase& c) {
+  constexpr std::uint32_t kMostRows = 100'000;  // of arrays: indptr
+  if (c.way != Way::memory && c.way != Way::files && c.a.n / c.a.m > kMostRows) c.way = Way::memory;
+  if (c.way != Way::device && c.way != Way::plan) return;
+  constexpr std::array kOfPlans = {"auto", "rows", "row-spread", "pair-list"};
+  const auto is_ours = [&](const char* kernel) { return c.options.kernel == kernel; };
+  if (c.way == Way::plan && std::none_of(kOfPlans.begin(), kOfPlans.end(), is_ours)) c.options.kernel = "auto";
+  c.options.transpose_a = c.options.transpose_b = c.options.verify_full = false;
+  c.options.verify_blocks = 0;
+  c.options.on_saturation = OnSaturation::report;
+}
+
 /// Kernels that take time or memory with the square of the grid's side.
 bool is_for_small_grids(const std::string& kernel) {
   return kernel == "two-pointer" || kernel == "binary-search" || kernel == "host-driven" || kernel.starts_with("dense");
@@ -165,12 +199,14 @@ void choose_way(StressCase& c, const StressChoice& choice, Random& random) {
   if (random.one_in(8)) c.options.verify_blocks = random.up_to(64);
   c.options.verify_full = random.one_in(8);
   if (random.one_in(10)) c.options.on_saturation = OnSaturation::error;
-  c.is_large = !is_for_small_grids(c.options.kernel) && random.one_in(120);
-  c.in_files = random.one_in(3) || (c.is_large && random.one_in(2));
+  c.is_large = !is_for_small_grids(c.options.kernel) && random.one_in(60);
+  const bool in_files = random.one_in(3) || (c.is_large && random.one_in(2));
+  c.way = in_files ? Way::files : random.one_in(4) ? Way::arrays : Way::memory;
+  if (choice.has_device_ways && random.one_in(4)) c.way = random.one_in(2) ? Way::device : Way::plan;
   if (!choice.isas.empty() && !random.one_in(3)) c.isa = random.of(choice.isas);
   if (choice.has_ranks && random.one_in(kRanksIn)) {
     c.num_ranks = static_cast<int>(1 + random.below(7));
-    c.in_files = true;
+    c.way = Way::files;
     c.options.kernel = "auto";
   }
 }
@@ -190,6 +226,30 @@ void choose_rows(StressCase& c, Random& random) {
   };
   c.expected.values = {values(first), values(end)};
   c.expected.index = {first, end};
+}
+
+std::vector<BlockIndex> rows_of(std::vector<BlockIndex> blocks, const RowRange& rows) {
+  std::erase_if(blocks, [&](BlockIndex at) { return at.i < rows.first || at.i >= rows.end; });
+  return blocks;
+}
+
+/// Draws the sides of arrays, which need not be square, around all blocks.
+void choose_sides(StressCase& c, bool has_rows, Random& random) {
+  const std::uint32_t nb = c.a.n / c.a.m;
+  std::fill_n(c.sides, 3, nb);
+  if (has_rows || c.options.transpose_a || c.options.transpose_b || random.one_in(3)) return;
+  std::uint32_t least[3] = {1, 1, 1};
+  for (const BlockIndex& at : c.a.index) {
+    least[0] = std::max(least[0], at.i + 1);
+    least[1] = std::max(least[1], at.j + 1);
+  }
+  for (const BlockIndex& at : c.b.index) {
+    least[1] = std::max(least[1], at.i + 1);
+    least[2] = std::max(least[2], at.j + 1);
+  }
+  for (std::size_t x = 0; x < 3; ++x) {
+    c.sides[x] = least[x] + static_cast<std::uint32_t>(random.below(std::uint64_t{nb} - least[x] + 1));
+  }
 }
 
 /// Gives an operand a block outside, or one block twice.
@@ -258,7 +318,8 @@ std::string draw_operands(StressCase& c, const StressChoice& choice, Random& ran
   }
   const std::array<std::string, 2> patterns = {random.one_in(3) ? kPatterns[0] : random.of(kPatterns),
                                                random.one_in(3) ? kPatterns[0] : random.of(kPatterns)};
-  std::uint64_t most = random.one_in(20) ? 1 : random.up_to(std::min<std::uint64_t>(800, 8 * max_pairs));
+  const std::uint64_t most_blocks = random.one_in(8) ? std::max(800u, 200'000 / (m * m)) : 800;
+  std::uint64_t most = random.one_in(20) ? 1 : random.up_to(std::min(most_blocks, 8 * max_pairs));
   if (c.is_large) most = 3000 + random.below(2'500'000 / (m * m + 30));
   std::vector<BlockIndex> a;
   std::vector<BlockIndex> b;
@@ -296,25 +357,34 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
   c.seed = seed;
   choose_way(c, choice, random);
   const std::string pattern = draw_operands(c, choice, random);
+  settle_way(c);
   c.is_square = random.one_in(20) && is_small_square(c.a);
   if (c.is_square) c.b = c.a;
   c.expected = oracle_multiply(c.a, c.b);
+  const std::vector<BlockIndex> blocks_of_a = c.a.index;
+  std::vector<BlockIndex> blocks_of_b = c.b.index;
+  std::sort(blocks_of_b.begin(), blocks_of_b.end());
   if (c.options.transpose_a) c.a = transposed(c.a);
   if (c.options.transpose_b) c.b = transposed(c.b);
   c.is_square = c.is_square && c.options.transpose_a == c.options.transpose_b;
   choose_memory_limit(c, random);
-  const bool has_rows = random.one_in(8);
+  const bool is_on_device = c.way == Way::device || c.way == Way::plan;
+  const bool has_rows = !is_on_device && random.one_in(8);
   if (has_rows) choose_rows(c, random);
-  if (!has_rows && random.one_in(12)) break_operand(c, random);  // of rows that are left out few errors are found
-  if (c.num_ranks == 0 && random.one_in(20)) c.cancel_at = random.up_to(64);
+  choose_sides(c, has_rows, random);
+  const bool in_arrays = is_on_device || c.way == Way::arrays;
+  // Of rows that are left out few errors are found.
+  if (!has_rows && !in_arrays && random.one_in(12)) break_operand(c, random);
+  if (c.num_ranks == 0 && !is_on_device && random.one_in(20)) c.cancel_at = random.up_to(64);
+  c.num_pairs = count_pairs(rows_of(blocks_of_a, c.options.rows), blocks_of_b);
 
   std::ostringstream out;
   out << "seed " << seed << ": n " << c.a.n << ", m " << c.a.m << ", " << pattern
       << (c.is_square ? ", squared, " : ", ") << c.a.index.size() << " x " << c.b.index.size() << " blocks, kernel "
       << c.options.kernel << ", " << (c.isa.empty() ? "widest" : c.isa) << ", "
       << c.options.num_threads + c.options.max_threads << " threads, limit " << c.options.memory_limit_bytes
-      << (c.options.transpose_a ? ", A transposed" : "") << (c.options.transpose_b ? ", B transposed" : "")
-      << (c.in_files ? ", files" : ", memory") << (c.is_warm ? ", warm engine" : "") << ", verify "
+      << (c.options.transpose_a ? ", A transposed" : "") << (c.options.transpose_b ? ", B transposed" : "") << ", "
+      << kWays[static_cast<std::size_t>(c.way)] << (c.is_warm ? ", warm engine" : "") << ", verify "
       << (c.options.verify_full ? "full" : std::to_string(c.options.verify_blocks))
       << (c.options.on_saturation == OnSaturation::error ? ", no saturation" : "");
   if (has_rows) out << ", rows " << c.options.rows.first << ":" << c.options.rows.end;

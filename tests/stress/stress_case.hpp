@@ -2,12 +2,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "spmm/arrays.hpp"
 #include "spmm/block_matrix.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/options.hpp"
 
 namespace spmm::test {
@@ -32,6 +35,10 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+/// Where the operands are.
+enum class Way : std::uint8_t { memory, files, arrays, device, plan };
+inline constexpr std::array kWays = {"memory", "files", "arrays", "device", "plan"};
+
 struct StressCase {
   std::uint64_t seed = 0;
   BlockMatrix a;                         ///< as given: transposed if the options say so
@@ -39,12 +46,14 @@ struct StressCase {
   ProductMatrix expected;                ///< by the oracle
   std::vector<std::size_t> bad_records;  ///< not empty: a FormatError that names these
   std::uint64_t cancel_at = 0;           ///< not 0: the call of the progress function that cancels the product
+  std::uint64_t num_pairs = 0;           ///< of blocks that the product multiplies
   std::string isa;                       ///< SPMM_CPU_ISA; "" = the widest one
   bool is_square = false;                ///< a and b are the same: one file
   bool is_large = false;                 ///< operands of some MB: long rows, and products out of core
-  bool in_files = false;
-  bool is_warm = false;  ///< on the engine of the products before
-  int num_ranks = 0;     ///< 0 = no spmm-mpi
+  Way way = Way::memory;
+  std::uint32_t sides[3] = {};  ///< of arrays: block rows of A, its block columns, block columns of B
+  bool is_warm = false;         ///< on the engine of the products before
+  int num_ranks = 0;            ///< 0 = no spmm-mpi
   Options options;
   std::string text;  ///< one line that says all this
 };
@@ -55,11 +64,16 @@ struct StressChoice {
   std::vector<std::string> kernels;  ///< in addition to "auto"
   std::vector<std::string> isas;
   bool has_ranks = false;
+  bool has_device_ways = false;         ///< Way::device, Way::plan
   std::uint64_t max_work = 60'000'000;  ///< multiply-adds: the oracle takes a twentieth of a second
 };
 
 /// The case of a seed: the same choice and seed give the same case.
 StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice);
+
+/// The product of block-CSR arrays as Way::device or Way::plan, in device memory. The report is that of Way::device.
+ProductMatrix multiply_on_device(Engine& engine, const StressCase& c, const BsrMatrix<std::uint16_t>& a,
+                                 const BsrMatrix<std::uint16_t>& b, Report& report);
 
 /// Proves the product of the case by spmm-verify's code and by the engine, and the same with forged results. Returns
 /// what went wrong, or "". Adds the number of forged results. Values: folder = where files may be written.

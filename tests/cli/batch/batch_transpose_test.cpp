@@ -1,5 +1,4 @@
 // Lists whose lines transpose operands: the bytes of explicitly transposed files, and no job taken for another.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,7 +12,6 @@
 namespace {
 
 using namespace spmm::test;
-using Json = nlohmann::json;
 
 /// One of the operands, transposed where that is asked for.
 spmm::BlockMatrix operand(const std::string& path, bool is_transposed) {
@@ -25,42 +23,7 @@ bool is_product(const std::string& out, bool transpose_a, bool transpose_b) {
   return spmm::read_product(out) == spmm::multiply(operand("1.bin", transpose_a), operand("2.bin", transpose_b));
 }
 
-constexpr const char* kList =
-    "1.bin\t2.bin\tplain.bin\n"
-    "1.bin\t2.bin\tta.bin\ttranspose-a=1\n"
-    "1.bin\t2.bin\ttb.bin\ttranspose-b=yes\tverify=5\n"
-    "1.bin\t2.bin\tboth.bin\ttranspose-a=on\ttranspose-b=1\n";
-
 }  // namespace
-
-TEST_CASE("columns of a list transpose operands, and --resume knows a changed column") {
-  const BatchPlace place(2);
-  write_bytes("jobs.tsv", kList);
-  const ProcessResult result = run_batch({"jobs.tsv", "--report", "r.json"});
-  INFO(result.err);
-  REQUIRE(result.exit_code == 0);
-  CHECK(is_product("plain.bin", false, false));
-  CHECK(is_product("ta.bin", true, false));
-  CHECK(is_product("tb.bin", false, true));
-  CHECK(is_product("both.bin", true, true));
-  const Json report = parse_report("batch-report", bytes_of("r.json"));
-  for (const Json& job : report["jobs"]) {
-    CHECK(job["transpose_a"] == (job["line"] == 2 || job["line"] == 4));
-    CHECK(job["transpose_b"] == (job["line"] == 3 || job["line"] == 4));
-  }
-
-  write_bytes("jobs.tsv", std::string(kList) + "2.bin\t1.bin\tmore.bin\n");
-  REQUIRE(run_batch({"jobs.tsv", "--resume", "--report", "r.json"}).exit_code == 0);
-  CHECK(parse_report("batch-report", bytes_of("r.json"))["totals"]["done_before"] == 4);
-  std::string changed = kList;
-  changed.replace(changed.find("transpose-a=1"), 13, "transpose-a=0");
-  write_bytes("jobs.tsv", changed);
-  const ProcessResult left = run_batch({"jobs.tsv", "--resume", "--dry-run", "--transpose-b"});
-  CHECK(left.out.find("plain.bin\ttranspose-b=1\n") != std::string::npos);
-  REQUIRE(run_batch({"jobs.tsv", "--resume", "--report", "r.json"}).exit_code == 0);
-  CHECK(parse_report("batch-report", bytes_of("r.json"))["totals"]["done"] == 1);
-  CHECK(is_product("ta.bin", false, false));
-}
 
 TEST_CASE("the command line transposes what a list leaves open") {
   const BatchPlace place(2);

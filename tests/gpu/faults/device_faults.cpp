@@ -86,141 +86,59 @@ std::uint64_t num_failed() {
 
 using spmm::test::WrappedCall;
 
-extern "C" {
-
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker chooses these names.
-cudaError_t __real_cudaMallocFromPoolAsync(void**, std::size_t, cudaMemPool_t, cudaStream_t);
-cudaError_t __real_cudaMalloc(void**, std::size_t);
-cudaError_t __real_cudaHostAlloc(void**, std::size_t, unsigned);
-cudaError_t __real_cudaStreamCreateWithFlags(cudaStream_t*, unsigned);
-cudaError_t __real_cudaEventCreateWithFlags(cudaEvent_t*, unsigned);
-cudaError_t __real_cudaMemPoolCreate(cudaMemPool_t*, const cudaMemPoolProps*);
-cudaError_t __real___cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t);
-cudaError_t __real_cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
-cudaError_t __real_cudaMemcpyAsync(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t);
-cudaError_t __real_cudaMemsetAsync(void*, int, std::size_t, cudaStream_t);
-cudaError_t __real_cudaStreamSynchronize(cudaStream_t);
-cudaError_t __real_cudaEventSynchronize(cudaEvent_t);
-cudaError_t __real_cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned);
-cudaError_t __real_cudaEventRecord(cudaEvent_t, cudaStream_t);
-cudaError_t __real_cudaEventQuery(cudaEvent_t);
-cudaError_t __real_cudaGetDeviceProperties(cudaDeviceProp*, int);
-cudaError_t __real_cudaDeviceGetAttribute(int*, cudaDeviceAttr, int);
-cudaError_t __real_cudaMemGetInfo(std::size_t*, std::size_t*);
-cudaError_t __real_cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*);
-cudaError_t __real_cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*);
-cudaError_t __real_cudaFuncGetAttributes(cudaFuncAttributes*, const void*);
-cudaError_t __real_cudaFuncSetAttribute(const void*, cudaFuncAttribute, int);
-cudaError_t __real_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int*, const void*, int, std::size_t, unsigned);
-cudaError_t __real_cudaGetDevice(int*);
+/// One call: what it is for, whether it fails instead of running or after it, its name, parameters and arguments.
+#define SPMM_WRAP(kind, when, name, parameters, arguments)                               \
+  extern "C" cudaError_t __real_##name parameters;                                       \
+  extern "C" cudaError_t __wrap_##name parameters {                                      \
+    return spmm::test::when(WrappedCall::kind, [&] { return __real_##name arguments; }); \
+  }
+
+SPMM_WRAP(memory, instead, cudaMallocFromPoolAsync,
+          (void** data, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream), (data, bytes, pool, stream))
+SPMM_WRAP(memory, instead, cudaMalloc, (void** data, std::size_t bytes), (data, bytes))
+SPMM_WRAP(pinned, instead, cudaHostAlloc, (void** data, std::size_t bytes, unsigned flags), (data, bytes, flags))
+SPMM_WRAP(create, instead, cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned flags), (stream, flags))
+SPMM_WRAP(create, instead, cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event, flags))
+SPMM_WRAP(create, instead, cudaMemPoolCreate, (cudaMemPool_t * pool, const cudaMemPoolProps* wanted), (pool, wanted))
+SPMM_WRAP(launch, instead, __cudaLaunchKernel,
+          (cudaKernel_t kernel, dim3 grid, dim3 block, void** values, std::size_t shared, cudaStream_t stream),
+          (kernel, grid, block, values, shared, stream))
+SPMM_WRAP(launch, instead, cudaLaunchKernel,
+          (const void* kernel, dim3 grid, dim3 block, void** values, std::size_t shared, cudaStream_t stream),
+          (kernel, grid, block, values, shared, stream))
+SPMM_WRAP(copy, instead, cudaMemcpyAsync,
+          (void* to, const void* from, std::size_t bytes, cudaMemcpyKind way, cudaStream_t stream),
+          (to, from, bytes, way, stream))
+SPMM_WRAP(copy, instead, cudaMemsetAsync, (void* data, int value, std::size_t bytes, cudaStream_t stream),
+          (data, value, bytes, stream))
+SPMM_WRAP(wait, after, cudaStreamSynchronize, (cudaStream_t stream), (stream))
+SPMM_WRAP(wait, after, cudaEventSynchronize, (cudaEvent_t event), (event))
+SPMM_WRAP(wait, after, cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned flags),
+          (stream, event, flags))
+SPMM_WRAP(wait, after, cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+SPMM_WRAP(wait, after, cudaEventQuery, (cudaEvent_t event), (event))
+SPMM_WRAP(query, instead, cudaGetDeviceProperties, (cudaDeviceProp * properties, int device), (properties, device))
+SPMM_WRAP(query, instead, cudaDeviceGetAttribute, (int* value, cudaDeviceAttr attribute, int device),
+          (value, attribute, device))
+SPMM_WRAP(query, instead, cudaMemGetInfo, (std::size_t * free_bytes, std::size_t* total_bytes),
+          (free_bytes, total_bytes))
+SPMM_WRAP(query, instead, cudaMemPoolGetAttribute, (cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value),
+          (pool, attribute, value))
+SPMM_WRAP(query, instead, cudaMemPoolSetAttribute, (cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value),
+          (pool, attribute, value))
+SPMM_WRAP(query, instead, cudaFuncGetAttributes, (cudaFuncAttributes * attributes, const void* kernel),
+          (attributes, kernel))
+SPMM_WRAP(query, instead, cudaFuncSetAttribute, (const void* kernel, cudaFuncAttribute attribute, int value),
+          (kernel, attribute, value))
+SPMM_WRAP(query, instead, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+          (int* blocks, const void* kernel, int threads, std::size_t shared, unsigned flags),
+          (blocks, kernel, threads, shared, flags))
+SPMM_WRAP(query, instead, cudaGetDevice, (int* device), (device))
+
+extern "C" {
 cudaError_t __real_cudaGetLastError();
 cudaError_t __real_cudaPeekAtLastError();
-
-cudaError_t __wrap_cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
-  return spmm::test::instead(WrappedCall::memory,
-                             [&] { return __real_cudaMallocFromPoolAsync(data, bytes, pool, stream); });
-}
-
-cudaError_t __wrap_cudaMalloc(void** data, std::size_t bytes) {
-  return spmm::test::instead(WrappedCall::memory, [&] { return __real_cudaMalloc(data, bytes); });
-}
-
-cudaError_t __wrap_cudaHostAlloc(void** data, std::size_t bytes, unsigned flags) {
-  return spmm::test::instead(WrappedCall::pinned, [&] { return __real_cudaHostAlloc(data, bytes, flags); });
-}
-
-cudaError_t __wrap_cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return spmm::test::instead(WrappedCall::create, [&] { return __real_cudaStreamCreateWithFlags(stream, flags); });
-}
-
-cudaError_t __wrap_cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  return spmm::test::instead(WrappedCall::create, [&] { return __real_cudaEventCreateWithFlags(event, flags); });
-}
-
-cudaError_t __wrap_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* wanted) {
-  return spmm::test::instead(WrappedCall::create, [&] { return __real_cudaMemPoolCreate(pool, wanted); });
-}
-
-cudaError_t __wrap___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
-                                      cudaStream_t stream) {
-  return spmm::test::instead(
-      WrappedCall::launch, [&] { return __real___cudaLaunchKernel(kernel, grid, block, arguments, shared, stream); });
-}
-
-cudaError_t __wrap_cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
-                                    cudaStream_t stream) {
-  return spmm::test::instead(WrappedCall::launch,
-                             [&] { return __real_cudaLaunchKernel(kernel, grid, block, arguments, shared, stream); });
-}
-
-cudaError_t __wrap_cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                                   cudaStream_t stream) {
-  return spmm::test::instead(WrappedCall::copy, [&] { return __real_cudaMemcpyAsync(to, from, bytes, kind, stream); });
-}
-
-cudaError_t __wrap_cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
-  return spmm::test::instead(WrappedCall::copy, [&] { return __real_cudaMemsetAsync(data, value, bytes, stream); });
-}
-
-cudaError_t __wrap_cudaStreamSynchronize(cudaStream_t stream) {
-  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaStreamSynchronize(stream); });
-}
-
-cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event) {
-  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaEventSynchronize(event); });
-}
-
-cudaError_t __wrap_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaStreamWaitEvent(stream, event, flags); });
-}
-
-cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaEventRecord(event, stream); });
-}
-
-cudaError_t __wrap_cudaEventQuery(cudaEvent_t event) {
-  return spmm::test::after(WrappedCall::wait, [&] { return __real_cudaEventQuery(event); });
-}
-
-cudaError_t __wrap_cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaGetDeviceProperties(properties, device); });
-}
-
-cudaError_t __wrap_cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  return spmm::test::instead(WrappedCall::query,
-                             [&] { return __real_cudaDeviceGetAttribute(value, attribute, device); });
-}
-
-cudaError_t __wrap_cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
-  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaMemGetInfo(free_bytes, total_bytes); });
-}
-
-cudaError_t __wrap_cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaMemPoolGetAttribute(pool, attribute, value); });
-}
-
-cudaError_t __wrap_cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaMemPoolSetAttribute(pool, attribute, value); });
-}
-
-cudaError_t __wrap_cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
-  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaFuncGetAttributes(attributes, kernel); });
-}
-
-cudaError_t __wrap_cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaFuncSetAttribute(kernel, attribute, value); });
-}
-
-cudaError_t __wrap_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* kernel, int threads,
-                                                                          std::size_t shared, unsigned flags) {
-  return spmm::test::instead(WrappedCall::query, [&] {
-    return __real_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, shared, flags);
-  });
-}
-
-cudaError_t __wrap_cudaGetDevice(int* device) {
-  return spmm::test::instead(WrappedCall::query, [&] { return __real_cudaGetDevice(device); });
-}
 
 cudaError_t __wrap_cudaGetLastError() {
   const cudaError_t real = __real_cudaGetLastError();
@@ -230,5 +148,5 @@ cudaError_t __wrap_cudaGetLastError() {
 cudaError_t __wrap_cudaPeekAtLastError() {
   return spmm::test::pending != cudaSuccess ? spmm::test::pending : __real_cudaPeekAtLastError();
 }
-// NOLINTEND(bugprone-reserved-identifier)
 }
+// NOLINTEND(bugprone-reserved-identifier)

@@ -85,26 +85,6 @@ TEST_CASE("the dense kernel refuses what does not fit, and the planner then take
   CHECK((product == multiply(a, a, on_gpu("two-pointer"))));
 }
 
-TEST_CASE("the dense kernel at borders of its tiles and segments") {
-  // Plane rows around 128 and 256 per CTA; more than 65,536 terms, all at the maximum.
-  for (const std::uint32_t nb : {7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u}) {
-    const BlockMatrix a = test::random_matrix(nb * 8, 8, nb * nb, 3000, nb);
-    const BlockMatrix b = test::random_matrix(nb * 8, 8, nb * nb / 2, 65535, nb + 1);
-    INFO("nb " << nb);
-    check_dense(a, b);
-  }
-  for (const std::uint32_t value : {1u, 255u, 256u, 65535u}) {
-    test::MatrixBuilder a(1100, 64, 1);
-    test::MatrixBuilder b(1100, 64, 2);
-    for (std::uint32_t t = 0; t < 1100; ++t) {
-      a.add_constant(3, t, value);
-      b.add_constant(t, 1099, value == 65535 ? 1 : value);
-    }
-    INFO("value " << value);
-    check_dense(a.matrix(), b.matrix());
-  }
-}
-
 TEST_CASE("dense kernels multiply in groups of block columns where B does not fit as a whole") {
   for (const std::string kernel : {"dense-tiled", "dense-tensor"}) {
     if (kernel == "dense-tensor" && !test::device_runs("dense-tensor")) continue;

@@ -1,5 +1,4 @@
-// row-spread and row-rank: rows around the borders of rounds, units, chunks, windows and buckets, panels, sums around
-// 2^32, C blocks that are zero.
+// row-spread and row-rank: windows, panels, sums that leave 32 bits, C blocks that are zero.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -78,87 +77,6 @@ TEST_CASE("rows: no C block can be zero, some are, all are") {
   }
 }
 
-TEST_CASE("rows: blocks of A around those of a round, long and short rows of B, more units than are listed at once") {
-  for (const std::uint32_t m : {1u, 3u, 4u, 7u, 8u, 16u, 24u}) {
-    for (const std::uint32_t value : {1u, 65'534u}) {
-      const std::uint32_t nb = 1200;
-      MatrixBuilder a(nb, m, 1);
-      MatrixBuilder b(nb, m, 2);
-      const std::uint32_t lengths[] = {1, 2, 31, 33, 63, 65, 511, 512, 513, 1025};
-      for (std::uint32_t row = 0; row < std::size(lengths); ++row) {
-        for (std::uint32_t t = 0; t < lengths[row]; ++t) a.add_constant(row * 7, t, 1 + (t + row) % value);
-      }
-      for (std::uint32_t t = 0; t < nb; ++t) {
-        const std::uint32_t length = t == 0 ? nb : t % 50 == 1 ? 90 : t % 3 == 0 ? 40 : t % 3;
-        for (std::uint32_t x = 0; x < length; ++x) b.add_constant(t, (t * 5 + x) % nb, 1 + (t + x) % value);
-      }
-      INFO("m " << m << ", elements to " << value);
-      check_both(a.matrix(), b.matrix());
-    }
-  }
-}
-
-TEST_CASE("rows: few blocks of B, and rows of it that end with its last one") {
-  for (const std::uint32_t m : kSides) {
-    for (std::uint32_t of_b = 1; of_b < 14; ++of_b) {
-      const std::uint32_t nb = 30;
-      MatrixBuilder a(nb, m, 1);
-      MatrixBuilder b(nb, m, 2);
-      for (std::uint32_t i = 0; i < nb; ++i) {
-        for (std::uint32_t t = 0; t < 6; ++t) a.add_random(i, (i + t * 5) % nb, 2047);
-      }
-      for (std::uint32_t x = 0; x < of_b; ++x) b.add_random(x / 5, 3 + x * 2, 2047);
-      INFO("m " << m << ", blocks " << of_b);
-      check_both(a.matrix(), b.matrix());
-    }
-  }
-}
-
-TEST_CASE("rows: sums that meet 2^32 - 1, pass it, and saturate") {
-  for (const std::uint32_t m : kSides) {
-    const std::uint32_t nb = 500;
-    for (const std::uint32_t last : {0u, 1u, 2u}) {
-      MatrixBuilder a(nb, m, 1);
-      MatrixBuilder b(nb, m, 2);
-      // 65535 * 65535 + 65535 + 65535 = 2^32 - 1, then 0, 1 or 2 on top; blocks of m * m in their first elements.
-      const std::uint32_t factors[][2] = {{65'535, 65'535}, {65'535, 1}, {1, 65'535}, {1, last}};
-      for (std::uint32_t t = 0; t < 4; ++t) {
-        for (std::uint32_t i = 0; i < 3; ++i) {
-          a.add_constant(i, t, 0);
-          a.element(m - 1, t % m) = static_cast<std::uint16_t>(factors[t][0]);
-        }
-        for (std::uint32_t x = 0; x < 40; ++x) {
-          b.add_constant(t, x * 11, 0);
-          b.element(t % m, 0) = static_cast<std::uint16_t>(factors[t][1]);
-        }
-      }
-      for (const char* const kernel : {"row-spread", "row-rank"}) {
-        const ProductMatrix c = multiply(a.matrix(), b.matrix(), on_gpu(kernel));
-        INFO(kernel << ", m " << m << ", last term " << last);
-        REQUIRE((c == test::oracle_multiply(a.matrix(), b.matrix())));
-        REQUIRE(c.index.size() == std::size_t{3} * 40);
-        REQUIRE(c.values.at(std::size_t{m} * (m - 1)) == 4'294'967'295u);
-      }
-    }
-  }
-}
-
-TEST_CASE("rows: all elements the largest, long rows") {
-  for (const std::uint32_t m : kSpreadSides) {
-    const std::uint32_t nb = 90;
-    MatrixBuilder a(nb, m, 1);
-    MatrixBuilder b(nb, m, 2);
-    for (std::uint32_t i = 0; i < nb; ++i) {
-      for (std::uint32_t t = 0; t < nb; ++t) {
-        if ((i * 7 + t * 3) % 4 != 0) a.add_constant(i, t, 65'535);
-        if ((i + t) % 3 != 0) b.add_constant(i, t, 65'535);
-      }
-    }
-    INFO("m " << m);
-    check_both(a.matrix(), b.matrix());
-  }
-}
-
 TEST_CASE("row-rank: rows of as many C blocks as fit a window, one less, one more, and several windows") {
   for (const std::uint32_t m : kSides) {
     const std::uint32_t slots = kernels::rank_slots(m, kernels::kRankWideCta);
@@ -180,64 +98,6 @@ TEST_CASE("row-rank: rows of as many C blocks as fit a window, one less, one mor
       INFO("m " << m << ", values to " << max_value);
       check("row-rank", a.matrix(), b.matrix());
     }
-  }
-}
-
-TEST_CASE("row-rank: rows with many pairs are found in parts and multiplied in smaller windows") {
-  for (const std::uint32_t m : {1u, 4u, 8u}) {
-    const std::uint32_t nb = 3000;
-    MatrixBuilder a(nb, m, 1);
-    MatrixBuilder b(nb, m, 2);
-    for (std::uint32_t t = 0; t < 700; ++t) {
-      a.add_random(5, t * 4, 2047);  // about 3 * kRowPiecePairs pairs, rounds of all sizes of CTAs
-      if (t % 9 == 0) a.add_random(6, t * 4, test::kFullRange);
-    }
-    for (std::uint32_t t = 0; t < 700; ++t) add_row(b, t * 4, t, 250 + t % 90, 6, 2047);
-    for (std::uint32_t i = 10; i < 400; ++i) a.add_random(i, (i * 37) % nb, 9);
-    INFO("m " << m);
-    check("row-rank", a.matrix(), b.matrix());
-  }
-}
-
-TEST_CASE("row-rank: many pairs in few columns, of which the last part of a row has none") {
-  for (const std::uint32_t m : {1u, 4u, 8u}) {
-    const std::uint32_t nb = 700;
-    MatrixBuilder a(nb, m, 1);
-    MatrixBuilder b(nb, m, 2);
-    for (std::uint32_t t = 0; t < 500; ++t) {
-      for (const std::uint32_t i : {3u, 4u, 600u}) a.add_random(i, t, 2047);
-      if (t % 50 == 7) a.add_random(5, t, 2047);
-      for (std::uint32_t j = 0; j < 160; ++j) {  // 65,000 pairs: four parts of 64 columns
-        if ((j + t) % 16 > 2) b.add_random(t, 100 + j, 2047);
-      }
-    }
-    INFO("m " << m);
-    check("row-rank", a.matrix(), b.matrix());
-  }
-}
-
-TEST_CASE("row-rank: columns far apart, and in clusters that fill a bucket") {
-  const std::uint32_t nb = kernels::kMaxRankedColumns;
-  for (const std::uint32_t m : {1u, 4u, 7u, 16u}) {
-    MatrixBuilder a(nb, m, 1);
-    MatrixBuilder b(nb, m, 2);
-    const auto last = nb - 1;
-    for (std::uint32_t i = 0; i < 40; ++i) a.add_random(i * 1000, i % 7, 2047);
-    for (std::uint32_t i = 0; i < 9; ++i) {
-      a.add_random(last - i, i % 7, test::kFullRange);
-      a.add_random(last - i, (i + 3) % 7, test::kFullRange);
-    }
-    b.add_random(0, 0, 2047);
-    b.add_random(0, last, 2047);
-    b.add_random(1, last, 2047);
-    add_row(b, 2, 0, 60, 1, 2047);
-    add_row(b, 2, nb - 70, 70, 1, 2047);
-    add_row(b, 3, 17, 300, 3000, 2047);
-    add_row(b, 4, 31, 1, 1, 2047);
-    add_row(b, 5, 500'000, 200, 2, 2047);
-    add_row(b, 6, 500'001, 90, 5, 2047);
-    INFO("m " << m);
-    check("row-rank", a.matrix(), b.matrix());
   }
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "spmm/engine.hpp"
 #include "spmm/spmm.hpp"
@@ -94,31 +93,6 @@ TEST_CASE("tile-tensor: lists that are stopped between lists that are not") {
   }
 }
 
-TEST_CASE("tile-tensor: long lists beside many short ones") {
-  if (!test::device_runs("tile-tensor")) return;
-  Engine engine;
-  // An arrow: the first block rows and columns, and the diagonal.
-  for (const std::uint32_t m : {4u, 5u}) {
-    const std::uint32_t nb = 2000;
-    test::MatrixBuilder a(nb, m, 3);
-    test::MatrixBuilder b(nb, m, 4);
-    for (std::uint32_t t = 0; t < nb; ++t) {
-      for (std::uint32_t x = 0; x < 3; ++x) {
-        a.add_random(x, t, 2047);
-        b.add_random(x, t, 2047);
-        if (t < 3) continue;
-        a.add_random(t, x, 2047);
-        b.add_random(t, x, 2047);
-      }
-      if (t < 3) continue;
-      a.add_random(t, t, 2047);
-      b.add_random(t, t, 2047);
-    }
-    INFO("m " << m);
-    check_product(engine, a.matrix(), b.matrix());
-  }
-}
-
 TEST_CASE("tile-tensor: lines of tiles that are read in several parts") {
   if (!test::device_runs("tile-tensor")) return;
   // The largest side: a line has 512 words, of which a warp reads 32 and a CTA 256 at a time. B has tiles that meet
@@ -164,14 +138,6 @@ TEST_CASE("tile-tensor takes several panels for dense groups where memory is sho
     CHECK(report.num_panels > 1);
     CHECK(report.peak_device_bytes <= options.memory_limit_bytes);
   }
-}
-
-TEST_CASE("tile-tensor is not picked where blocks are spread") {
-  if (!test::device_runs("tile-tensor")) return;
-  const BlockMatrix spread = test::random_matrix(65'536, 8, 500'000, 2047, 1);
-  Report report;
-  (void)multiply(spread, spread, on_gpu("auto"), &report);
-  CHECK(report.plan.kernel != "tile-tensor");
 }
 
 TEST_CASE("small tiles: for the sanitizers") {

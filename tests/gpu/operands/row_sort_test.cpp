@@ -47,17 +47,6 @@ void check_product(const BlockMatrix& a, const BlockMatrix& b,
 
 }  // namespace
 
-TEST_CASE("rows are sorted by bitmaps of any width") {
-  for (const std::uint32_t nb :
-       {1u, 2u, 31u, 32u, 33u, 1000u, 1025u, kernels::kBitmapColumns - 1, kernels::kBitmapColumns}) {
-    for (const std::uint32_t m : {4u, 8u}) {
-      const std::uint32_t cells = nb < 200 ? nb * nb : 40'000;
-      const std::uint32_t most = nb < 2000 ? nb : 2000;
-      check_product(scattered(nb, m, cells, nb + m), scattered(nb, m, cells - cells / 3, nb, {{nb / 2, most}}));
-    }
-  }
-}
-
 TEST_CASE("rows of a wide matrix are sorted by counting, and otherwise where one is long") {
   constexpr std::uint32_t kNb = kernels::kBitmapColumns + 17;
   for (const std::uint32_t longest : {3u, kernels::kCountedRowBlocks, kernels::kCountedRowBlocks + 1, 5000u}) {
@@ -75,15 +64,6 @@ TEST_CASE("rows of a wide matrix are sorted by counting, and otherwise where one
   }
   check_product(scattered(kNb, 4, 20'000, 5), scattered(kNb, 4, 10, 6));  // one of them has few blocks
   check_product(scattered(kNb, 4, 10, 7), scattered(kNb, 4, 20'000, 8));
-}
-
-TEST_CASE("very wide matrices are sorted by all bits of their keys") {
-  constexpr std::uint32_t kNb = 100'000;  // more than counters are kept for
-  for (const std::uint32_t longest : {2u, 3000u}) {
-    INFO("longest row " << longest);
-    check_product(scattered(kNb, 8, 30'000, 1, {{kNb - 1, longest}}), scattered(kNb, 8, 20'000, 2));
-    check_product(scattered(kNb, 8, 20'000, 3, {{5, 1}}), scattered(kNb, 8, 30'000, 4, {{0, longest}, {7, longest}}));
-  }
 }
 
 TEST_CASE("a block that comes twice is found whichever way rows are sorted") {

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,7 +17,6 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
-#include "support/gpu_kernels.hpp"
 #include "support/memory_stream.hpp"
 #include "support/product_cases.hpp"
 #include "support/wrapped_calls.hpp"
@@ -109,20 +107,6 @@ std::vector<LargeCase> large_cases() {
 
 }  // namespace
 
-TEST_CASE("devices: small products on two devices give the oracle's product") {
-  test::may_list_device_twice = true;
-  EngineOptions shared;
-  shared.devices = num_devices() > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 0};
-  Engine engine(shared);
-  for (const test::Recipe& recipe : test::battery()) {
-    for (const std::uint32_t m : {4u, 8u}) {
-      INFO(recipe.name << ", m " << m);
-      const auto [a, b] = recipe.make(m, 1);
-      REQUIRE((engine.multiply(a, b, on_devices({})) == test::oracle_multiply(a, b)));
-    }
-  }
-}
-
 /// Shares add up to the product.
 void check_shares(const Report& report, std::size_t num_devices_used) {
   const std::vector<DeviceShare>& shares = report.plan.devices;
@@ -165,23 +149,6 @@ TEST_CASE("devices: files hold the bytes of one device, whatever the panels") {
                        devices.front() == kAllDevices ? static_cast<std::size_t>(num_devices()) : devices.size());
         }
       }
-    }
-  }
-}
-
-TEST_CASE("devices: saturation everywhere, on the dense kernel too") {
-  const BlockMatrix a = test::random_matrix(2048, 8, 40'000, 65'535, 1);
-  const BlockMatrix b = test::random_matrix(2048, 8, 40'000, 65'535, 2);
-  for (const char* kernel : {"auto", "dense-tensor", "rows"}) {
-    if (std::string(kernel) == "dense-tensor") {
-      int major = 0;
-      spmm::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
-      if (major != 9) continue;
-    }
-    const ProductMatrix expected = multiply(a, b, on_devices({0}, kernel));
-    for (const std::vector<int>& devices : device_lists()) {
-      INFO(kernel << ", " << name_of(devices));
-      CHECK((multiply(a, b, on_devices(devices, kernel)) == expected));
     }
   }
 }

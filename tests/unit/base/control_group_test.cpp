@@ -109,14 +109,6 @@ TEST_CASE("version 1: totals with the groups below, every level, and the limit t
   CHECK(machine.available() == 3 * kMb);
 }
 
-TEST_CASE("both versions at once, and paths with spaces") {
-  const Machine machine("4:memory:/a b\n0::/b\n");
-  machine.put_v1("sys/fs/cgroup/memory/a b", 100 * kMb, 10 * kMb, 0, 0);
-  CHECK(machine.available() == 90 * kMb);
-  machine.put_v2("sys/fs/cgroup/unified/b", std::to_string(80 * kMb), 10 * kMb, 0, 0);
-  CHECK(machine.available() == 70 * kMb);
-}
-
 TEST_CASE("containers: the mount shows a part of the hierarchy") {
   const Machine inside("4:memory:/docker/abc/job\n");
   inside.put_v1("sys/fs/cgroup/memory", 100 * kMb, 10 * kMb, 0, 0);

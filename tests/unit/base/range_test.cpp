@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <vector>
 
@@ -99,14 +98,6 @@ TEST_CASE("a long row is cut into ranges of about equal work where columns of B 
     });
     CHECK(static_cast<std::size_t>(blocks) < b_columns.size() / 8);  // of equal width: 0.9
   }
-}
-
-TEST_CASE("ranges of a row hold the C blocks that are asked for, unless they become tiny") {
-  const std::vector<std::uint64_t> pairs = {30'000};
-  const RowCounts counts{.pairs = pairs, .num_columns = 8000};
-  const RangeLimits limits{.pairs = 100'000, .blocks = 1000, .part_blocks = 1000, .least_part_pairs = 2000};
-  CHECK(cut(counts, limits).size() == 8);
-  CHECK(cut(counts, {.pairs = 100'000, .blocks = 1000, .part_blocks = 1000, .least_part_pairs = 10'000}).size() == 3);
 }
 
 }  // namespace spmm::test

@@ -3,7 +3,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/memory/budget.hpp"
 #include "support/catch.hpp"
-#include "support/product_cases.hpp"
 
 namespace {
 
@@ -57,17 +55,6 @@ TEST_CASE("spare pages are cut to size and joined again", "[base]") {
   munmap(data, 16 * kPage);
 }
 
-TEST_CASE("the smallest range that is large enough is taken", "[base]") {
-  SparePages spare;
-  spare.allow(100 * kPage, 0);
-  std::byte* const all = map_pages(20);
-  spare.give(all, 10 * kPage, 0);
-  spare.give(all + 12 * kPage, 5 * kPage, 0);
-  CHECK(spare.take(5 * kPage) == all + 12 * kPage);
-  CHECK(spare.take(5 * kPage) == all);
-  munmap(all, 20 * kPage);
-}
-
 TEST_CASE("arrays in use and spare pages keep what is allowed", "[base]") {
   SparePages spare;
   spare.allow(10 * kPage, 0);
@@ -105,35 +92,6 @@ TEST_CASE("while nothing is allowed, some pages are kept", "[base]") {
   spare.allow(1, 0);
   spare.trim(0);
   CHECK(spare.bytes() == 0);
-}
-
-TEST_CASE("spare pages of all sizes make room for arrays of every kind", "[base]") {
-  const auto fill = [](std::uint64_t bytes, Pages pages) {
-    AlignedArray<std::byte> array(bytes, pages);
-    std::fill(array.begin(), array.end(), std::byte{1});
-    return array;
-  };
-  fill(5 * kMegabyte, Pages::huge_where_large);  // kept
-  SpareAllowance allowance;
-  allowance.set(array_bytes() + 32 * kMegabyte);
-  fill(16 * kMegabyte, Pages::huge_where_large);  // kept as pages
-  const std::uint64_t before = test::own_status("VmRSS") * 1024;
-  const AlignedArray<std::byte> kept = fill(15 * kMegabyte, Pages::small);
-  const AlignedArray<std::byte> more = fill(15 * kMegabyte, Pages::small);
-  CHECK(test::own_status("VmRSS") * 1024 <=
-        before + 30 * kMegabyte - 16 * kMegabyte - 2 * kMegabyte);  // of 5 at least 3 MB went, too
-}
-
-TEST_CASE("many ranges: the smallest ones go", "[base]") {
-  SparePages spare;
-  spare.allow(1000 * kPage, 0);
-  std::byte* const data = map_pages(400);
-  for (std::uint64_t x = 0; x < 80; ++x) spare.give(data + 5 * x * kPage, (x < 16 ? 1 : 2) * kPage, 0);
-  CHECK(spare.bytes() == 128 * kPage);
-  CHECK_FALSE(is_mapped(data));
-  CHECK(is_mapped(data + 5 * 79 * kPage));
-  spare.trim(1000 * kPage);
-  munmap(data, 400 * kPage);
 }
 
 TEST_CASE("an array takes the pages of one that was freed, while an allowance lives", "[base]") {

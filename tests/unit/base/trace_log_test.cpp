@@ -146,25 +146,6 @@ TEST_CASE("threads of a product are in its caller's stage, each on a track of it
   CHECK(clock.totals(Stage::multiply).s > 0);
 }
 
-TEST_CASE("two logs on one thread do not mix") {
-  TraceLog one(TraceLog::Clock::now());
-  TraceLog two(TraceLog::Clock::now());
-  {
-    const TraceSpan a(&one, "read");
-    const TraceSpan b(&two, "write");
-    const TraceSpan c(&one, "build");
-    const TraceSpan nothing(nullptr, "plan");
-  }
-  const Trace first = one.take(one.now());
-  const Trace second = two.take(two.now());
-  REQUIRE(first.tracks.front().events.size() == 2);
-  CHECK(first.tracks.front().events[0].name == "read");
-  CHECK(first.tracks.front().events[1].name == "build");
-  CHECK(first.tracks.front().events[1].depth == 1);
-  REQUIRE(second.tracks.front().events.size() == 1);
-  CHECK(second.tracks.front().events[0].depth == 0);
-}
-
 TEST_CASE("the time of a stage is the union of the times in which it was worked on") {
   using namespace std::chrono_literals;
   StageClock clock;
@@ -187,18 +168,4 @@ TEST_CASE("the time of a stage is the union of the times in which it was worked 
   const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   CHECK(clock.totals(Stage::multiply).s >= 0.02);
   CHECK(clock.totals(Stage::multiply).s <= wall);
-}
-
-TEST_CASE("writers count as the stage write") {
-  StageClock clock;
-  const std::vector<std::byte> bytes(100);
-  {
-    io::Writers writers(
-        2, 10,
-        [](std::uint64_t, std::span<const std::byte>) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); },
-        &clock);
-    writers.push(0, bytes, {});
-    writers.drain();
-  }
-  CHECK(clock.totals(Stage::write).s >= 0.01);
 }

@@ -1,11 +1,6 @@
 // The pool of threads: every index once, threads reused, several callers, failures, no threads to be had.
 
-#include <sys/resource.h>
-
 #include <atomic>
-#include <chrono>
-#include <numeric>
-#include <set>
 #include <stdexcept>
 
 #include "base/run/parallel.hpp"
@@ -138,22 +133,6 @@ TEST_CASE("where no thread can be started the caller does all the work") {
     return none && all_here && calls == 8 && sum == 4950 && workers.num_threads() == 0 ? 0 : 1;
   });
   CHECK(status == 0);
-}
-
-TEST_CASE("where only a few threads can be started they do the work of all") {
-  if (!test::kForksWithThreads) {
-    WARN("not with this sanitizer or emulator");
-    return;
-  }
-  for (const unsigned limit : {2u, 3u, 5u}) {
-    const int status = test::exit_status_under_thread_limit(limit, [] {
-      Workers workers;
-      std::atomic<int> calls{0};
-      for (int i = 0; i < 50; ++i) workers.run(16, [&](unsigned) { ++calls; });
-      return calls == 50 * 16 && workers.num_threads() < 15 ? 0 : 1;
-    });
-    CHECK(status == 0);
-  }
 }
 
 }  // namespace

@@ -1,13 +1,9 @@
 // Rows whose sums lie in memory column by column: sides, instruction sets, sums beyond 32 bits, ranges of columns.
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "cpu/simd/layout.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
-#include "support/oracle.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
@@ -53,49 +49,6 @@ TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturat
     for (std::uint32_t j = 4; j < side; ++j)
       b.add_constant(terms - 1, j, 1);  // so that rows have pairs for all columns
     check_product(a.matrix(), b.matrix());
-  }
-}
-
-TEST_CASE("cpu: full rows, some block columns empty, some rows zero, sums near and beyond 32 bits") {
-  constexpr std::uint32_t kSide = 80;  // so that B does not stay in the second-level cache
-  constexpr std::uint32_t kPerRow = 20;
-  constexpr std::uint32_t kRows = 13;
-  struct Values {
-    std::uint32_t m;
-    std::uint32_t max_a;
-    std::uint32_t first_a;  // the first block of the last row
-    std::uint32_t max_b;
-  };
-  // With elements to 8,191 sums are folded after 8 blocks; where only one block of A has such, its other rows need not.
-  for (const Values& values : {Values{8, 2047, 2047, 2047}, Values{8, 8191, 8191, 8191}, Values{8, 100, 8191, 8191},
-                               Values{5, 8191, 8191, 8191}, Values{6, 2047, 2047, 2047}, Values{7, 100, 8191, 8191},
-                               Values{8, 100, 40'000, 100}}) {
-    MatrixBuilder a(kSide, values.m, 9);
-    for (std::uint32_t i = 0; i < kRows; ++i) {
-      for (std::uint32_t t = 0; t < kPerRow; ++t) {
-        const std::uint32_t column = (4 * t + i) % kSide;
-        if (i == 3) {
-          a.add_constant(i, column, 0);
-        } else if (i == kRows - 1 && t == 0) {
-          a.add_constant(i, column, values.first_a);
-        } else {
-          a.add_random(i, column, values.max_a);
-        }
-      }
-    }
-    MatrixBuilder b(kSide, values.m, 10);
-    for (std::uint32_t t = 0; t < kSide; ++t) {
-      for (std::uint32_t j = 0; j < kSide; ++j) {
-        if (j != 7 && j != kSide - 1) b.add_random(t, j, values.max_b);
-      }
-    }
-    const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
-    for (const std::string& isa : available_isas()) {
-      INFO(isa << ", side " << values.m << ", elements to " << values.max_a);
-      const ForcedIsa forced(isa);
-      CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1u << 20}) == expected));
-      CHECK((run_cpu(a.matrix(), b.matrix(), {.panel_bytes = 1}) == expected));
-    }
   }
 }
 

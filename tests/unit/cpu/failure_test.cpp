@@ -1,7 +1,5 @@
 // Bad operands, cancellation, sources and sinks that fail: the right error, no hang.
-#include <algorithm>
 #include <stdexcept>
-#include <thread>
 
 #include "base/records/errors.hpp"
 #include "spmm/error.hpp"
@@ -108,30 +106,6 @@ TEST_CASE("cpu: a sink that throws ends the run, whichever buffer it is") {
         CHECK(count == fails_at);
       }
     }
-  }
-}
-
-TEST_CASE("cpu: progress grows to the total, one call at a time") {
-  const auto a = random_matrix(100 * 4, 4, 2000, 9, 1);
-  for (const std::string& kernel : available_kernels()) {
-    std::atomic<int> inside = 0;
-    std::uint64_t read_bytes = 0;
-    std::uint64_t rows = 0;
-    std::uint64_t total_rows = 0;
-    const ProgressFn on_progress = [&](Stage stage, std::uint64_t done, std::uint64_t total) {
-      CHECK(++inside == 1);
-      std::uint64_t& last = stage == Stage::read ? read_bytes : rows;
-      CHECK(done > last);
-      CHECK(done <= total);
-      last = done;
-      if (stage == Stage::multiply) total_rows = total;
-      --inside;
-    };
-    MemorySink sink(a.header());
-    run_streams(MemorySource(a), MemorySource(a), sink, {.kernel = kernel, .num_threads = 3}, on_progress);
-    CHECK(read_bytes == 2 * 2000 * input_record_bytes(4));
-    CHECK(rows == total_rows);
-    CHECK(rows > 0);
   }
 }
 

@@ -1,6 +1,5 @@
 // The bounds of 32-bit sums, and rows longer than every list of the row-merge kernel.
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "cpu/operands/prepared.hpp"
@@ -128,25 +127,6 @@ TEST_CASE("cpu: a large element costs the rows that meet it") {
   }
 }
 
-TEST_CASE("cpu: a row with more pairs than a list holds") {
-  const std::uint32_t nb = 500;
-  MatrixBuilder a(nb, 1, 1);
-  MatrixBuilder b(nb, 1, 2);
-  for (std::uint32_t t = 0; t < nb; ++t) {
-    a.add_random(nb / 2, t, 65535);
-    if (t != nb / 2) a.add_random(t, 3, 65535);
-    // Columns crowd at the left, so that ranges of columns have to be halved.
-    for (std::uint32_t j = 0; j < nb; ++j) {
-      if (j < 60 || (t + j) % 3 == 0) b.add_random(t, j, 65535);
-    }
-  }
-  const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
-  for (const unsigned num_threads : {1u, 2u, 5u}) {
-    CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = num_threads, .panel_bytes = 700}) == expected));
-    CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = num_threads, .panel_bytes = 1u << 20}) == expected));
-  }
-}
-
 TEST_CASE("cpu: a row with more blocks than a list holds") {
   constexpr std::uint32_t kNb = 140'000;
   MatrixBuilder a(kNb, 1, 1);
@@ -161,43 +141,6 @@ TEST_CASE("cpu: a row with more blocks than a list holds") {
   REQUIRE(std::count(expected.values.begin(), expected.values.end(), 0xFFFF'FFFFu) > 0);
   CHECK((run_cpu(a.matrix(), b.matrix()) == expected));
   CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = 5, .panel_bytes = 1}) == expected));
-}
-
-TEST_CASE("cpu: few pairs spread over many block columns") {
-  // Columns are marked in words of 64 and those in words of 64 again: each border, and both sides of it.
-  constexpr std::uint32_t kNb = 3 * 64 * 64 + 100;
-  MatrixBuilder a(kNb, 2, 1);
-  MatrixBuilder b(kNb, 2, 2);
-  for (std::uint32_t row = 0; row < 3; ++row) a.add_random(row * 1000, row, 65535);
-  for (std::uint32_t t = 0; t < 3; ++t) {
-    for (std::uint32_t word = 0; word * 64 < kNb; word += t + 1) {
-      b.add_random(t, word * 64, 65535);
-      if (word % 3 == 0 && word * 64 + 63 < kNb) b.add_random(t, word * 64 + 63, 65535);
-    }
-  }
-  CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
-}
-
-TEST_CASE("cpu: rows around the number of pairs that are ranked, columns that differ and columns that occur again") {
-  constexpr std::uint32_t kNb = 2 * 64 * 64 + 100;  // marks of columns: each border of their words
-  constexpr std::uint32_t kPerRow = 8;              // of B
-  for (const std::uint32_t pairs : {1u, 15u, 16u, 17u, 33u, 127u, 128u, 129u, 300u}) {
-    for (const std::uint32_t step : {1u, kPerRow}) {  // between the first columns of two rows of B
-      MatrixBuilder a(kNb, 4, 1);
-      MatrixBuilder b(kNb, 4, 2);
-      for (std::uint32_t p = 0; p < pairs; ++p) {
-        const std::uint32_t t = p / kPerRow;
-        if (p % kPerRow == 0) a.add_random(kNb - 1, kNb - 1 - t, 900);
-        b.add_random(kNb - 1 - t, (t * step + p % kPerRow) * 63 % kNb, 900);
-      }
-      const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
-      for (const std::string& isa : available_isas()) {
-        INFO(isa << ", " << pairs << " pairs, step " << step);
-        const ForcedIsa forced(isa);
-        CHECK((run_cpu(a.matrix(), b.matrix()) == expected));
-      }
-    }
-  }
 }
 
 TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
@@ -215,36 +158,6 @@ TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
       a.add_constant(length - 2, t, 65535);  // every list of this row's long column saturates
     }
     CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
-  }
-}
-
-TEST_CASE("cpu: lists sorted by columns that differ in the highest bit, and block rows that B has not") {
-  constexpr std::uint32_t kSide = 8;
-  constexpr std::uint32_t kNb = std::numeric_limits<std::uint32_t>::max() / kSide;
-  for (const std::uint32_t row_length : {3u, 15u, 40u}) {  // by ranks, by digits; no sum saturates
-    MatrixBuilder a(kNb, kSide, 1);
-    MatrixBuilder b(kNb, kSide, 2);
-    for (std::uint32_t t = 0; t < row_length; ++t) {
-      a.add_random(kNb - 1, t * 3, 200);
-      a.add_random(kNb - 1, t * 3 + 1, 200);  // B has rows behind it, but not this one
-      for (std::uint32_t x = 0; x < row_length; ++x) b.add_random(t * 3, kNb - 1 - x * (kNb / row_length), 200);
-    }
-    CHECK((run_cpu(a.matrix(), b.matrix()) == oracle_multiply(a.matrix(), b.matrix())));
-  }
-}
-
-TEST_CASE("cpu: far more block columns than counters") {
-  const std::uint32_t nb = std::numeric_limits<std::uint32_t>::max() / 2;
-  for (const std::uint32_t row_length : {3u, 40u, 400u}) {  // of several ranges, too
-    MatrixBuilder a(nb, 2, 1);
-    MatrixBuilder b(nb, 2, 2);
-    for (std::uint32_t t = 0; t < row_length; ++t) {
-      for (const std::uint32_t i : {5u, nb - 1}) a.add_random(i, t * 3, 65535);
-      for (std::uint32_t x = 0; x < row_length; ++x) b.add_random(t * 3, (x * 104'729 + t % 5) % nb, 65535);
-    }
-    const ProductMatrix expected = oracle_multiply(a.matrix(), b.matrix());
-    CHECK((run_cpu(a.matrix(), b.matrix()) == expected));
-    CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = 3, .panel_bytes = 2000, .num_buffers = 2}) == expected));
   }
 }
 

@@ -7,10 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <new>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -120,27 +118,6 @@ TEST_CASE("1,000 products in one process: no more memory, no more threads") {
   multiply_some(900);
   CHECK(test::own_status("Threads") == threads);
   if (!test::kSanitizersKeepMemory) CHECK(test::own_status("VmRSS") <= kb + 4096);  // 5 kB a product
-}
-
-TEST_CASE("a second product plans like the first") {
-  const test::ProductCase one = test::make_product_case(4, 60, 700, "auto");
-  EngineOptions shared;
-  shared.memory_limit_bytes = 64u << 20;
-  Engine engine(shared);
-  Report first;
-  Report second;
-  Report alone;
-  engine.multiply(one.a, one.b, on_cpu(), &first);
-  engine.multiply(one.a, one.b, on_cpu(), &second);
-  multiply(one.a, one.b, {shared, on_cpu()}, &alone);
-  for (const Report& report : {second, alone}) {
-    CHECK(report.plan.kernel == first.plan.kernel);
-    CHECK(report.plan.host_limit_bytes == first.plan.host_limit_bytes);
-    CHECK(report.plan.host_need_bytes == first.plan.host_need_bytes);
-    CHECK(report.plan.panel_bytes == first.plan.panel_bytes);
-    CHECK(report.plan.num_buffers == first.plan.num_buffers);
-    CHECK(report.plan.num_threads == first.plan.num_threads);
-  }
 }
 
 TEST_CASE("a product that does not fit beside another one waits, plans as if it were alone, and can be cancelled") {
@@ -273,17 +250,6 @@ TEST_CASE("a release is called once: when it is asked to, replaced or destroyed,
   CHECK(released == 4);
 }
 
-TEST_CASE("a failure of the sink is thrown, and the engine goes on with the next product") {
-  const test::ProductCase one = test::make_product_case(8, 40, 300, "row-merge");
-  Engine engine;
-  test::DroppingSink broken;
-  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), broken, on_cpu()), IoError);
-  test::DroppingSink no_memory(true);
-  CHECK_THROWS_AS(engine.multiply(test::MemorySource(one.a), test::MemorySource(one.b), no_memory, on_cpu()),
-                  std::bad_alloc);
-  CHECK((engine.multiply(one.a, one.b, on_cpu()) == one.expected));
-}
-
 TEST_CASE("a failure on the CPU is thrown as it is, and the product does not run again") {
   const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
   const auto check_thrown = [&](const auto& failure) {
@@ -343,15 +309,6 @@ TEST_CASE("the samples of --verify are taken out of the limit, in a plan as in a
   CHECK(report.verified_blocks < report.c_blocks);
   options.verify_blocks = 1u << 30;
   CHECK(limit_of() >= limited.memory_limit_bytes / 8 * 7);
-}
-
-TEST_CASE("operands that cannot be multiplied are rejected before --verify samples them") {
-  const BlockMatrix small = test::random_matrix(8, 1, 20, 9, 1);
-  const BlockMatrix large = test::random_matrix(64 * 4, 64, 10, 9, 1);
-  Engine engine;
-  ProductOptions options = on_cpu();
-  options.verify_blocks = 10;
-  CHECK_THROWS_AS(engine.multiply(small, large, options), ShapeError);
 }
 
 TEST_CASE("devices are named once, one way, and mean CUDA") {

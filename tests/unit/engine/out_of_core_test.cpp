@@ -11,9 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <numeric>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -21,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/memory/aligned_array.hpp"
 #include "base/records/head.hpp"
 #include "engine/row_table.hpp"
 #include "engine/sorted_matrix.hpp"
@@ -90,40 +87,6 @@ class Operands {
   std::string expected_;
 };
 
-/// Rows and columns of falling length, the first ones full.
-BlockMatrix skewed_matrix(std::uint32_t side, std::uint32_t m) {
-  BlockMatrix skewed{.n = side * m, .m = m, .index = {}, .values = {}};
-  for (std::uint32_t i = 0; i < side; ++i) {
-    for (std::uint32_t j = 0; j < side; j += 1 + i * j / side + i / 2) skewed.index.push_back({i, j});
-  }
-  std::shuffle(skewed.index.begin(), skewed.index.end(), std::mt19937(side));
-  skewed.values.resize(skewed.index.size() * m * m, 7);
-  return skewed;
-}
-
-/// A random matrix with one full block row and one full block column.
-BlockMatrix hub_matrix(std::uint32_t side, std::uint32_t m, std::uint32_t blocks) {
-  BlockMatrix hub = test::random_matrix(side * m, m, blocks, 300, 1);
-  std::erase_if(hub.index, [&](BlockIndex at) { return at.i == side / 2 || at.j == side / 3; });
-  for (std::uint32_t x = 0; x < side; ++x) {
-    hub.index.push_back({side / 2, x});
-    if (x != side / 2) hub.index.push_back({x, side / 3});
-  }
-  hub.values.resize(hub.index.size() * m * m, 3);
-  return hub;
-}
-
-/// Blocks on the diagonal and on `width` on each side of it, side 1.
-BlockMatrix band_of(std::uint32_t side, std::uint32_t width) {
-  BlockMatrix band{.n = side, .m = 1, .index = {}, .values = {}};
-  for (std::uint32_t i = 0; i < side; ++i) {
-    for (std::uint32_t j = i - std::min(i, width); j <= std::min(side - 1, i + width); ++j)
-      band.index.push_back({i, j});
-  }
-  band.values.resize(band.index.size(), 7);
-  return band;
-}
-
 /// Scratch files of 4 MB, and a Run to fill them with.
 struct Scratch {
   test::TemporaryFolder folder{};
@@ -149,52 +112,6 @@ struct Environment {
 };
 
 }  // namespace
-
-TEST_CASE("out of core: the same bytes within every limit, in ranges of rows and in column slabs") {
-  const std::vector<std::pair<const char*, BlockMatrix>> matrices = {
-      {"uniform, m = 8", test::random_matrix(8 * 500, 8, 12'000, 300, 1)},
-      {"uniform, m = 1", test::random_matrix(20'000, 1, 80'000, 65'535, 2)},
-      {"hypersparse", test::random_matrix(4'000'000'000u, 1, 60'000, 65'535, 3)},
-      {"skewed, m = 1", skewed_matrix(2048, 1)},
-      {"skewed, m = 4", skewed_matrix(500, 4)},
-      {"hub, m = 8", hub_matrix(3000, 8, 9'000)},
-      {"hub, m = 2", hub_matrix(3000, 2, 9'000)},
-      {"band", band_of(10'000, 6)},
-      {"dense, m = 16", test::random_matrix(16 * 64, 16, 64 * 64, 65'535, 4)},
-  };
-  std::uint64_t num_in_slabs = 0;
-  std::uint64_t num_in_rows = 0;
-  std::uint64_t num_refused = 0;  // lists of threads, and full rows
-  for (const auto& [name, matrix] : matrices) {
-    const std::uint64_t nb = matrix.n / matrix.m;
-    const auto other_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(12'000, nb * nb / 2));
-    const Operands operands(matrix, test::random_matrix(matrix.n, matrix.m, other_blocks, 2047, 9));
-    const Operands square(matrix, matrix);
-    for (const double share : {0.9, 0.4, 0.15}) {
-      for (const unsigned threads : {1u, 3u}) {
-        for (const Operands* one : {&operands, &square}) {
-          const auto limit = static_cast<std::uint64_t>(share * static_cast<double>(one->bytes)) + 150'000;
-          INFO(name << ", limit " << limit << " of " << one->bytes << ", " << threads << " threads");
-          std::optional<Report> found;
-          try {
-            found = one->check(within(limit, threads));
-          } catch (const OutOfMemory&) {
-            ++num_refused;
-            continue;
-          }
-          const Report& report = *found;
-          CHECK(report.plan.host_need_bytes <= limit);
-          if (report.plan.scratch_bytes == 0) continue;
-          CHECK(report.plan.num_a_slabs > 1);
-          ++(report.plan.num_b_slabs > 1 ? num_in_slabs : num_in_rows);
-        }
-      }
-    }
-  }
-  CHECK(num_in_slabs > 20);
-  CHECK(num_in_rows > 20);
-  CHECK(num_refused < 20);
-}
 
 TEST_CASE("with less and less memory a product builds its operands more often, without a cliff") {
   struct Shape {

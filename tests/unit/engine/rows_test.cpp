@@ -99,18 +99,6 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
   }
 }
 
-TEST_CASE("expected sizes are those of the rows alone") {
-  const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 200'000};
-  const plan::Statistics whole = plan::expected_statistics(header, header);
-  const plan::Statistics tenth = plan::expected_of_rows(header, header, {.first = 100, .end = 200});
-  CHECK(tenth.a.num_blocks == 20'000);
-  CHECK(tenth.num_pairs == Approx(whole.num_pairs / 10));
-  CHECK(tenth.num_c_blocks == Approx(whole.num_c_blocks / 10));
-  CHECK(tenth.a_rows == 100);
-  CHECK(plan::expected_of_rows(header, header, {}).num_c_blocks == whole.num_c_blocks);
-  CHECK(plan::expected_of_rows(header, header, {.first = 5, .end = 5}).num_c_blocks == 0);
-}
-
 TEST_CASE("rows that there are not, and what is wrong with A, are named") {
   const BlockMatrix a = test::random_matrix(50 * 4, 4, 300, 9, 1);
   const auto with_rows = [&](RowRange rows) {

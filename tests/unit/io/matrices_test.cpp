@@ -75,17 +75,6 @@ TEST_CASE("round trips keep every byte and the order") {
   CHECK(folder.names() == std::vector<std::string>{"x.bin"});
 }
 
-TEST_CASE("zero blocks and extreme values are legal") {
-  const TempFolder folder;
-  const auto path = folder / "x.bin";
-  const std::string bytes = header_bytes(0xFFFFFFFFu, 1, 3) + packed(0xFFFFFFFEu, 0xFFFFFFFEu, std::uint16_t{0xFFFF}) +
-                            packed(0u, 0xFFFFFFFEu, std::uint16_t{0}) + packed(0u, 0u, std::uint16_t{1});
-  write_bytes(path, bytes);
-  const BlockMatrix matrix = read_matrix(path);
-  CHECK((matrix.index == std::vector<BlockIndex>{{0xFFFFFFFEu, 0xFFFFFFFEu}, {0, 0xFFFFFFFEu}, {0, 0}}));
-  CHECK((matrix.values == std::vector<std::uint16_t>{0xFFFF, 0, 1}));
-}
-
 TEST_CASE("file and memory sources give the same records") {
   const TempFolder folder;
   const auto path = folder / "x.bin";

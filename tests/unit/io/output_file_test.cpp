@@ -194,23 +194,6 @@ TEST_CASE("names as long as the file system allows") {
   CHECK(contains(refused(folder / std::string(256, 'n')), "too long"));
 }
 
-TEST_CASE("character devices are written in place") {
-  const auto is_device = [] {
-    struct stat info {};
-    return ::stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode);
-  };
-  const TempFolder folder;
-  fs::create_symlink("/dev/null", folder / "null");
-  for (const FileSinkOptions& options : {FileSinkOptions{}, {.durable = true}, {.no_clobber = true}}) {
-    for (const fs::path& path : {fs::path("/dev/null"), folder / "null"}) {
-      put(path, TempKind::automatic, options);
-      put(path, TempKind::named, options);
-      CHECK(is_device());
-    }
-  }
-  CHECK(folder.names() == std::vector<std::string>{"null"});
-}
-
 TEST_CASE("targets that cannot become the output are refused at once") {
   const TempFolder folder;
   write_bytes(folder / "file", "old");

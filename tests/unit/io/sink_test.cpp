@@ -2,21 +2,18 @@
 #include <array>
 #include <atomic>
 #include <deque>
-#include <limits>
 
 #include "base/records/errors.hpp"
 #include "io/files/file_sink.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
-#include "support/wrapped_calls.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using io::FileSinkTuning;
 using io::TempKind;
 
 constexpr std::uint32_t kSinkSide = 2;
@@ -90,31 +87,6 @@ TEST_CASE("slices at their places, in any order, give the same file; a gap or an
   }
 }
 
-TEST_CASE("slices keep their order for any number of writers and size of pieces") {
-  const TempFolder folder;
-  const std::string records = result_records(kSinkSide, 1000);
-  for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
-    for (const unsigned writers : {1u, 2u, 3u, 8u}) {
-      for (const std::uint64_t piece : {1u, 5u, 100u, 1u << 20}) {
-        if (piece == 1 && writers > 2 && temp == TempKind::named) continue;  // slow, and nothing new
-        INFO(writers << " writers, pieces of " << piece);
-        const auto path = folder / "c.bin";
-        Writer writer(records);
-        const auto sink =
-            io::open_tuned_file_sink(path, kSinkSide, {}, {.temp = temp, .num_writers = writers, .piece_bytes = piece});
-        writer.write_all(*sink, 9);
-        sink->finish(header_of(1000));
-        CHECK(writer.each_released_once());
-        CHECK_FALSE(std::filesystem::exists(path));
-        sink->publish();
-        CHECK((read_bytes(path) == file_of(1000, records)));
-        CHECK(folder.names() == std::vector<std::string>{"c.bin"});
-        std::filesystem::remove(path);
-      }
-    }
-  }
-}
-
 TEST_CASE("until it is published an output leaves the old content alone, and nothing behind") {
   const TempFolder folder;
   const std::string records = result_records(kSinkSide, 500);
@@ -165,16 +137,6 @@ TEST_CASE("misuse is a logic error that changes nothing") {
   CHECK((read_bytes(folder / "c.bin") == file_of(3, records.substr(0, 3 * kRecord))));
 }
 
-TEST_CASE("a slice without a release function is fine") {
-  const TempFolder folder;
-  const std::string records = result_records(kSinkSide, 5);
-  const auto sink = open_file_sink(folder / "c.bin", kSinkSide, {});
-  sink->write(0, std::as_bytes(std::span(records)), nullptr);
-  sink->finish(header_of(5));
-  sink->publish();
-  CHECK((read_bytes(folder / "c.bin") == file_of(5, records)));
-}
-
 TEST_CASE("a failed write is told once it is known, and every slice is released once") {
   const std::string records = result_records(kSinkSide, 2000);
   for (const unsigned writers : {1u, 2u, 5u}) {
@@ -200,41 +162,6 @@ TEST_CASE("a failed write is told once it is known, and every slice is released 
     CHECK(contains(message, "No space left on device"));
     CHECK(contains(message, "after 0 bytes"));
   }
-}
-
-/// Lowers the limit of blocks while it lives.
-class LowLimit {
- public:
-  explicit LowLimit(std::uint64_t most) { most_output_blocks = most; }
-  ~LowLimit() { most_output_blocks = kMostOutputBlocks; }
-  LowLimit(const LowLimit&) = delete;
-  LowLimit& operator=(const LowLimit&) = delete;
-};
-
-TEST_CASE("a product of more blocks than a header holds is the same error in every sink") {
-  const TempFolder folder;
-  const LowLimit limit(100);
-  const std::string records = result_records(kSinkSide, 101);
-  const std::string expected =
-      "output: the product has more than 100 non-zero blocks, the most a result holds; multiply some block rows "
-      "at a time (ProductOptions::rows), each into a file of its own, or use larger blocks";
-  Writer writer(records);
-  {
-    const auto file = open_file_sink(folder / "c.bin", kSinkSide, {});
-    writer.write(*file, 0, 60 * kRecord);
-    CHECK(message_of<OutOfMemory>([&] { writer.write(*file, 60 * kRecord, 41 * kRecord); }) == expected);
-    writer.write(*file, 60 * kRecord, 40 * kRecord);
-    CHECK(message_of<OutOfMemory>([&] { writer.write(*file, 100 * kRecord, kRecord); }) == expected);
-    file->finish(header_of(100));
-    file->publish();
-  }
-  CHECK((read_bytes(folder / "c.bin") == file_of(100, records.substr(0, 100 * kRecord))));
-  ProductMatrix product;
-  const auto memory = make_memory_sink(product);
-  memory->expect(kSinkSide, 0);
-  CHECK(message_of<OutOfMemory>([&] { writer.write(*memory, 0, records.size()); }) == expected);
-  CHECK(product.index.empty());
-  CHECK(writer.each_released_once());
 }
 
 /// Ten slices and finish(), with allocation number `countdown` failing. Returns whether all went well; every slice that

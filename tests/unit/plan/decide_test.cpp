@@ -1,5 +1,4 @@
 // decide(): one registry, one function, equal inputs give equal executions.
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -37,13 +36,6 @@ TEST_CASE("every kernel has one registry row with what its backend needs to deci
   CHECK_FALSE(plan::kernel_named("two_pointer"));
   CHECK_FALSE(plan::kernel_named(""));
   for (const KernelInfo& kernel : kernel_names()) CHECK(plan::kernel_named(kernel.name));
-}
-
-TEST_CASE("an unknown kernel is an error, not another kernel") {
-  Options options;
-  options.kernel = "no-such-kernel";
-  const BlockMatrix matrix{.n = 4, .m = 4, .index = {}, .values = {}};
-  CHECK_THROWS_AS(multiply(matrix, matrix, options), UsageError);
 }
 
 TEST_CASE("each kernel that is named is decided for, or refused as data") {
@@ -87,45 +79,6 @@ TEST_CASE("what a kernel needs is asked of the machine") {
   CHECK(e.backend == Backend::cpu);
   CHECK(e.id == KernelId::row_merge);
   CHECK(reason_text(e) == "no CUDA device");
-}
-
-TEST_CASE("expected and exact decisions come from one function") {
-  for (const Backend backend : {Backend::cuda, Backend::cpu}) {
-    plan::Limits limits = large_machine();
-    limits.backend = backend;
-    const plan::Statistics expected = evenly_spread(32'768, 8, 1'000'000);
-    const plan::Execution before = plan::decide(expected, limits);
-    const plan::Execution after = plan::decide(counted(expected), limits);
-    CHECK_FALSE(before.exact);
-    CHECK(after.exact);
-    // The same statistics, known for sure: the same choice, memory and time.
-    CHECK(after.id == before.id);
-    CHECK(after.max_c_blocks == before.max_c_blocks);
-    CHECK(after.panel_bytes == before.panel_bytes);
-    CHECK(after.num_threads == before.num_threads);
-    CHECK(after.num_buffers == before.num_buffers);
-    CHECK(after.host_need_bytes == before.host_need_bytes);
-    CHECK(after.device_need_bytes == before.device_need_bytes);
-    CHECK(after.panels.empty() == (backend == Backend::cpu));
-  }
-}
-
-TEST_CASE("small blocks are read as they are, in panels as large as their pairs allow") {
-  plan::Limits limits = large_machine();
-  CHECK(plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits).id == KernelId::small_blocks);
-  limits.kernel = KernelId::small_blocks;
-  const plan::Execution one = plan::decide(counted(evenly_spread(32'768, 1, 2e7, 2047)), limits);
-  CHECK(one.operand_layout == plan::Layout::rows_unpadded);
-  // A row has no more C blocks than pairs: a panel of short rows is not as narrow as one that visits all columns.
-  const plan::Execution sparse = plan::decide(counted(evenly_spread(1u << 20, 1, 2e6), 64), limits);
-  CHECK(sparse.operand_layout == plan::Layout::rows_unpadded);
-  CHECK(sparse.panels.size() == 1);
-  CHECK(sparse.panels.front().max_c_blocks() <= static_cast<std::uint64_t>(sparse.expected_pairs));
-  // Long rows of very wide matrices would have too many chunks each; short ones are one unit.
-  plan::Statistics wide = counted(evenly_spread(4'000'000'000u, 4, 1e6));
-  CHECK_FALSE(plan::decide(wide, limits).is_refused());
-  wide.row_pairs.max_row_pairs = 1'000'000;
-  CHECK(plan::decide(wide, limits).refusal.kind == plan::Refusal::Kind::usage);
 }
 
 TEST_CASE("the kernel follows density, device and memory") {
@@ -272,21 +225,6 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   CHECK(e.backend == Backend::cpu);
   CHECK(e.compared->cuda_s == 0);
   CHECK(reason_text(e).find("does not fit with CUDA") != std::string::npos);
-}
-
-TEST_CASE("padded blocks are counted as they lie on the device") {
-  plan::Limits limits = large_machine();
-  for (const KernelId id : {KernelId::rows, KernelId::row_spread, KernelId::pair_list, KernelId::two_pointer}) {
-    limits.kernel = id;
-    const plan::Statistics s = evenly_spread(90'000, 9, 1e6, 2047);  // 9 is padded to 16
-    const plan::Statistics whole = evenly_spread(160'000, 16, 1e6, 2047);
-    const auto without_c_blocks = [&](const plan::Statistics& of) {
-      const plan::Execution e = plan::decide(of, limits);
-      return e.device_need_bytes - e.max_c_blocks * plan::panel_c_block_bytes(of.m());
-    };
-    const bool pads = id != KernelId::two_pointer;
-    CHECK((without_c_blocks(s) == without_c_blocks(whole)) == pads);
-  }
 }
 
 TEST_CASE("panels are as wide as B, not as the grid") {

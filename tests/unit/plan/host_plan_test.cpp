@@ -1,5 +1,4 @@
 // Threads and buffers of the CPU kernels under memory limits, and what they need.
-#include <algorithm>
 #include <cstdint>
 
 #include "cpu/simd/layout.hpp"
@@ -43,16 +42,6 @@ TEST_CASE("threads are given up before buffers become tiny") {
     last = e.num_threads;
   }
   CHECK(last == 16);
-}
-
-TEST_CASE("small results get small buffers") {
-  const auto buffer_bytes = [](std::uint32_t num_blocks) {
-    const MatrixHeader header{.n = 1024, .m = 8, .num_blocks = num_blocks};
-    return plan::decide(plan::expected_statistics(header, header), cpu_limits(1, 4'000'000'000)).panel_bytes;
-  };
-  constexpr std::uint64_t kRecord = 264;
-  CHECK(buffer_bytes(1000) == (256u << 10) / kRecord * kRecord);
-  CHECK(buffer_bytes(16'384) == 128 * 128 * kRecord / 8);
 }
 
 TEST_CASE("what exactly fits is taken, one byte less is not") {
@@ -99,48 +88,4 @@ TEST_CASE("a refusal says need and have") {
     CHECK(text.find("1000 bytes") != std::string::npos);
     CHECK(text.find("EngineOptions::memory_limit_bytes") != std::string::npos);
   }
-}
-
-TEST_CASE("words of records: a position without the upper bits of its row, and a number or an element") {
-  const auto word_bytes = [](std::uint32_t nb, std::uint32_t m, std::uint32_t num_blocks) {
-    return cpu::key_bits({.n = nb * m, .m = m, .num_blocks = num_blocks}).word_bytes();
-  };
-  CHECK(word_bytes(1, 1, 1) == 8);
-  CHECK(word_bytes(1u << 29, 1, 0xFFFF'FFFFu) == 8);  // 58 - 11 + 16
-  CHECK(word_bytes(1u << 28, 1, 1000) == 8);          // 56 - 9 + 16
-  CHECK(word_bytes((1u << 29) + 1, 1, 1000) == 16);
-  CHECK(word_bytes(1u << 30, 2, 1u << 13) == 8);  // 60 - 9 + 13
-  CHECK(word_bytes(1u << 30, 2, (1u << 13) + 1) == 16);
-  CHECK(word_bytes(1u << 21, 8, 0xFFFF'FFFFu) == 8);  // 42 - 11 + 32
-}
-
-TEST_CASE("building an operand takes words, their sort scratch and the packed blocks") {
-  const MatrixHeader header{.n = 1000, .m = 1, .num_blocks = 100'000};
-  const cpu::PackedShape plain = cpu::packed_shape(plan::Isa::portable, 1);
-  // 2 bytes of value and 4 of column a block; 1,000 rows with number and start.
-  CHECK(cpu::operand_sizes(header, cpu::Side::a, plain).bytes() == 100'000 * 6 + 8004);
-  CHECK(cpu::build_bytes(header, cpu::Side::a, plain) == 100'000 * (16 + 6) + 8004);
-  const MatrixHeader largest{.n = 1u << 20, .m = 1, .num_blocks = 0xFFFF'FFFFu};  // words alone are 64 GB
-  CHECK(cpu::build_bytes(largest, cpu::Side::a, plain) > 0xFFFF'FFFFull * 22);
-  const MatrixHeader wide_index{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 1000};  // words of 16 bytes
-  CHECK(cpu::build_bytes(wide_index, cpu::Side::a, plain) == 1000 * (32 + 6 + 8) + 4);
-  const cpu::PackedShape wide = cpu::packed_shape(plan::Isa::avx2, 8);
-  const MatrixHeader large{.n = 8000, .m = 8, .num_blocks = 100'000};
-  CHECK(cpu::operand_sizes(large, cpu::Side::b, wide).bytes() == 100'000 * (128 + 4) + 8004);
-  CHECK(cpu::build_bytes(large, cpu::Side::b, wide) == 100'000 * (16 + 132) + 8004);
-}
-
-TEST_CASE("predicted memory covers operands, buffers and workers and has no part in n squared") {
-  const MatrixHeader header{.n = 1u << 20, .m = 8, .num_blocks = 1'000'000};
-  for (const plan::KernelRow& row : plan::registry()) {
-    if (row.host_bytes == nullptr) continue;
-    INFO(row.name);
-    const plan::HostBytes need = row.host_bytes(header, header, plan::Isa::avx512_vnni, plan::kAnySpan);
-    CHECK(need.total(2, 6, 1u << 20) > 2 * 1'000'000 * input_record_bytes(8));
-    CHECK(need.total(2, 6, 1u << 20) < 1'000'000'000);
-    CHECK(need.total(2, 100, 1u << 20) >= need.total(2, 6, 1u << 20));
-    CHECK(need.total(2, 100, 1u << 30) >= 100ull << 30);
-  }
-  const MatrixHeader huge{.n = 0xFFFF'FFFFu, .m = 1, .num_blocks = 0xFFFF'FFFFu};
-  CHECK(plan::row_merge_bytes(huge, huge, plan::Isa::portable).total(2, 4, 1u << 16) > 0xFFFF'FFFFull * 2 * 8);
 }

@@ -1,15 +1,13 @@
 // Row panels and sizes of dense operands: pure functions, checked as such.
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstdio>
 #include <random>
 #include <vector>
 
-#include "kernels/tuning.hpp"
-#include "plan/decide.hpp"
 #include "kernels/dense/layout.hpp"
 #include "kernels/tiles/grid.hpp"
+#include "kernels/tuning.hpp"
+#include "plan/decide.hpp"
 #include "plan/panels/panels.hpp"
 #include "support/catch.hpp"
 
@@ -206,14 +204,4 @@ TEST_CASE("listing can be forbidden and preferred") {
   for (const Panel& panel : plan::cut_panels(offsets, 1000, 1 << 20, plan::Listing::wherever_it_fits)) {
     CHECK(panel.expand);
   }
-}
-
-TEST_CASE("a plan says in words why it is as it is") {
-  Plan plan;
-  plan.backend = Backend::cuda;
-  plan.compared = {.cuda_s = 0.0712, .cpu_s = 0};
-  CHECK(reason_text(plan) == "predicted 0.071 s with CUDA, does not fit on the CPU");
-  plan.compared.reset();
-  plan.why_backend = "asked for";
-  CHECK(reason_text(plan) == "asked for");
 }

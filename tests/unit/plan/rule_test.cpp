@@ -21,7 +21,6 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using plan::KernelId;
 
 /// Device milliseconds of the kernels that were measured for a product.
 struct MeasuredCase {
@@ -169,33 +168,4 @@ TEST_CASE("a process takes the backend that was measured to end first") {
   }
   CHECK(json["cases"].size() >= 33);
   CHECK(slow.size() <= json["cases"].size() / 10);
-}
-
-TEST_CASE("row-rank takes rows with many pairs in few of their places") {
-  plan::Limits limits = large_machine();
-  const auto best = [&](const plan::Statistics& s) { return plan::decide(s, limits).id; };
-  const plan::Statistics stencil = counted(evenly_spread(1'000'000, 8, 3'241'792, 2047));
-  CHECK(best(stencil) == KernelId::row_rank);
-  CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 2047))) == KernelId::rows);
-  CHECK(best(counted(evenly_spread(32'768, 4, 1e6, 2047))) == KernelId::rows);
-  CHECK(best(counted(evenly_spread(1'048'576, 8, 1e6, 2047), 8)) == KernelId::rows);
-  CHECK(best(counted(evenly_spread(17 * 100'000, 17, 2.5e6, 2047))) == KernelId::rows);  // no kernel of that side
-  limits.kernel = KernelId::row_rank;
-  const plan::Execution e = plan::decide(stencil, limits);
-  CHECK(e.operand_layout == plan::Layout::rows);
-  CHECK(e.device_need_bytes <= limits.gpus[0].bytes);
-  for (const plan::Panel& panel : e.panels) CHECK_FALSE(panel.expand);
-  CHECK(plan::decide(evenly_spread(1700, 17, 1000), limits).refusal.kind == plan::Refusal::Kind::usage);
-  CHECK(plan::decide(evenly_spread(2'000'000, 1, 1e6), limits).refusal.kind == plan::Refusal::Kind::usage);
-}
-
-TEST_CASE("small-blocks takes rows that fit a warp, and none about as long") {
-  const auto best = [](double row_blocks, std::uint32_t m) {
-    return plan::decide(counted(evenly_spread(65'536 * m, m, 65'536 * row_blocks, 2047)), large_machine()).id;
-  };
-  CHECK(best(26, 1) == KernelId::small_blocks);
-  CHECK(best(4, 2) == KernelId::small_blocks);
-  CHECK(best(17, 2) == KernelId::row_rank);  // 289 pairs a row: some are hashed, some are not
-  CHECK(best(60, 2) == KernelId::small_blocks);
-  CHECK(best(4, 4) == KernelId::rows);
 }
