@@ -301,7 +301,7 @@ class HostileFiles(Folder):
         self.converted(self.at("full.npy"), self.at("full.bin"), "--block", 8)
         cases = [("full.npy", "a.bin", 2.2, ["--block", 8]), ("full.bin", "a.npy", 8, [])]
         if sp is not None:
-            coo = sp.coo_matrix((rng.integers(1, 100, count) + 0.5, rng.integers(0, 9000, (2, count))), shape=(9000, 9000))
+            coo = sp.coo_matrix((rng.integers(1, 100, count).astype(float), rng.integers(0, 9000, (2, count))), shape=(9000, 9000))
             sp.save_npz(self.at("coo.npz"), coo, compressed=False)
             cases += [("coo.npz", "a.bin", 16, ["--block", 2, "--round", "--on-overflow", "saturate"]), ("full.bin", "a.npz", 3, [])]
         code = ("import re, resource, sys, spmm.__main__\n"

@@ -30,17 +30,7 @@ void for_each_block_row(const std::vector<MatrixEntry>& entries, std::uint32_t m
 
 std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_t m) {
   if (m == 1) return entries.size();
-  std::uint32_t last_column = 0;
-  for (const MatrixEntry& entry : entries) last_column = std::max(last_column, entry.column);
   std::uint64_t blocks = 0;
-  if (last_column / m <= entries.size() / 8) {
-    std::vector<std::uint32_t> last_row(last_column / m + 1, UINT32_MAX);  // that had a block in this block column
-    for (const MatrixEntry& entry : entries) {
-      const std::uint32_t row = entry.row / m;  // below 2^32 - 1 for m > 1
-      blocks += std::exchange(last_row[entry.column / m], row) != row ? 1 : 0;
-    }
-    return blocks;
-  }
   std::vector<std::uint32_t> columns;
   for_each_block_row(entries, m, [&](std::uint32_t, std::size_t begin, std::size_t end) {
     columns.clear();

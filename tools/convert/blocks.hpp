@@ -18,7 +18,7 @@ namespace spmm::tools {
 inline constexpr std::uint32_t kTriedSides[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64};
 
 /// Number of blocks of side m that hold an element. Shapes: entries sorted by (row, column), each place once.
-/// Memory: 4 bytes for each element of the fullest block row, or less.
+/// Memory: 4 bytes for each element of the fullest block row.
 std::uint64_t count_blocks(const std::vector<MatrixEntry>& entries, std::uint32_t m);
 
 /// The tried side whose file is the shortest, the larger one of two; only sides that divide n, unless n is 0.

@@ -1,15 +1,27 @@
-// One conversion, from opening IN to renaming OUT.
+// The command line of spmm-convert, and one conversion, from opening IN to renaming OUT.
 #include "tools/convert/convert.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/memory/machine_memory.hpp"
 #include "base/text.hpp"
+#include "cli/options/table.hpp"
+#include "cli/program.hpp"
+#include "cli/self_description.hpp"
 #include "io/files/paths.hpp"
+#include "io/formats/foreign_format.hpp"
 #include "io/formats/format.hpp"
 #include "spmm/error.hpp"
+#include "spmm/types.hpp"
 #include "tools/common/matrix_file.hpp"
 #include "tools/convert/blocks.hpp"
 #include "tools/convert/elements.hpp"
@@ -19,6 +31,91 @@ namespace spmm::tools {
 namespace {
 
 constexpr std::uint64_t kMaxN = UINT32_MAX;
+
+// ---- the command line
+
+bool ends_in_mtx(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".mtx";
+}
+
+/// Whether a file is a Matrix Market file: its header does not fit its length, and its first bytes or its ending say
+/// so. Errors: InputError, FormatError (it is neither).
+bool is_mtx(const std::string& path) {
+  try {
+    open_matrix(path, std::nullopt, ElementType::u32);
+    return false;
+  } catch (const FormatError&) {
+    std::string first_bytes(kHeaderBytes, ' ');
+    std::ifstream(path, std::ios::binary).read(first_bytes.data(), static_cast<std::streamsize>(first_bytes.size()));
+    const io::ForeignFormat found = io::find_foreign_format(std::as_bytes(std::span(first_bytes)));
+    if (found == io::ForeignFormat::matrix_market) return true;
+    const bool may_be = found == io::ForeignFormat::none || found == io::ForeignFormat::text;
+    if (may_be && ends_in_mtx(path)) return true;  // its reader says what is wrong
+    throw;
+  }
+}
+
+/// A number, or a fraction of two. Errors: UsageError.
+double parse_scale(const cli::OptionText& given) {
+  const auto number = [](std::string_view word) {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    return error == std::errc{} && stop == word.data() + word.size() ? value : 0;
+  };
+  const std::string_view word = given.value;
+  const std::size_t slash = word.find('/');
+  const double divisor = slash == word.npos ? 1 : number(word.substr(slash + 1));
+  const double value = divisor == 0 ? 0 : number(word.substr(0, slash)) / divisor;
+  if (std::isfinite(divisor) && std::isfinite(value) && value != 0) return value;
+  throw UsageError(given.where, "\"" + given.value + "\" is not a factor",
+                   "give a number such as 256, 0.5 or 1/65536, not 0");
+}
+
+MatrixShape parse_shape(const cli::OptionText& given) {
+  const std::size_t cross = given.value.find('x');
+  if (cross == std::string::npos) {
+    throw UsageError(given.where, "\"" + given.value + "\" is not a shape", "write rows and columns, as in 3000x200");
+  }
+  return {.rows = cli::parse_count(given.value.substr(0, cross), given.where, 1, kMaxN),
+          .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMaxN)};
+}
+
+/// Errors: UsageError if an option is given that has no effect between these formats.
+void refuse_useless_options(const cli::ParsedOptions& parsed, bool from_mtx, bool to_mtx) {
+  const auto refuse = [&](bool is_useless, const std::vector<std::string>& options, const char* formats) {
+    for (const std::string& option : options) {
+      if (!is_useless || parsed.count(option) == 0) continue;
+      throw UsageError("--" + option, text("has no effect ", formats), "leave it out; see spmm-convert --help");
+    }
+  };
+  refuse(!from_mtx, {"block", "n", "like"}, "from .bin");
+  refuse(from_mtx, {"type"}, "from .mtx");
+  refuse(!to_mtx, {"shape"}, "to .bin");
+  refuse(to_mtx, {"round", "on-overflow"}, "to .mtx");
+}
+
+/// Errors: UsageError.
+void parse_size(const cli::ParsedOptions& parsed, ConvertOptions& options) {
+  if (const auto block = cli::option_text(parsed, "block")) {
+    options.auto_block = block->value == "auto";
+    if (!options.auto_block) {
+      options.block = static_cast<std::uint32_t>(cli::parse_count(block->value, block->where, 1, kMaxBlockDim));
+    }
+  }
+  if (const auto n = cli::option_count(parsed, "n", 1, kMaxN)) options.n = static_cast<std::uint32_t>(*n);
+  if (const auto like = cli::option_text(parsed, "like")) options.like = like->value;
+  if (options.n && options.like)
+    throw UsageError(
+        "--n", "and --like both say the size",
+        "give one of them; two rectangles fit if --n of the first is at least the rows and columns of both, "
+        "and the second has --like FIRST.bin");
+  if (options.block && options.n && *options.n % *options.block != 0) {
+    throw UsageError("--n", text(*options.n, " is not a multiple of --block ", *options.block),
+                     text("give ", (*options.n / *options.block + 1) * std::uint64_t{*options.block}));
+  }
+}
+
+// ---- conversions
 
 /// Size and block side of the file to be written; 0: not fixed.
 struct Size {
@@ -71,7 +168,7 @@ std::vector<MatrixEntry> read_entries(const MtxFile& file, bool transposed) {
   if (file.is_coordinate() && file.max_elements() > most) refuse(file.max_elements());
   std::vector<MatrixEntry> entries;
   entries.reserve(std::min(file.max_elements(), most));
-  file.read([&](std::uint32_t row, std::uint32_t column, double value, std::uint64_t) {
+  file.read([&](std::uint32_t row, std::uint32_t column, double value) {
     if (value == 0) return;  // stored zeros change nothing; a NaN is kept, and refused later
     if (entries.size() == most) refuse(most + 1);
     if (transposed) std::swap(row, column);
@@ -80,28 +177,13 @@ std::vector<MatrixEntry> read_entries(const MtxFile& file, bool transposed) {
   return entries;
 }
 
-/// Reads the file again to say in which lines the element is. Errors: always FormatError.
-[[noreturn]] void throw_with_lines(const MtxFile& file, BadElement bad, const ConvertOptions& options) {
-  constexpr std::uint64_t kMaxLines = 3;
-  if (options.transposed) std::swap(bad.row, bad.column);
-  std::string where = file.name();
-  std::uint64_t found = 0;
-  file.read([&](std::uint32_t row, std::uint32_t column, double value, std::uint64_t line) {
-    if (row != bad.row || column != bad.column || value == 0 || ++found > kMaxLines) return;
-    where += text(found == 1 ? ", line " : " and line ", line);
-  });
-  throw_bad_element(where + (found > kMaxLines ? " and more" : ""), bad, 1, options.rule);
-}
-
 std::string mtx_to_bin(const ConvertOptions& options) {
   const MtxFile file(options.in);
   const MatrixShape& shape = file.shape();
   Size size = fixed_size(shape, options);
   std::vector<MatrixEntry> entries = read_entries(file, options.transposed);
-  sort_entries(entries);
   ChangedElements changed;
-  const BadElement bad = make_elements(entries, options.rule, changed);
-  if (bad.fault != ElementFault::none) throw_with_lines(file, bad, options);
+  make_elements(entries, options.rule, changed, file.name(), options.transposed);
   if (size.m == 0) size.m = choose_block_side(entries, size.n);
   if (size.n == 0) size.n = padded_side(shape, size.m, options.in);
   const MatrixHeader header = write_blocks(options.out, entries, size.n, size.m);
@@ -122,13 +204,12 @@ std::string bin_to_bin(const ConvertOptions& options) {
   for_each_block(matrix, options.transposed, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
     for (std::size_t e = 0; e < values.size(); ++e) {
       const RuledElement element = apply_rule(elements[e], options.rule, changed);
-      if (element.fault != ElementFault::none) {
-        auto row = static_cast<std::uint32_t>(at.i * m + e / m), column = static_cast<std::uint32_t>(at.j * m + e % m);
+      if (element.problem != nullptr) {
+        std::uint64_t row = at.i * m + e / m;
+        std::uint64_t column = at.j * m + e % m;
         if (options.transposed) std::swap(row, column);
-        const auto sum = static_cast<double>(elements[e]);
-        throw_bad_element(options.in,
-                          {.row = row, .column = column, .sum = sum, .num_values = 1, .fault = element.fault}, 0,
-                          options.rule);
+        throw_bad_element(options.in, text("the element at row ", row, ", column ", column, " (counted from 0)"),
+                          elements[e], options.rule, element);
       }
       values[e] = element.value;
     }
@@ -172,6 +253,52 @@ std::string bin_to_mtx(const ConvertOptions& options) {
 }
 
 }  // namespace
+
+cli::OptionTable make_convert_options() {
+  using cli::value;
+  cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
+  options.usage("[options] IN OUT", "spmm convert");
+  options.add_options("hidden")("in", "", value())("out", "", value());
+  options.add_options()                                                                      //
+      ("transpose", "write the transposed matrix")                                           //
+      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")  //
+      ("q,quiet", "print nothing on success");
+  cli::add_common_options(options);
+  options.add_options("To .bin")                                                                                    //
+      ("block", "side of the blocks, 1 to 64, or auto (default: as IN or --like has it, else auto)", value(), "M")  //
+      ("n", "pad with zeros to N rows and columns", value(), "N")                                                   //
+      ("like", "pad to the size, and use the block side, of this .bin", value(), "FILE")                            //
+      ("round", "round fractions to the nearest whole number (of two, to the even one)")                            //
+      ("on-overflow", "elements below 0 or above 65535: error, or saturate to these", value(), "WHAT");
+  options.add_options("From .bin")                                             //
+      ("type", "elements of IN: auto, u16 or u32 (results)", value(), "TYPE")  //
+      ("shape", "rows and columns to cut out; what lies outside must be zero", value(), "RxC");
+  options.parse_positional({"in", "out"});
+  return options;
+}
+
+ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
+  ConvertOptions options;
+  options.in = cli::required_positional(parsed, "in", "input file");
+  options.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
+  options.from_mtx = is_mtx(options.in);
+  options.to_mtx = ends_in_mtx(options.out);
+  if (!options.to_mtx) io::reject_foreign_ending(options.out);
+  if (options.from_mtx && options.to_mtx) {
+    throw UsageError("command line", "from .mtx to .mtx: one of the two must be a block-sparse file",
+                     "convert to .bin and from there");
+  }
+  refuse_useless_options(parsed, options.from_mtx, options.to_mtx);
+  parse_size(parsed, options);
+  options.transposed = cli::option_flag(parsed, "transpose");
+  options.quiet = cli::option_flag(parsed, "quiet");
+  if (const auto scale = cli::option_text(parsed, "scale")) options.rule.scale = parse_scale(*scale);
+  options.rule.round = cli::option_flag(parsed, "round");
+  options.rule.saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1;
+  options.type = type_option(parsed);
+  if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
+  return options;
+}
 
 std::string convert_file(const ConvertOptions& options) {
   check_output_is_no_input(options.in, options.out);

@@ -5,7 +5,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "base/text.hpp"
@@ -24,38 +23,25 @@ std::string shown(double value) {
   return error == std::errc{} ? std::string(out.data(), end) : text(value);
 }
 
-struct Wording {
-  const char* problem;
-  const char* hint;
-};
-
-constexpr const char* kSaturate = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale";
-constexpr Wording kWordings[] = {  // by ElementFault
-    {"", ""},
-    {"is not a number", "replace it in the matrix"},
-    {"has a part of 2^53 or more, where whole numbers are lost", "store each element once"},
-    {"is negative", kSaturate},
-    {"is above 65535", kSaturate},
-    {"is not a whole number", "give --round, or --scale with a factor that makes whole numbers"}};
-
 }  // namespace
 
 RuledElement apply_rule(double sum, const ElementRule& rule, ChangedElements& changed) {
   const double scaled = sum * rule.scale;
-  if (std::isnan(scaled)) return {.fault = ElementFault::not_a_number};
+  if (std::isnan(scaled)) return {.problem = "is not a number", .hint = "replace it in the matrix"};
   const double value = rule.round ? std::nearbyint(scaled) : scaled;
-  if (value < 0) {
-    if (!rule.saturate) return {.fault = ElementFault::negative};
-    ++changed.raised;
-    return {.value = 0};
-  }
-  if (value > kLargest) {
-    if (!rule.saturate) return {.fault = ElementFault::too_large};
-    ++changed.cut;
-    return {.value = static_cast<std::uint16_t>(kLargest)};
+  if (value < 0 || value > kLargest) {
+    if (!rule.saturate) {
+      return {.problem = value < 0 ? "is negative" : "is above 65535",
+              .hint = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale"};
+    }
+    ++(value < 0 ? changed.raised : changed.cut);
+    return {.value = static_cast<std::uint16_t>(std::clamp(value, 0.0, kLargest))};
   }
   const auto whole = static_cast<std::uint16_t>(value);
-  if (whole != value) return {.fault = ElementFault::fraction};
+  if (whole != value) {
+    return {.problem = "is not a whole number",
+            .hint = "give --round, or --scale with a factor that makes whole numbers"};
+  }
   if (value != scaled) ++changed.rounded;
   return {.value = whole};
 }
@@ -68,81 +54,47 @@ std::string ChangedElements::summary() const {
   return line;
 }
 
-void sort_entries(std::vector<MatrixEntry>& entries) {
+void throw_bad_element(const std::string& file, const std::string& which, double sum, const ElementRule& rule,
+                       const RuledElement& bad) {
+  throw FormatError(file,
+                    text(which, " is ", shown(sum), rule.scale == 1 ? "" : text(", times ", shown(rule.scale)),
+                         ", which ", bad.problem, "; expected a whole number from 0 to 65535"),
+                    bad.hint);
+}
+
+void make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed,
+                   const std::string& file, bool is_transposed) {
   const auto before = [](const MatrixEntry& x, const MatrixEntry& y) { return x.key() < y.key(); };
   if (!std::is_sorted(entries.begin(), entries.end(), before)) std::sort(entries.begin(), entries.end(), before);
-}
-
-double exact_sum(const std::vector<double>& values) {
-  std::vector<double> parts;  // whose exact sum is that of the values so far, by magnitude, without common digits
-  for (double value : values) {
-    std::size_t kept = 0;
-    for (double part : parts) {
-      if (std::abs(value) < std::abs(part)) std::swap(value, part);
-      const double sum = value + part;
-      const double lost = part - (sum - value);
-      if (lost != 0) parts[kept++] = lost;
-      value = sum;
-    }
-    parts.resize(kept);
-    if (value != 0) parts.push_back(value);
-  }
-  double sum = 0;
-  double lost = 0;
-  while (!parts.empty() && lost == 0) {
-    const double part = parts.back();
-    parts.pop_back();
-    const double before = sum;
-    sum = before + part;
-    lost = part - (sum - before);
-  }
-  if (lost != 0 && !parts.empty() && std::signbit(lost) == std::signbit(parts.back())) {
-    const double next = sum + 2 * lost;  // if half of the last digit was lost, the other parts decide
-    if (next - sum == 2 * lost) sum = next;
-  }
-  return sum;
-}
-
-BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed) {
-  const auto is_inexact = [](double value) { return std::abs(value) >= kExactLimit; };
-  const auto is_nan = [](double value) { return std::isnan(value); };
-  std::vector<double> values;
   std::size_t kept = 0;
   for (std::size_t begin = 0, end = 0; begin < entries.size(); begin = end) {
-    const MatrixEntry first = entries[begin];
-    values.clear();
-    for (; end < entries.size() && entries[end].key() == first.key(); ++end) values.push_back(entries[end].value);
-    double sum = std::accumulate(values.begin(), values.end(), 0.0);
-    RuledElement element;
-    if (std::any_of(values.begin(), values.end(), is_nan)) {
-      element.fault = ElementFault::not_a_number;
-    } else if (values.size() > 1 && std::any_of(values.begin(), values.end(), is_inexact)) {
-      element.fault = ElementFault::inexact;
-    } else {
-      if (values.size() > 1) sum = exact_sum(values);
-      element = apply_rule(sum, rule, changed);
+    MatrixEntry element = entries[begin];
+    double size = std::abs(element.value);
+    bool is_whole = element.value == std::trunc(element.value);
+    for (end = begin + 1; end < entries.size() && entries[end].key() == element.key(); ++end) {
+      const double value = entries[end].value;
+      element.value += value;
+      size += std::abs(value);
+      is_whole = is_whole && value == std::trunc(value);
     }
-    if (element.fault != ElementFault::none) {
-      return {.row = first.row, .column = first.column, .sum = sum, .num_values = end - begin, .fault = element.fault};
+    RuledElement ruled = apply_rule(element.value, rule, changed);
+    if (end - begin > 1 && !std::isnan(size) && (!is_whole || size >= kExactLimit)) {
+      ruled.problem = "has several parts that are no whole numbers, or 2^53 or more together";
+      ruled.hint = "store each element once";
     }
-    if (element.value != 0) {
-      entries[kept++] = {.column = first.column, .row = first.row, .value = static_cast<double>(element.value)};
+    if (ruled.problem != nullptr) {
+      const auto [row, column] =
+          is_transposed ? std::pair(element.column, element.row) : std::pair(element.row, element.column);
+      throw_bad_element(
+          file,
+          text(end - begin > 1 ? text("the sum of ", end - begin, " elements") : "the element", " at row ",
+               row + std::uint64_t{1}, ", column ", column + std::uint64_t{1}, " (counted from 1)"),
+          element.value, rule, ruled);
     }
+    element.value = static_cast<double>(ruled.value);
+    if (ruled.value != 0) entries[kept++] = element;
   }
   entries.resize(kept);
-  return {};
-}
-
-void throw_bad_element(const std::string& where, const BadElement& bad, std::uint64_t first_index,
-                       const ElementRule& rule) {
-  const Wording& words = kWordings[static_cast<std::size_t>(bad.fault)];
-  throw FormatError(
-      where,
-      text(bad.num_values > 1 ? text("the sum of ", bad.num_values, " elements") : "the element", " at row ",
-           bad.row + first_index, ", column ", bad.column + first_index, " (counted from ", first_index, ") is ",
-           shown(bad.sum), rule.scale == 1 ? "" : text(", times ", shown(rule.scale)), ", which ", words.problem,
-           "; expected a whole number from 0 to 65535"),
-      words.hint);
 }
 
 }  // namespace spmm::tools

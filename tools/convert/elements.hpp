@@ -1,5 +1,4 @@
-// Elements of other formats: a list of numbers with their places, which become elements of 16 bits by the rule of
-// README.md.
+// Numbers of other formats become elements of 16 bits, by the rule of README.md.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +24,6 @@ struct ElementRule {
   bool saturate = false;  ///< below 0 becomes 0, above 65,535 that; otherwise errors
 };
 
-/// What is wrong with a number; none: nothing.
-enum class ElementFault : std::uint8_t { none, not_a_number, inexact, negative, too_large, fraction };
-
-struct RuledElement {
-  std::uint16_t value = 0;
-  ElementFault fault = ElementFault::none;
-};
-
 /// Number of elements that the rule has changed. One that was rounded as well counts as raised or cut alone.
 struct ChangedElements {
   /// "; 3 rounded, 2 raised to 0, 1 cut to 65535"; "" if none was changed.
@@ -43,31 +34,23 @@ struct ChangedElements {
   std::uint64_t cut = 0;     ///< to 65,535
 };
 
-/// The element for the sum of the numbers of one place.
-RuledElement apply_rule(double sum, const ElementRule& rule, ChangedElements& changed);
-
-/// A place whose sum breaks the rule.
-struct BadElement {
-  std::uint32_t row = 0;
-  std::uint32_t column = 0;
-  double sum = 0;
-  std::uint64_t num_values = 0;
-  ElementFault fault = ElementFault::none;
+/// An element, or what is wrong with the number.
+struct RuledElement {
+  std::uint16_t value = 0;
+  const char* problem = nullptr;  ///< nullptr: nothing
+  const char* hint = "";
 };
 
-/// Sorts by row and column. Memory: none beyond the list.
-void sort_entries(std::vector<MatrixEntry>& entries);
+RuledElement apply_rule(double sum, const ElementRule& rule, ChangedElements& changed);
 
-/// The exact sum of numbers, rounded once, so that their order changes nothing. Values: finite. Source: J. R. Shewchuk,
-/// Adaptive Precision Floating-Point Arithmetic (1997); as math.fsum of Python.
-double exact_sum(const std::vector<double>& values);
+/// Errors: always FormatError. Values: which = "the element at row 3, column 4 (counted from 1)".
+[[noreturn]] void throw_bad_element(const std::string& file, const std::string& which, double sum,
+                                    const ElementRule& rule, const RuledElement& bad);
 
-/// Adds up the numbers of each place of a sorted list and replaces them by elements; zeros are dropped. Returns the
-/// first place that breaks the rule, with fault none where no place does.
-BadElement make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed);
-
-/// Errors: always FormatError; rows and columns are counted from first_index.
-[[noreturn]] void throw_bad_element(const std::string& where, const BadElement& bad, std::uint64_t first_index,
-                                    const ElementRule& rule);
+/// Sorts a list by row and column, adds up the numbers of each place and replaces them by elements; zeros are dropped.
+/// Memory: none beyond the list. Values: is_transposed = messages name column and row the other way round.
+/// Errors: FormatError with the first place in the file that breaks the rule.
+void make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed,
+                   const std::string& file, bool is_transposed);
 
 }  // namespace spmm::tools

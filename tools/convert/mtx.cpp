@@ -209,8 +209,8 @@ void MtxFile::read(const Take& take) const {
           lines.refuse(lines.shown(num_words) + " follows, expected the end of the line");
         }
       }
-      take(row, column, value, lines.number());
-      if (is_symmetric_ && row != column) take(column, row, value, lines.number());
+      take(row, column, value);
+      if (is_symmetric_ && row != column) take(column, row, value);
       if (is_array_ && ++row == shape_.rows) {
         ++column;
         row = is_symmetric_ ? column : 0;

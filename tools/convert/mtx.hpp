@@ -33,10 +33,10 @@ class MtxFile {
   /// Whether the file leaves zeros out.
   [[nodiscard]] bool is_coordinate() const { return !is_array_; }
 
-  /// An element of the file. Values: row, column from 0; line from 1.
-  using Take = std::function<void(std::uint32_t row, std::uint32_t column, double value, std::uint64_t line)>;
+  /// An element of the file. Values: row, column from 0.
+  using Take = std::function<void(std::uint32_t row, std::uint32_t column, double value)>;
 
-  /// Calls take() for every element, both places of one off the diagonal of a symmetric matrix. May be called again.
+  /// Calls take() for every element, both places of one off the diagonal of a symmetric matrix.
   /// Errors: FormatError with the line, IoError, Interrupted, and those of take().
   void read(const Take& take) const;
 

@@ -85,7 +85,7 @@ TEST_CASE("convert: wrong command lines, files that cannot be read or written", 
                          {{folder.file("table.csv"), out}, 65, "is a text file"},
                          {{folder.file("cut.bin"), folder.file("o.mtx")}, 65, "cut.bin, byte offset 9"},
                          {{in, out, "--like", folder.file("cut.bin")}, 65, "cut.bin"},
-                         {{in, out, "--scale", "0.3"}, 65, "line 3: the element at row 1, column 1"},
+                         {{in, out, "--scale", "0.3"}, 65, "a.mtx: the element at row 1, column 1"},
                          {{in, folder.file("no/folder/o.bin")}, 73, "no/folder"},
                          {{in, folder.path().string()}, 73, "is a directory"},
                          {{in, "/dev/full"}, 74, "No space left on device"}});
@@ -130,14 +130,14 @@ TEST_CASE("convert: malformed Matrix Market files, and elements that do not fit 
       {banner("array real symmetric") + "2 2\n1 2\n3\n4\n", "line 5: more than the 3 elements"},
       {mtx("2 2 1\n1 1 " + std::string(9'000'000, '1') + "\n"), "line 3: more than "},
       {"\x1f\x8b\x08 packed", "gzip -dc < "},
-      {mtx("3 3 2\n1 1 1\n2 3 -4\n"), "line 4: the element at row 2, column 3 (counted from 1) is -4"},
-      {mtx("3 3 1\n1 1 65536\n"), "line 3: the element at row 1, column 1 (counted from 1) is 65536"},
+      {mtx("3 3 2\n1 1 1\n2 3 -4\n"), ": the element at row 2, column 3 (counted from 1) is -4"},
+      {mtx("3 3 1\n1 1 65536\n"), ": the element at row 1, column 1 (counted from 1) is 65536"},
       {real + "3 3 1\n1 1 0.5\n", "is 0.5, which is not a whole number"},
       {real + "3 3 1\n1 1 nan\n", "is nan, which is not a number"},
       {real + "3 3 1\n1 1 -inf\n", "is -inf, which is negative"},
-      {mtx("3 3 3\n1 2 65535\n3 3 1\n1 2 1\n"), "line 3 and line 5: the sum of 2 elements at row 1, column 2"},
+      {mtx("3 3 3\n1 2 65535\n3 3 1\n1 2 1\n"), ": the sum of 2 elements at row 1, column 2"},
       {mtx("3 3 2\n1 2 9007199254740993\n1 2 -9007199254740992\n"), "2^53"},
-      {banner("coordinate integer symmetric") + "3 3 1\n3 1 -1\n", "line 3: the element at row 1, column 3"}};
+      {banner("coordinate integer symmetric") + "3 3 1\n3 1 -1\n", ": the element at row 1, column 3"}};
   const TemporaryFolder folder;
   const std::string in = folder.file("in.mtx");
   const std::string out = folder.file("out.bin");

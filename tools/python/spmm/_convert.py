@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
-import math
 import os
 import stat
 import tempfile
@@ -139,25 +138,6 @@ def read_entries(path: str, kind: str, limit: int) -> Entries:
                    coo.data[stored].astype(np.float64), tuple(matrix.shape), side if is_usable else 0)
 
 
-def exact_sums(values: np.ndarray, begins: np.ndarray, counts: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Sums of values[begins[p] : begins[p] + counts[p]], each exact and then rounded once, so that their order changes
-    nothing; and which have several parts, one of 2^53 or more: these are not summed exactly."""
-    sums, is_inexact = values[begins], np.zeros(len(begins), dtype=bool)
-    several = np.flatnonzero(counts > 1)
-    if len(several):
-        parts, ends = values[np.repeat(counts > 1, counts)], np.cumsum(counts[several])
-        first = ends - counts[several]
-        sums[several] = np.add.reduceat(parts, first)  # exact for whole numbers whose sizes are below 2^53 in all
-        has_fractions = np.logical_or.reduceat(parts != np.rint(parts), first)
-        sums[several[np.logical_or.reduceat(np.isnan(parts), first)]] = np.nan
-        sizes = np.abs(parts)
-        is_inexact[several] = np.maximum.reduceat(sizes, first) >= EXACT
-        may_round = (has_fractions | (np.add.reduceat(sizes, first) >= EXACT)) & ~is_inexact[several] & ~np.isnan(sums[several])
-        for at in np.flatnonzero(may_round):
-            sums[several[at]] = math.fsum(parts[first[at]:ends[at]])
-    return sums, is_inexact
-
-
 def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
     """Elements by the rule of tools/convert/README.md. Errors: FormatError with the first bad place."""
     rows, columns = (entries.columns, entries.rows) if options.transpose else (entries.rows, entries.columns)
@@ -169,11 +149,13 @@ def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
     begins = np.flatnonzero(is_first)
     counts = np.diff(np.append(begins, len(rows)))
     with np.errstate(invalid="ignore", over="ignore"):
-        sums, is_inexact = exact_sums(values, begins, counts)
+        sums, sizes = (np.add.reduceat(x, begins) if len(begins) else x for x in (values, np.abs(values)))
+        has_fractions = np.logical_or.reduceat(values != np.trunc(values), begins) if len(begins) else is_first
+        is_inexact = (counts > 1) & ~np.isnan(sizes) & (has_fractions | (sizes >= EXACT))
         scaled = sums * options.scale
         whole = np.rint(scaled) if options.round else scaled
         kept = np.clip(whole, 0, OPERAND.largest) if options.on_overflow == "saturate" else whole
-        faults = [(is_inexact, "has a part of 2^53 or more, where whole numbers are lost", "store each element once"),
+        faults = [(is_inexact, "has several parts that are no whole numbers, or 2^53 or more together", "store each element once"),
                   (np.isnan(scaled), "is not a number", "replace it in the matrix"),
                   (kept < 0, "is negative", _SATURATE), (kept > OPERAND.largest, "is above 65535", _SATURATE),
                   (kept != np.floor(kept), "is not a whole number", "give --round, or --scale with a factor that makes them")]
