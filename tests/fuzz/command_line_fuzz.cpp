@@ -5,9 +5,9 @@
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "fuzz/fuzz_support.hpp"
-#include "tools/batch/options.hpp"
+#include "tools/batch/list.hpp"
 #include "tools/convert/convert.hpp"
-#include "tools/gen/gen_options.hpp"
+#include "tools/gen/generate.hpp"
 #include "tools/spmm/command_line.hpp"
 
 namespace spmm::fuzz {

@@ -1,18 +1,14 @@
-// Checks of a list before work starts, the log of finished jobs, and leftovers.
+// Checks of a list before work starts, and the log of finished jobs.
 #include "tools/batch/files.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -118,18 +114,6 @@ class FileCheck {
   std::unordered_map<std::string, FileState> inputs_;                   // by path
 };
 
-/// Removes a temporary file if the process that wrote it has ended: then its lock is free.
-bool remove_abandoned(int folder_fd, const char* name) {
-  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  // NFS locks only what is open for writing.
-  io::Descriptor file(io::retried([&] { return ::openat(folder_fd, name, O_RDWR | kFlags); }));
-  if (!file.is_open()) file = io::Descriptor(io::retried([&] { return ::openat(folder_fd, name, O_RDONLY | kFlags); }));
-  struct stat info {};
-  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  const bool is_free = io::lock_within(file.get(), LOCK_EX | LOCK_NB) == 0;
-  return is_free && ::unlinkat(folder_fd, name, 0) == 0;
-}
-
 void read_log(const fs::path& path, DoneLines& lines) {
   std::error_code none;
   if (!fs::is_regular_file(path, none)) return;
@@ -157,28 +141,6 @@ void check_list(std::vector<Job>& jobs, const Shard& shard, const std::string& l
   for (std::size_t j = 0; j < jobs.size(); ++j) check.add_inputs(jobs[j], shard.has(j));
   for (std::size_t j = 0; j < jobs.size(); ++j) check.check_out(jobs[j], shard.has(j));
   for (std::size_t j = shard.index; j < jobs.size(); j += shard.count) check.check_inputs(jobs[j]);
-}
-
-std::uint64_t remove_leftovers(const std::vector<std::string>& outs) {
-  constexpr std::string_view kAdded = "..spmm-XXXXXX.tmp";  // around the name, which is cut if it is long
-  std::map<std::string, std::set<std::string, std::less<>>> names_by_folder;
-  for (const std::string& out : outs) {
-    if (!is_device(out)) names_by_folder[folder_of(out)].insert(name_of(out).substr(0, NAME_MAX - kAdded.size()));
-  }
-  std::uint64_t removed = 0;
-  for (const auto& [folder, names] : names_by_folder) {
-    DIR* const entries = ::opendir(folder.c_str());
-    if (entries == nullptr) continue;
-    while (const dirent* entry = ::readdir(entries)) {
-      const std::string_view name = entry->d_name;
-      if (name.size() <= kAdded.size() || name[0] != '.' || !name.ends_with(".tmp")) continue;
-      const std::size_t length = name.size() - kAdded.size();
-      if (name.substr(1 + length, 6) != ".spmm-" || !names.contains(name.substr(1, length))) continue;
-      removed += remove_abandoned(::dirfd(entries), entry->d_name) ? 1 : 0;
-    }
-    ::closedir(entries);
-  }
-  return removed;
 }
 
 FileState state_of(const std::string& path) {

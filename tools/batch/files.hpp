@@ -1,4 +1,4 @@
-// What the files of a list say: whether they fit it, which jobs are done, what killed processes left behind.
+// What the files of a list say: whether they fit it, and which jobs are done.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,6 @@
 
 #include "io/system/descriptor.hpp"
 #include "tools/batch/list.hpp"
-#include "tools/batch/options.hpp"
 
 namespace spmm::batch {
 
@@ -25,10 +24,6 @@ void check_list(std::vector<Job>& jobs, const Shard& shard, const std::string& l
 
 /// Whether any number of jobs may have this output: devices such as /dev/null, which are never done.
 bool is_device(const std::string& path);
-
-/// Removes temporary files of these outputs that killed processes left next to them (".NAME.spmm-XXXXXX.tmp"): those
-/// that no process holds locked, and none on a file system without locks. Returns how many.
-std::uint64_t remove_leftovers(const std::vector<std::string>& outs);
 
 /// Says whether a file is still the one it was.
 struct FileState {

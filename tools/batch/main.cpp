@@ -123,20 +123,14 @@ int run(int argc, char** argv) {
   std::optional<Log> log;
   if (!options.dry_run && !own_log.empty()) log.emplace(own_log);
   std::vector<JobRun> runs(jobs.size());
-  std::vector<std::string> outs;
   const DoneLines lines = options.resume ? read_logs(options.log) : DoneLines{};
   for (std::size_t j = 0; j < jobs.size(); ++j) {
-    if (is_done(lines, jobs[j])) {
-      runs[j].state = JobState::done_before;
-    } else {
-      outs.push_back(jobs[j].out);
-    }
+    if (is_done(lines, jobs[j])) runs[j].state = JobState::done_before;
   }
   if (options.dry_run) {
     print_jobs(jobs, runs);
     return cli::kOk;
   }
-  if (options.resume) remove_leftovers(outs);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   const std::uint64_t memory = options.memory_limit_bytes != 0 ? options.memory_limit_bytes

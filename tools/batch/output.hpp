@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tools/batch/list.hpp"
-#include "tools/batch/options.hpp"
 #include "tools/batch/worker.hpp"
 
 namespace spmm::batch {

@@ -35,7 +35,6 @@ constexpr double kSameSignal = 0.3;            // signals that arrive together c
 constexpr double kEndPatience = 2;             // a worker that was asked to end may take so long, then it is killed
 constexpr double kKillPatience = 60;  // a killed process gives back pinned memory and a device, which takes seconds
 constexpr double kDropPatience = 5;   // where the run ends anyway
-constexpr double kStartPatience = 5;
 constexpr double kPollSeconds = 0.25;
 
 /// Products of at least so many bytes of A and B go to a GPU, if there is one: S1, of 27 MB, takes 0.026 s there and
@@ -179,7 +178,7 @@ class Supervisor {
     return best;
   }
 
-  /// False if that may work later. Errors: IoError (no process runs, and none could be started for seconds).
+  /// False if that may work later. Errors: IoError (no job runs, and no process could be started).
   bool start(Worker& worker) {
     int ends[2] = {-1, -1};
     const bool has_socket = ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0;
@@ -188,15 +187,12 @@ class Supervisor {
     const pid_t supervisor = ::getpid();
     const pid_t pid = has_socket ? ::fork() : -1;
     if (pid < 0) {
-      const std::string why = io::error_text(errno);
-      const double now = output_.now_s();
-      if (start_failed_s_ == 0) {
-        start_failed_s_ = now;
-        output_.note(text("no worker process can be started (", why, "); trying again"));
+      if (count(JobState::running) == 0) {
+        throw IoError("worker process", text("cannot be started (", io::error_text(errno), ")"),
+                      "raise the limits of processes and open files (ulimit -u, ulimit -n)");
       }
-      start_again_s_ = now + kPollSeconds;
-      if (count(JobState::running) > 0 || now < start_failed_s_ + kStartPatience) return false;
-      throw IoError("worker process", why, "raise the limits of processes and open files (ulimit -u, ulimit -n)");
+      start_again_s_ = output_.now_s() + kPollSeconds;
+      return false;
     }
     if (pid == 0) {
       // A copy of another worker's socket would hide the supervisor's death from that worker, one of the log its lock.
@@ -209,7 +205,6 @@ class Supervisor {
     worker.pid = pid;
     worker.socket = std::move(here);
     worker.culprit = {};
-    start_failed_s_ = 0;
     return true;
   }
 
@@ -253,10 +248,7 @@ class Supervisor {
       }
       if (worker.pid < 0 || worker.kill_s == 0 || now < worker.kill_s) continue;
       ::kill(worker.pid, SIGKILL);
-      if (now < worker.kill_s + (phase_ == Phase::dropping ? kDropPatience : kKillPatience)) continue;
-      // A disk or a driver holds it.
-      output_.note(text(worker.setup.name, ": process ", worker.pid, " does not end although it was killed"));
-      lose(worker, end_text(SIGKILL));
+      if (now >= worker.kill_s + kKillPatience) lose(worker, end_text(SIGKILL));  // a disk or a driver holds it
     }
   }
 
@@ -306,9 +298,6 @@ class Supervisor {
     worker.pid = -1;
     worker.socket = {};
     worker.kill_s = 0;
-    std::vector<std::string> outs;
-    for (const std::uint64_t job : worker.jobs) outs.push_back(jobs_[job].out);
-    remove_leftovers(outs);
     for (const std::uint64_t job : std::exchange(worker.jobs, {})) {
       JobResult& result = runs_[job].result;
       if (worker.culprit == job) {
@@ -363,7 +352,7 @@ class Supervisor {
   std::deque<std::uint64_t> gpu_queue_, cpu_queue_;
   Phase phase_ = Phase::running;
   bool is_log_noted_ = false;
-  double signal_s_ = 0, start_failed_s_ = 0, start_again_s_ = 0;
+  double signal_s_ = 0, start_again_s_ = 0;
 };
 
 }  // namespace

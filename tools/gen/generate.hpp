@@ -1,10 +1,12 @@
-// Writes a random matrix file, record by record from its number.
+// Writes a random matrix file, record by record from its number; the command line of spmm-gen.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
+#include "cli/options/table.hpp"
 #include "spmm/types.hpp"
 #include "tools/gen/pattern.hpp"
 
@@ -24,5 +26,19 @@ struct GenerateOptions {
 /// Memory: shuffled: a few MB per thread; sorted: also 8 bytes for each block.
 /// Errors: OutputError, IoError, Interrupted.
 void generate_file(const std::filesystem::path& path, const std::vector<Part>& pattern, const GenerateOptions& options);
+
+/// What spmm-gen was asked for.
+struct GenJob {
+  std::string out;
+  PatternKind kind = PatternKind::uniform;
+  PatternOptions shape;
+  GenerateOptions generate;
+  bool quiet = false;
+};
+
+cli::OptionTable make_gen_options();
+
+/// Errors: UsageError names the option, what it said and what it takes.
+GenJob parse_gen_options(const cli::ParsedOptions& parsed);
 
 }  // namespace spmm::tools

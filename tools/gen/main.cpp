@@ -9,7 +9,6 @@
 #include "cli/program.hpp"
 #include "cli/self_description.hpp"
 #include "io/formats/format.hpp"
-#include "tools/gen/gen_options.hpp"
 #include "tools/gen/generate.hpp"
 #include "tools/gen/pattern.hpp"
 #include "tools/spmm/subcommands.hpp"

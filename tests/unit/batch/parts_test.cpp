@@ -197,31 +197,6 @@ TEST_CASE("what is wrong with a list's files") {
   CHECK_THROWS_AS(check_list(jobs, {}, "l", twice, problems), UsageError);
 }
 
-TEST_CASE("leftovers of these outputs go, other files stay") {
-  const TemporaryFolder folder;
-  for (const char* name : {".c.bin.spmm-aB3xyZ.tmp", ".c.bin.spmm-000000.tmp", ".d.bin.spmm-aB3xyZ.tmp", ".c.bin.tmp",
-                           "c.bin", ".c.bin.spmm-aB3xy.tmp"}) {
-    touch(folder.path() / name);
-  }
-  CHECK(remove_leftovers({folder.file("c.bin"), "/dev/null", folder.file("none/x")}) == 2);
-  Names left;
-  for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename().string());
-  CHECK(left.size() == 4);
-}
-
-TEST_CASE("a temporary file that a process still writes is no leftover") {
-  const TemporaryFolder folder;
-  const std::string out = folder.file("c.bin");
-  {
-    const io::OutputFile file(out, {}, io::TempKind::named);
-    REQUIRE(!fs::is_empty(folder.path()));
-    CHECK(remove_leftovers({out}) == 0);
-    CHECK(!fs::is_empty(folder.path()));
-  }
-  REQUIRE(::mkfifo(folder.file(".c.bin.spmm-aB3xyZ.tmp").c_str(), 0600) == 0);  // nothing of ours
-  CHECK(remove_leftovers({out}) == 0);
-}
-
 TEST_CASE("a job is done if the log has its line and its files are as they were") {
   const TemporaryFolder folder;
   const Job job{.a = folder.file("a"), .b = folder.file("b"), .out = folder.file("c")};

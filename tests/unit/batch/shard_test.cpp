@@ -3,7 +3,7 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/batch/options.hpp"
+#include "tools/batch/list.hpp"
 
 using namespace spmm;
 using namespace spmm::batch;
