@@ -113,17 +113,10 @@ Comparison compare_rows(Type type, Shape shape, const ExpectedRows& expected, st
 /// Multiply-adds up to which the kernel name "all" stands for host-naive too: about a second on one core.
 inline constexpr std::uint64_t kHostNaiveLimit = std::uint64_t{1} << 31;
 
-/// Values of random elements, both ends included.
-struct ValueRange {
-  double low = 0;
-  double high = 0;
-};
-
 struct RunOptions {
   Type type = Type::f32;
   std::vector<std::string> kernels;  ///< as typed, "all" among them or not
   std::vector<unsigned> tiles;       ///< widths for kernels that have some; none = each kernel's own
-  ValueRange range;                  ///< of random elements
   unsigned runs = 1;
   std::uint64_t check_budget = kCheckBudget;  ///< multiply-adds of the check; 0 = none
   std::optional<double> threshold;            ///< nothing = rounding_threshold()
@@ -134,16 +127,8 @@ struct RunOptions {
 /// All of `word` as a number; nothing if it is none.
 std::optional<double> parse_number(const std::string& word);
 
-/// What --range is where it is not given: -10:10; u16: 0:1023, whose sums begin to saturate near K = 16,000, where the
-/// check still sees every term.
-std::string default_range(Type type);
-
-/// "-10:10" -> ends that elements of the type can have; whole numbers but for f32. Errors: UsageError names `where`.
-ValueRange parse_range(const std::string& text, Type type, const std::string& where);
-
-/// Elements uniform in the range (f32: any of the type between the ends); the same for every number of threads.
-std::vector<std::byte> random_dense(Type type, std::uint64_t count, ValueRange range, std::uint64_t key,
-                                    unsigned num_threads);
+/// Elements uniform from -10 to 10, of u16 from 0 to 1,023; the same for every number of threads.
+std::vector<std::byte> random_dense(Type type, std::uint64_t count, std::uint64_t key, unsigned num_threads);
 
 /// One kernel on one shape.
 struct Result {

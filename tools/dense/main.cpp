@@ -28,7 +28,7 @@ using tools::Json;
 
 constexpr const char* kNotes = R"(
 Multiplies random matrices A (J x K) and B (K x L). Types: i32 (wraps like C), f32, u16 (exact, saturated at
-4294967295). --list shows the kernels of this build with their tile widths.
+4294967295). Elements are uniform from -10 to 10, of u16 from 0 to 1023. --list shows the kernels of this build with their tile widths.
 
 Each kernel of the GPU runs once without a clock and --runs times between events, operands resident; host-naive runs
 --runs times. GFLOPS = 2 J K L operations over the median. threads, regs, shared: of one CTA, regs per thread;
@@ -42,7 +42,7 @@ J K L is more than 2^31.
 Examples:
   spmm-dense --shape 1000x50x3000 --type i32
   spmm-dense --shape 1024,2048,1024x50x1024 --kernel tiled,register --tile all --json times.json
-  spmm-dense --shape 512 --type u16 --range 0:9 --kernel host-naive --check full
+  spmm-dense --shape 512 --type u16 --kernel host-naive --check full
 
 Exit codes: 0 every result right, 1 a result differs, 2 usage, 69 no kernel could run, 71 memory, 73 cannot create a
 file, 74 reading or writing failed, 75 interrupted.
@@ -60,7 +60,6 @@ cli::OptionTable dense_options() {
       ("type", "f32, i32 or u16", value("f32"), "TYPE")                                                 //
       ("kernel", "kernels, with commas between; all = every one", value("all"), "NAMES")                //
       ("tile", "tile width (8, 16, 32), or all (default: 32)", value(), "T")                            //
-      ("range", "of random elements (default: -10:10; u16 0:1023)", value(), "LOW:HIGH")                //
       ("seed", "which random elements and rows", value("1"), "S")                                       //
       ("runs", "timed runs", value("3"), "N")                                                           //
       ("check", "compare with the host: sample, full or none", value("sample"), "MODE")                 //
@@ -124,9 +123,6 @@ dense::RunOptions options_of(const cli::ParsedOptions& parsed) {
   options.seed = *cli::option_count(parsed, "seed");
   options.num_threads =
       static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
-  const auto range = cli::option_text(parsed, "range");
-  options.range =
-      dense::parse_range(range ? range->value : dense::default_range(options.type), options.type, "--range");
   return options;
 }
 
@@ -244,7 +240,6 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
 
   auto json = tools::measurement_head("spmm-dense", command);
   json["type"] = dense::type_name(options.type);
-  json["range"] = {options.range.low, options.range.high};
   json["seed"] = options.seed;
   json["runs"] = options.runs;
   json["products"] = Json::array();
