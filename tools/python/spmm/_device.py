@@ -45,7 +45,7 @@ def is_on_device(matrix: Any) -> bool:
     if torch_of(matrix) is not None:
         return bool(matrix.is_cuda)
     if isinstance(matrix, tuple):
-        return len(matrix) in (3, 4, 5) and _dlpack.device_of(matrix[2]) is not None
+        return len(matrix) in (3, 4) and _dlpack.device_of(matrix[2]) is not None
     return _is_cupy(matrix)
 
 
@@ -170,8 +170,6 @@ def shape_of(matrix: Tuple[Any, ...], parts: Parts, name: str) -> Tuple[int, int
 
 
 def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
-    if len(matrix) == 5:
-        raise FormatError(name, "is a tuple of five: many matrices", "use multiply_many(a, b)")
     parts = parts_of_tuple(matrix, name)
     return Arrays(parts.indptr.address, parts.indices.address, parts.data.address, parts.bits, parts.indices.shape[0],
                   parts.side, shape_of(matrix, parts, name), parts[:3])

@@ -22,7 +22,7 @@ Progress = Callable[[str, int, int], Any]
 Verify = Union[bool, int, str]
 Size = Union[int, str]
 Rows = Tuple[int, Optional[int]]
-Batch = Any  # many matrices: a tensor of torch, (indptr, indices, data[, shape]), (indptr, indices, data, shapes, first_block)
+Batch = Any  # many matrices: a tensor of torch, or (indptr, indices, data[, shape])
 ALL_DEVICES = -1
 
 
@@ -355,10 +355,7 @@ def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Op
     With b: products has the left matrices, b the right ones, each in one object, which costs the host least:
     - a sparse_bsr or sparse_csr tensor of PyTorch, [products, rows, cols];
     - of matrices with as many blocks each, (indptr, indices, data[, shape]): indptr [products, rows / m + 1], indices
-      [products, blocks], data [products, blocks, m, m] or, for CSR, [products, blocks]; shape: (rows, cols) of each;
-    - of any matrices (indptr, indices, data, shapes, first_block): one behind another, the indptr of each, which starts
-      at 0, [sum of rows / m + products], indices [blocks] and data [blocks, m, m]; in host memory shapes [products, 2],
-      or (rows, cols) of each, and first_block [products + 1], the blocks before each matrix.
+      [products, blocks], data [products, blocks, m, m] or, for CSR, [products, blocks]; shape: (rows, cols) of each.
     Returns a :class:`DeviceProducts`: a sequence of matrices of that library, made of slices of arrays that all share
     when they are asked for. Its saturated_elements are those of all products.
     Options, errors: as spmm.multiply; messages name the product: "matrix A, product 17, indices[5]".
@@ -371,12 +368,10 @@ def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Op
         products = spmm.multiply_many([(a, a.T.tocsr()) for a in matrices])
         first = products[0].toarray()
 
-    Batches: a tensor, and arrays of any library with data of uint16:
+    A batch:
 
         a = torch.randint(0, 9, (100, 64, 64), device="cuda").to_sparse_bsr((8, 8))
         first = spmm.multiply_many(a, a)[0].to_dense()
-
-        products = spmm.multiply_many((indptr, indices, data, (64, 64), 16 * np.arange(101)), right)
 
     >>> import spmm
     >>> spmm.multiply_many([])

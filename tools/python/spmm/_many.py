@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -65,53 +65,16 @@ def _pairs(products: Any) -> List[Tuple[Any, Any]]:
     return pairs
 
 
-class _Batch(NamedTuple):
-    """The left or the right matrices of many products, in arrays that they share; each has its own indptr."""
-
-    indptr: int
-    indices: int
-    data: int
-    index_bits: int
-    side: int
-    shapes: np.ndarray  # [products, 2]
-    first_block: np.ndarray  # [products + 1]
-    keep: Any
-
-    @property
-    def count(self) -> int:
-        return len(self.shapes)
-
-    def fill(self, table: np.ndarray) -> None:
-        """Shapes: table [products] of _MATRIX."""
-        item, lengths = self.index_bits // 8, self.shapes[:, 0] // self.side + 1  # of each indptr
-        table["struct_size"], table["block_side"], table["index_bits"] = _MATRIX.itemsize, self.side, self.index_bits
-        table["rows"], table["cols"] = self.shapes[:, 0], self.shapes[:, 1]
-        table["indptr"] = self.indptr + item * (np.cumsum(lengths) - lengths)
-        table["indices"] = self.indices + item * self.first_block[:-1]
-        table["data"] = self.data + 2 * self.side**2 * self.first_block[:-1]
-        table["num_blocks"] = np.diff(self.first_block)
-
-
 class _Stack(NamedTuple):
-    """The same of one shape and number of blocks each, one behind another."""
+    """The left or the right matrices of many products, of one shape and number of blocks each, one behind another."""
 
     first: _device.Arrays
     count: int
 
     @property
-    def shapes(self) -> np.ndarray:
-        return np.broadcast_to(np.array(self.first.shape, dtype=np.int64), (self.count, 2))
-
-    @property
     def strides(self) -> _library.DeviceStrides:
         blocks, side = self.first.num_blocks, self.first.side
         return _library.DeviceStrides(indptr=self.first.shape[0] // side + 1, indices=blocks, data=blocks * side**2)
-
-    def as_batch(self) -> _Batch:
-        """For products with matrices that differ."""
-        one = self.first
-        return _Batch(one.indptr, one.indices, one.data, one.index_bits, one.side, self.shapes,
-                      one.num_blocks * np.arange(self.count + 1), one.keep)
 
 
 def _of_tensor(tensor: Any, name: str, torch: Any) -> _Stack:
@@ -123,47 +86,14 @@ def _of_tensor(tensor: Any, name: str, torch: Any) -> _Stack:
                                  side, tuple(tensor.shape[1:]), (indptr, indices, values)), count)
 
 
-def _on_host(numbers: Any, name: str) -> np.ndarray:
-    """As int64. Errors: FormatError."""
-    try:
-        array = np.asarray(numbers)
-    except TypeError:  # of an array on a device
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "iu":
-        raise FormatError(name, "are no whole numbers in host memory", "pass an array of NumPy")
-    return array.astype(np.int64)
-
-
-def _of_tuple(batch: Tuple[Any, ...], name: str) -> Union[_Batch, _Stack]:
+def _of_tuple(batch: Tuple[Any, ...], name: str) -> _Stack:
     """Errors: FormatError."""
-    if len(batch) == 5:
-        return _of_any(batch, name)
     parts = _device.parts_of_tuple(batch, name, num_batches=1)
     count, num_blocks = parts.indices.shape
     if parts.indptr.shape[0] != count:
         raise _device.lengths_error(name)
     return _Stack(_device.Arrays(*(part.address for part in parts[:3]), parts.bits, num_blocks, parts.side,
                                  _device.shape_of(batch, parts, name), parts[:3]), count)
-
-
-def _of_any(batch: Tuple[Any, ...], name: str) -> _Batch:
-    """Of (indptr, indices, data, shapes, first_block). Errors: FormatError."""
-    parts = _device.parts_of_tuple(batch, name)
-    shapes, first_block = _on_host(batch[3], f"{name}, shapes"), _on_host(batch[4], f"{name}, first_block")
-    blocks = parts.indices.shape[0]
-    if (first_block.ndim != 1 or first_block[:1].tolist() != [0] or first_block[-1] != blocks
-            or (np.diff(first_block) < 0).any()):
-        raise FormatError(f"{name}, first_block", "does not ascend from 0 to the number of blocks",
-                          "pass [products + 1], the blocks before each matrix")
-    count = len(first_block) - 1
-    if shapes.shape not in ((2,), (count, 2)) or (shapes < 0).any():
-        raise FormatError(f"{name}, shapes", f"of shape {shapes.shape}, or negative",
-                          f"pass [{count}, 2], or (rows, cols) of all")
-    shapes = np.broadcast_to(shapes, (count, 2))
-    if int((shapes[:, 0] // parts.side + 1).sum()) != parts.indptr.shape[0]:
-        raise FormatError(f"{name}, indptr", f"has {parts.indptr.shape[0]} entries",
-                          "pass that of each matrix, [sum of rows / m + products]")
-    return _Batch(*(part.address for part in parts[:3]), parts.bits, parts.side, shapes, first_block, parts[:3])
 
 
 class ManyCall(_device.Call):
@@ -202,19 +132,6 @@ class ManyCall(_device.Call):
         if left.count != right.count:
             raise ShapeError("matrix A and matrix B", f"are {left.count} and {right.count} products",
                              "pass as many left as right ones")
-        if isinstance(left, _Stack) and isinstance(right, _Stack):
-            self._take_stacks(left, right)
-            return
-        left, right = (side.as_batch() if isinstance(side, _Stack) else side for side in (left, right))
-        self._keep = [left.keep, right.keep]
-        self.table = np.empty((left.count, 2), dtype=_MATRIX)
-        left.fill(self.table[:, 0])
-        right.fill(self.table[:, 1])
-        self._shapes = np.column_stack([left.shapes[:, 0], right.shapes[:, 1]])
-        self._num_rows = int((self._shapes[:, 0] // left.side).sum())
-        self._side, self._index_bits = left.side, left.index_bits
-
-    def _take_stacks(self, left: _Stack, right: _Stack) -> None:
         a, b = left.first, right.first
         self._keep = [a.keep, b.keep]
         self._stacks = _library.DeviceStacksStruct(num_products=left.count, a=ctypes.pointer(a.struct), b=ctypes.pointer(b.struct),
