@@ -4,26 +4,23 @@ set -euo pipefail
 
 usage() {
   cat <<'END'
-usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] [STEP...]
-       bash tools/scripts/measure.sh --cpu [--bin DIR] [--out DIR] [--work DIR]
+usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] STEP...
 
 Measures on this machine, with programs that may have been built on another one. Every result is compared with that of a
-kernel that shares no code with it. Without STEP: speed, reference, density, shapes, dense, patterns and sides. Copy the
-files to data/measurements/, then run python3 tools/scripts/tables.py.
+kernel that shares no code with it. Copy the files to data/measurements/, then run python3 tools/scripts/tables.py.
 
-  speed      cases S1 to S6: device stages, whole processes                                           gpu-speed.json
-  reference  the kernels that the fast ones are compared with                                         gpu-reference.json
-  density    time against the share of stored blocks, m = 4 and 8                                     gpu-density.json
-  shapes     skewed shapes beside even ones of equal work; other ranges of values                     gpu-shapes.json
-  dense      dense products of spmm-dense                                                             gpu-dense-TYPE.json
-  patterns   stencils, graphs, groups, bands and sides that need padding, beside even products        gpu-patterns.json
-  sides      every block side from 1 to 64                                                            gpu-sides.json
-  cusparse   cuSPARSE by CuPy beside spmm:            patterns with sides up to 4 and some of S; the  gpu-cusparse.json
-             Python package spmm must be installed, or PYTHONPATH and SPMM_LIBRARY name one
-  scipy      SciPy beside the CPU backend                                                             cpu-scipy.json
-  processes  whole processes on the GPU, on the CPU, and where auto takes them                        processes.json
+  speed      cases S1 to S6: device stages, whole processes                                      gpu-speed.json
+  reference  the kernels that the fast ones are compared with                                    gpu-reference.json
+  density    time against the share of stored blocks, m = 4 and 8                                gpu-density.json
+  shapes     skewed shapes beside even ones of equal work; other ranges of values                gpu-shapes.json
+  dense      dense products of spmm-dense                                                        gpu-dense-TYPE.json
+  patterns   stencils, graphs, groups, bands and padded sides, beside even products              gpu-patterns.json
+  sides      every block side from 1 to 64                                                       gpu-sides.json
+  cusparse   cuSPARSE and Warp beside spmm; PYTHONPATH and SPMM_LIBRARY name the Python package  gpu-cusparse.json
+  scipy      SciPy beside the CPU backend                                                        cpu-scipy.json
+  processes  whole processes on the GPU, on the CPU, and where auto takes them                   processes.json
+  cpu        cases P1 to P5 on two threads of the CPU                                            cpu-speed.json
 
-  --cpu      cases P1 to P5 on two threads of the CPU, and nothing else                               cpu-speed.json
   --bin      folder of spmm, spmm-bench and spmm-dense (build/bin)
   --out      folder for the files (build/measurements)
   --work     folder for matrices, about 30 GB for all steps (a temporary one); results of whole processes go there, too
@@ -36,17 +33,13 @@ bin=$root/build/bin out=$root/build/measurements work=
 steps=()
 while (($# > 0)); do
   case $1 in
-    -h | --help) usage; exit 0 ;;
-    --bin) bin=$2; shift ;;
-    --out) out=$2; shift ;;
-    --work) work=$2; shift ;;
-    --cpu) steps+=(cpu) ;;
-    speed | reference | density | shapes | dense | patterns | sides | cusparse | scipy | processes) steps+=("$1") ;;
-    *) printf 'unknown argument: %s\n' "$1" >&2; usage >&2; exit 2 ;;
+    --bin | --out | --work) declare "${1#--}=$2"; shift ;;
+    -*) usage; exit 2 ;;
+    *) steps+=("$1") ;;
   esac
   shift
 done
-if ((${#steps[@]} == 0)); then steps=(speed reference density shapes dense patterns sides); fi
+if ((${#steps[@]} == 0)); then usage; exit 2; fi
 mkdir -p "$out"
 if [[ -z $work ]]; then
   work=$(mktemp -d)
@@ -68,13 +61,8 @@ script() {
 measure() {
   case $1 in
     speed) bench gpu-speed.json --backend cuda --suite S --e2e ;;
-    reference)
-      bench gpu-reference.json --backend cuda --case S1,S2,S5,S6 --kernel two-pointer,binary-search,host-driven --runs 3 --max-seconds 15
-      ;;
-    density)
-      bench gpu-density.json --backend cuda --suite density-m4,density-m8 --kernel two-pointer,rows,dense-tiled,dense-tensor \
-        --runs 2 --max-seconds 10
-      ;;
+    reference) bench gpu-reference.json --backend cuda --case S1,S2,S5,S6 --kernel two-pointer,binary-search,host-driven --runs 3 --max-seconds 15 ;;
+    density) bench gpu-density.json --backend cuda --suite density-m4,density-m8 --kernel two-pointer,rows,dense-tiled,dense-tensor --runs 2 --max-seconds 10 ;;
     shapes) bench gpu-shapes.json --backend cuda --runs 2 --suite values,shapes,shapes-fit --max-seconds 10 ;;
     dense)
       for type in f32 i32 u16; do
@@ -83,24 +71,19 @@ measure() {
       ;;
     patterns) bench gpu-patterns.json --backend cuda --suite patterns --runs 2 --max-seconds 15 ;;
     sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 ;;
-    cusparse) # small ones first: who stops the step early has those
-      script cusparse_bench gpu-cusparse.json --case \
-        rmat-1e6-m1,stencil-27-m1,uniform-m2,S2,rmat-4e6-m1,uniform-m3,stencil-27-m3,S1,S5,band-m4,uniform-m1,rmat-4e6-m4
-      ;;
+    cusparse) script cusparse_bench gpu-cusparse.json --suite peers --case S1,S2,S5,rmat-1e6-m1,uniform-m2,uniform-m3,stencil-27-m1 ;;
     scipy) script scipy_bench cpu-scipy.json --suite P,cpu-patterns --runs 3 --max-seconds 20 ;;
     processes) script process_times processes.json --suite P,cpu-patterns,patterns --case S1,S2,S5 --runs 2 --max-seconds 6 ;;
     cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P --e2e ;;
+    *) usage; exit 2 ;;
   esac
 }
 
 failed=()
 for step in "${steps[@]}"; do
   printf '== %s\n' "$step"
-  SECONDS=0
   measure "$step" || failed+=("$step") # the other steps run all the same
-  printf -- '-- %s: %d s\n' "$step" "$SECONDS"
 done
-ls -l "$out"
 if ((${#failed[@]} != 0)); then
   printf 'measure.sh: error: failed or found a wrong result: %s\n' "${failed[*]}" >&2
   exit 1

@@ -2,116 +2,174 @@
 """Writes the published tables from the measurements in data/measurements/, or checks that they are the same.
 
 usage: python3 tools/scripts/tables.py            write every table of every *.md file
-       python3 tools/scripts/tables.py --check    exit code 1 where a table and its measurements differ
+       python3 tools/scripts/tables.py --check    exit code 1 if a table and its measurements differ
 
-In a document a table stands between two lines of their own, <!-- table: NAME --> and <!-- end -->. What a table holds is
-said in published_tables.py. tools/scripts/measure.sh makes the measurements.
+In a document a table stands between two lines of their own, <!-- table: NAME --> and <!-- end -->. tools/scripts/measure.sh
+makes the measurements.
 """
 import argparse
 import difflib
+import json
 import os
 import pathlib
 import re
 import sys
 import textwrap
 
-sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
-from published_tables import TABLES, Measurements, Problem, devices_of  # noqa: E402
-
-OPEN = re.compile(r"<!-- table: ([a-z0-9-]+) -->$")
-CLOSE = "<!-- end -->"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MEASUREMENTS = ROOT / "data" / "measurements"
+SCHEMA = 1  # kMeasurementSchema of tools/common/measurement.hpp
 LINE_CHARS = 130
+NONE = "–"
+TABLE = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+TABLES = {}  # name -> (files, function that gives the head and the rows)
 
 
-# ---- where a table comes from
+def fail(message):
+    sys.exit(f"tables.py: error: {message}")
 
 
-def source_lines(files, data, document):
-    """The files of a table, each with its device and day; the table "sources" has the rest."""
-    links = []
-    for file in files:
-        name, _, part = file.partition(":")
-        found = data.file(name)
-        words = "measured elsewhere" if part else f"{devices_of(found) or 'CPU'}, {found['date'][:10]}"
-        links.append(f"[{name}]({os.path.relpath(data.folder / f'{name}.json', document.parent)}) ({words})")
-    text = "Measured: " + ", ".join(links) if links else ""
-    return textwrap.wrap(text, LINE_CHARS, break_long_words=False, break_on_hyphens=False)
+# ---- measurements
+
+
+def read(name):
+    path = MEASUREMENTS / f"{name}.json"
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        fail(f"{path}: {error}; make it with tools/scripts/measure.sh")
+    missing = [key for key in ("schema", "program", "command", "date", "revision") if not found.get(key)]
+    if missing or found["schema"] != SCHEMA:
+        fail(f"{path}: lacks {', '.join(missing) or f'schema {SCHEMA}'}; measure again with tools/scripts/measure.sh")
+    return found
+
+
+def kernels(case):
+    """The kernels of a case that ran, by name. A wrong result is not published."""
+    ran = {one["kernel"]: one for one in case["kernels"] if one["status"] == "ok"}
+    for name, one in ran.items():
+        if not one.get("validated", one.get("same_values", True)):
+            fail(f"{name} on {case['name']} has a wrong result; do not publish it")
+    return ran
+
+
+def cases(name):
+    return {case["name"]: case for case in read(name)["cases"]}
+
+
+def median(found, *keys):
+    for key in (*keys, "median"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+# ---- numbers as text
+
+
+def short(number, unit="", factor=1.0):
+    """Three digits, whole numbers from 1,000 on."""
+    if number is None:
+        return NONE
+    number *= factor
+    text = f"{float(f'{number:.3g}'):,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
+    return text + unit
+
+
+def power(number):
+    """9.77e6."""
+    mantissa, exponent = f"{number:.2e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+# ---- tables
+
+
+def table(name, *files):
+    def add(make):
+        TABLES[name] = files, make
+        return make
+    return add
+
+
+@table("speed", "gpu-speed", "gpu-cusparse", "cpu-scipy", "elsewhere")
+def speed_table():
+    rows = []
+    speed, peers, course = cases("gpu-speed"), cases("gpu-cusparse"), read("elsewhere")["course program"]
+    for name, case in speed.items():
+        ours, theirs, old = kernels(case)["auto"], kernels(peers.get(name, {"kernels": []})), course.get(name, {})
+        best = min((median(one, "ms") for kernel, one in theirs.items() if kernel.startswith("f64")), default=None)
+        rows.append([name, power(ours["pairs"]), short(median(ours, "device_ms"), " ms"), short(median(ours, "total_s"), " ms", 1e3),
+                     short(median(ours, "e2e_s"), " s"), short(best, " ms" if best else ""),
+                     old.get("text") or f"{short(old['kernel_ms'])} ms, {short(old['total_s'])} s"])
+    for name, case in cases("cpu-scipy").items():
+        if re.fullmatch("P[0-9]", name):
+            ran = kernels(case)
+            best = min(median(one, "ms") for kernel, one in ran.items() if kernel.startswith("scipy"))
+            ours = ran["spmm"]
+            rows.append([name, power(ours["pairs"]), NONE, short(median(ours, "ms"), " ms"), NONE, short(best, " ms"), NONE])
+    return ["case", "pairs", "device", "engine", "process", "cuSPARSE (S), SciPy (P)", "course program"], rows
+
+
+@table("peers", "gpu-cusparse")
+def peers_table():
+    names = ["spmm", "spmm-plan", "warp-f32", "warp-f32-kept", "f32-cupy", "f64-cupy"]
+    rows = [[case["name"], *(short(median(kernels(case).get(name), "ms")) for name in names)] for case in cases("gpu-cusparse").values()]
+    return ["case", "spmm ms", "plan", "Warp f32", "topology kept", "cuSPARSE f32", "f64"], rows
+
+
+@table("processes", "processes")
+def processes_table():
+    """Cases whose faster backend takes the longest."""
+    rows = []
+    for case in read("processes")["cases"]:
+        ms = {kernel["kernel"]: median(kernel, "ms") for kernel in case["kernels"]}
+        rows.append((min(ms["cpu"], ms["cuda"]), [case["name"], power(case["pairs"]), power(case["c_blocks"]),
+                                                  *(short(ms[backend], factor=1e-3) for backend in ("cpu", "cuda"))]))
+    return ["case", "pairs", "C blocks", "CPU s", "GPU s"], [row for _, row in sorted(rows, reverse=True)[:12]]
 
 
 # ---- documents
 
 
-def table_text(name, data, document):
-    """The lines between the markers."""
-    wanted = TABLES[name]
-    head, rows = wanted.make(data)
+def source_text(files, document):
+    """The files of a table, each with its device and day."""
+    links = []
+    for name in files:
+        found = read(name)
+        device = ", ".join(device for device in found.get("devices", [found.get("device")]) if device)
+        words = f"{device or 'CPU'}, {found['date'][:10]}" if "machine" in found else "measured elsewhere"
+        links.append(f"[{name}]({os.path.relpath(MEASUREMENTS / f'{name}.json', document.parent)}) ({words})")
+    return textwrap.wrap("Measured: " + ", ".join(links), LINE_CHARS, break_long_words=False, break_on_hyphens=False)
+
+
+def table_text(name, document):
+    if name not in TABLES:
+        fail(f"{document}: no table is called {name}; use one of {', '.join(TABLES)}")
+    files, make = TABLES[name]
+    head, rows = make()
     lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
-    files = [file.rstrip("?") for file in wanted.files if not file.endswith("?") or data.has(file[:-1])]
-    sources = source_lines(files, data, document)
-    return ["", *lines, "", *sources, ""] if sources else ["", *lines, ""]
-
-
-def rewritten(document, data):
-    """The document's text with its tables made anew, and the names of those that were different."""
-    old = document.read_text().split("\n")
-    new, different, at = [], [], 0
-    while at < len(old):
-        line = old[at]
-        new.append(line)
-        at += 1
-        if not line.startswith("<!-- table:"):
-            continue
-        match = OPEN.match(line)
-        if not match or match.group(1) not in TABLES:
-            raise Problem(f"{document}:{at}: {line}: no such table; use one of {', '.join(TABLES)}")
-        if CLOSE not in old[at:] or any(later.startswith("<!-- table:") for later in old[at:old.index(CLOSE, at)]):
-            raise Problem(f"{document}:{at}: {line}: lacks its {CLOSE}")
-        name, end = match.group(1), old.index(CLOSE, at)
-        made = table_text(name, data, document)
-        if old[at:end] != made:
-            different.append((name, list(difflib.unified_diff(old[at:end], made, "published", "measured", lineterm=""))))
-        new += made
-        at = end
-    return "\n".join(new), different
-
-
-def documents(root):
-    """Every *.md file outside hidden folders and build trees."""
-    found = []
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "build")))
-        found += [pathlib.Path(folder) / name for name in sorted(names) if name.endswith(".md")]
-    return found
-
-
-def run(arguments):
-    """Exit code."""
-    data = Measurements(arguments.root / "data" / "measurements")
-    stale = 0
-    for document in documents(arguments.root):
-        text, different = rewritten(document, data)
-        stale += len(different)
-        if arguments.check:
-            for name, diff in different:
-                print("\n".join([f"{document}: table {name} differs from its measurements", *diff]))
-        elif different:
-            document.write_text(text)
-            print(f"{document}: {', '.join(name for name, _ in different)}")
-    if stale and arguments.check:
-        print("tables.py: error: write the tables with: python3 tools/scripts/tables.py", file=sys.stderr)
-        return 1
-    return 0
+    return "\n".join(["", *lines, "", *source_text(files, document), "", ""])
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Writes the published tables from data/measurements/*.json.")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where a table differs")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if a table differs")
     arguments = parser.parse_args()
-    arguments.root = pathlib.Path(__file__).resolve().parents[2]
-    try:
-        sys.exit(run(arguments))
-    except Problem as problem:
-        sys.exit(f"tables.py: error: {problem}")
+    is_stale = False
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "build")))
+        for document in sorted(pathlib.Path(folder) / name for name in names if name.endswith(".md")):
+            old = document.read_text()
+            new = TABLE.sub(lambda found: found[1] + table_text(found[2], document) + found[4], old)
+            if old.count("<!-- table:") != len(TABLE.findall(old)) + old.count("`<!-- table:"):
+                fail(f"{document}: a table lacks its <!-- end -->")
+            if new != old:
+                is_stale = True
+                print(*difflib.unified_diff(old.split("\n"), new.split("\n"), str(document), "measured", lineterm=""), sep="\n")
+                if not arguments.check:
+                    document.write_text(new)
+    if is_stale and arguments.check:
+        fail("write the tables with: python3 tools/scripts/tables.py")
 
 
 if __name__ == "__main__":

@@ -366,7 +366,7 @@ if [[ "$*" == *"--backend cpu"* ]]; then exit 1; fi
     words.insert(words.end(), steps.begin(), steps.end());
     return run_process(words);
   };
-  const ProcessResult result = measure({"--cpu", "speed", "reference", "density", "shapes", "patterns", "sides"});
+  const ProcessResult result = measure({"cpu", "speed", "reference", "density", "shapes", "patterns", "sides"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 1);
   CHECK(num_files_in(folder.file("out")) == 7);
