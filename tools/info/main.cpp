@@ -1,8 +1,7 @@
-// spmm-info: what is in a matrix file, and what would the product of two be.
+// spmm-info: what is in a matrix file.
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <span>
@@ -20,7 +19,6 @@
 #include "report/json_writer.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
-#include "spmm/saturate.hpp"
 #include "tools/common/matrix_file.hpp"
 #include "tools/spmm/subcommands.hpp"
 
@@ -31,21 +29,15 @@ using namespace spmm;
 constexpr const char* kNotes = R"(
 Examples:
   spmm-info a.bin
-  spmm-info a.bin b.bin
-  spmm-info a.bin b.bin --json | jq .product.pairs
+  spmm-info a.bin --json | jq .block_rows.max
   spmm-info out.bin --type u32
 
-With one file: header, file size, density, blocks per block row, largest element, all-zero blocks, and of a result how
-many elements are at the limit 4294967295. With two files, A and B, also what A * B will be: the exact number of pairs (block products), the number of result blocks to be expected where
-blocks are spread evenly, and at most, the output's size, and how many elements can saturate at most, by the largest
-elements of A and B and the number of pairs. The whole file is read. Indices are checked; whether a block is stored twice is seen only by reading "sorted"
-in the report: records in strictly rising order hold no block twice.
+Header, file size, density, blocks per block row, largest element, all-zero blocks, and of a result how many elements are
+at the limit 4294967295. The whole file is read. Indices are checked; records in strictly rising order ("sorted") hold no
+block twice. What a product will be: spmm --plan A B.
 
-Exit codes: 0 ok, 2 usage, 65 malformed file or files of different n or m, 66 no such file, 71 memory, 74 reading failed,
-75 interrupted.
+Exit codes: 0 ok, 2 usage, 65 malformed file, 66 no such file, 71 memory, 74 reading failed, 75 interrupted.
 )";
-
-// ---- one file
 
 /// Number of blocks of each block row (or column) that has some: index and count, by index.
 using IndexCounts = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
@@ -183,57 +175,6 @@ Distribution distribution_of(const IndexCounts& counts, std::uint64_t size) {
   return result;
 }
 
-// ---- two files
-
-/// The product of two matrices as far as the places of their blocks and their largest elements tell.
-struct ProductInfo {
-  std::uint64_t pairs = 0;            ///< block products, exact
-  std::uint64_t expected_blocks = 0;  ///< result blocks if the pairs fall anywhere
-  std::uint64_t max_blocks = 0;       ///< result blocks at most
-  std::uint64_t expected_bytes = 0;   ///< output file with expected_blocks
-  std::uint64_t max_bytes = 0;        ///< output file with max_blocks
-  /// Pairs of a result block below which none of its elements reaches the limit; 2^64 - 1 if no number suffices.
-  std::uint64_t saturating_pairs = UINT64_MAX;
-  std::uint64_t max_saturated_elements = 0;  ///< elements at the limit at most; 0: none can saturate
-};
-
-/// Errors: ShapeError if n or m differ.
-ProductInfo predict_product(const MatrixInfo& a, const MatrixInfo& b) {
-  if (a.header.n != b.header.n || a.header.m != b.header.m) {
-    throw ShapeError(b.name,
-                     text("n = ", b.header.n, ", m = ", b.header.m, ", expected n = ", a.header.n, ", m = ", a.header.m,
-                          " as in ", a.name),
-                     "give two matrices of the same size and block side");
-  }
-  ProductInfo product;
-  auto row = b.rows.begin();
-  for (const auto& [index, count] : a.columns) {
-    while (row != b.rows.end() && row->first < index) ++row;
-    if (row != b.rows.end() && row->first == index) product.pairs += std::uint64_t{count} * row->second;
-  }
-  const std::uint64_t m = a.header.m;
-  const std::uint64_t nb = a.header.blocks_per_side();
-  product.max_blocks = std::min(product.pairs, std::uint64_t{a.rows.size()} * b.columns.size());
-  // A cell stays empty with probability (1 - 1 / cells)^pairs.
-  const auto cells = static_cast<double>(nb * nb);
-  const double expected = -std::expm1(-static_cast<double>(product.pairs) / cells) * cells;
-  product.expected_blocks = std::min(product.max_blocks, static_cast<std::uint64_t>(std::llround(expected)));
-  product.expected_bytes = kHeaderBytes + product.expected_blocks * output_record_bytes(a.header.m);
-  product.max_bytes = kHeaderBytes + product.max_blocks * output_record_bytes(a.header.m);
-  if (a.largest_element == 0 || b.largest_element == 0) return product;
-  const std::uint64_t term = std::min<std::uint64_t>(std::uint64_t{a.largest_element} * b.largest_element, kMaxVal);
-  const std::uint64_t needed = product.saturating_pairs = (kMaxVal + term * m - 1) / (term * m);
-  const auto num_with = [&](const IndexCounts& counts) {
-    return static_cast<std::uint64_t>(
-        std::count_if(counts.begin(), counts.end(), [&](const auto& count) { return count.second >= needed; }));
-  };
-  // A block with so many pairs lies in a row of A and a column of B that have as many blocks.
-  product.max_saturated_elements = m * m *
-                                   std::min({num_with(a.rows) * num_with(b.columns), product.pairs / needed,
-                                             product.max_blocks, UINT64_MAX / (m * m)});
-  return product;
-}
-
 // ---- as text
 
 std::string percent(double share) {
@@ -278,19 +219,6 @@ std::string info_text(const MatrixInfo& info) {
               "\n", histogram(rows));
 }
 
-std::string product_text(const ProductInfo& product, std::uint32_t m) {
-  const std::string saturation = product.max_saturated_elements == 0
-                                     ? "none can saturate"
-                                     : text("at most ", cli::saturation_text(product.max_saturated_elements),
-                                            ", all in result blocks of ", product.saturating_pairs, " pairs or more");
-  return text("product (from the places of the blocks, and the largest elements)\npairs: ", product.pairs, " (exact), ",
-              static_cast<double>(product.pairs) * m * m * m, " multiply-adds\nresult blocks: about ",
-              product.expected_blocks, " if the blocks are evenly spread, at most ", product.max_blocks,
-              "\noutput file: about ", product.expected_bytes, " bytes (", human_bytes(product.expected_bytes),
-              "), at most ", product.max_bytes, " bytes (", human_bytes(product.max_bytes), ")\nelements: ", saturation,
-              "\n");
-}
-
 // ---- as JSON
 
 void add_distribution(cli::JsonWriter& json, const char* name, const Distribution& counts) {
@@ -308,8 +236,8 @@ void add_distribution(cli::JsonWriter& json, const char* name, const Distributio
   json.close(']').close('}');
 }
 
-void add_info(cli::JsonWriter& json, const char* name, const MatrixInfo& info) {
-  json.open(name, '{')
+void add_info(cli::JsonWriter& json, const MatrixInfo& info) {
+  json.open("", '{')
       .add("file", info.name)
       .add("type", tools::type_name(info.type))
       .add("n", info.header.n)
@@ -329,67 +257,26 @@ void add_info(cli::JsonWriter& json, const char* name, const MatrixInfo& info) {
   json.close('}');
 }
 
-void add_product(cli::JsonWriter& json, const char* name, const ProductInfo& product) {
-  json.open(name, '{')
-      .add("pairs", product.pairs)
-      .add("expected_blocks", product.expected_blocks)
-      .add("max_blocks", product.max_blocks)
-      .add("expected_bytes", product.expected_bytes)
-      .add("max_bytes", product.max_bytes)
-      .add("max_saturated_elements", product.max_saturated_elements)
-      .close('}');
-}
-
 cli::OptionTable make_options() {
   using cli::value;
   cli::OptionTable options("spmm-info", "Shows what is in a block-sparse matrix file.\n");
-  options.usage("[options] FILE [FILE2]", "spmm info");
-  options.add_options("hidden")("file", "", value())("file2", "", value());
-  options.add_options()                                                                    //
-      ("json", "print JSON")                                                               //
-      ("type", "elements of the files: auto, u16 or u32", value("auto"), "TYPE")           //
-      ("transpose-a", "two files: predict the product of the transpose of the first one")  //
-      ("transpose-b", "two files: predict the product with the transpose of the second one");
+  options.usage("[options] FILE", "spmm info");
+  options.add_options("hidden")("file", "", value());
+  options.add_options()       //
+      ("json", "print JSON")  //
+      ("type", "elements of the file: auto, u16 or u32", value("auto"), "TYPE");
   cli::add_common_options(options);
-  options.parse_positional({"file", "file2"});
+  options.parse_positional({"file"});
   return options;
 }
 
 int run(const cli::ParsedOptions& parsed) {
   const std::string file = cli::required_positional(parsed, "file", "matrix file");
-  const auto type = tools::type_option(parsed);
-  const bool as_json = cli::option_flag(parsed, "json");
-  const bool two_files = parsed.count("file2") > 0;
-  for (const char* option : {"transpose-a", "transpose-b"}) {
-    if (two_files || parsed.count(option) == 0) continue;
-    throw UsageError(std::string("--") + option, "is of a product", "name two files, or leave it out");
-  }
-
+  const MatrixInfo info = read_info(file, tools::type_option(parsed));
   cli::JsonWriter json(2);
-  if (two_files) json.open("", '{');
-  std::string lines;
-  const auto describe = [&](const MatrixInfo& info, const char* key) {
-    if (as_json) {
-      add_info(json, two_files ? key : "", info);
-      return;
-    }
-    lines += info_text(info);
-    if (two_files) lines += "\n";
-  };
-  MatrixInfo a = read_info(file, type);
-  describe(a, "a");
-  if (two_files) {
-    MatrixInfo b = read_info(cli::required_positional(parsed, "file2", "second file"), type);
-    describe(b, "b");
-    if (cli::option_flag(parsed, "transpose-a")) std::swap(a.rows, a.columns);
-    if (cli::option_flag(parsed, "transpose-b")) std::swap(b.rows, b.columns);
-    const ProductInfo product = predict_product(a, b);
-    add_product(json, "product", product);
-    json.close('}');
-    lines += product_text(product, a.header.m);
-  }
-  if (as_json) lines = json.take() + "\n";
-  cli::print_answer(lines);
+  const bool as_json = cli::option_flag(parsed, "json");
+  if (as_json) add_info(json, info);
+  cli::print_answer(as_json ? json.take() + "\n" : info_text(info));
   return cli::kOk;
 }
 

@@ -30,7 +30,7 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
 #ifdef SPMM_WITH_TOOLS
     {"spmm-gen", "writes a random matrix", gen_main},
-    {"spmm-info", "says what is in a matrix file, and what a product will be", info_main},
+    {"spmm-info", "says what is in a matrix file", info_main},
     {"spmm-compare", "compares two matrix files", compare_main},
     {"spmm-verify", "proves that a file is the product of two others", verify_main},
     {"spmm-cat", "joins results of ascending block rows into one file", cat_main},
