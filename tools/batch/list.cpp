@@ -250,7 +250,7 @@ Each shard has a log and a report of its own (jobs.tsv.3-of-8.log, r.3-of-8.json
 On a signal such as SIGTERM, SIGINT or SIGUSR1 no job starts any more; running ones have --grace seconds, then they are
 dropped.
 
-Variables where the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
+Variables, if the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
 Exit codes: 0 all done, 1 a job failed, 2 usage, 65 bad list, 66 a file of the list is missing, 73 an output, log or
 report cannot be created, 74 reading or writing failed, 75 interrupted by a signal: --resume goes on.
 )";
@@ -268,7 +268,7 @@ cli::OptionTable make_options() {
       ("on-saturation", "if elements reach 4294967295: report = say how many, error = the job fails", value(),
        "report|error")                                                 //
       ("transpose-a", "multiply by the transposes of all A")           //
-      ("transpose-b", "the same of B")                                 //
+      ("transpose-b", "multiply by the transposes of all B")           //
       ("durable", "wait until each output would survive a power cut")  //
       ("no-clobber", "refuse to replace existing outputs")             //
       ("timeout", "a job that takes longer fails (30, 5m, 2h)", value(), "TIME");

@@ -21,7 +21,7 @@ struct Job {
   std::uint64_t in_bytes = 0;  ///< of A and B: check_list() fills it in
 };
 
-/// Where the lines of a list come from.
+/// Origin of the lines of a list.
 struct ListPlace {
   std::string name{};    ///< for messages
   std::string folder{};  ///< absolute; relative paths of the list start there

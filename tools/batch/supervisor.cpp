@@ -34,11 +34,11 @@ constexpr unsigned kMaxAttempts = 3;           // a worker may die of something 
 constexpr double kSameSignal = 0.3;            // signals that arrive together count as one
 constexpr double kEndPatience = 2;             // a worker that was asked to end may take so long, then it is killed
 constexpr double kKillPatience = 60;  // a killed process gives back pinned memory and a device, which takes seconds
-constexpr double kDropPatience = 5;   // where the run ends anyway
+constexpr double kDropPatience = 5;   // if the run ends anyway
 constexpr double kPollSeconds = 0.25;
 
-/// Products of at least so many bytes of A and B go to a GPU, if there is one: S1, of 27 MB, takes 0.026 s there and
-/// 1.5 s of a core. Smaller ones keep more cores busy than a GPU has jobs at once.
+/// Products with at least this many bytes of A and B go to a GPU, if there is one: S1, of 27 MB, takes 0.026 s there
+/// and 1.5 s of a core. Smaller ones keep more cores busy than a GPU has jobs at once.
 constexpr std::uint64_t kGpuBytes = 1 << 20;
 
 bool wants_gpu(const Job& job) {
@@ -156,7 +156,7 @@ class Supervisor {
       const auto sent = io::retried([&] { return ::send(worker->socket.get(), &job, sizeof job, MSG_NOSIGNAL); });
       if (sent < 0) end_worker(*worker, std::nullopt, 0);  // it has died
     }
-    // Where nothing waits any more a worker ends: leaving a device takes a tenth of a second, and others still run.
+    // If nothing waits any more a worker ends: leaving a device takes a tenth of a second, and others still run.
     for (Worker& worker : workers_) {
       if (worker.is_gpu() != to_gpu || !worker.jobs.empty() || !worker.socket.is_open()) continue;
       worker.socket = {};

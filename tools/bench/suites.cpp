@@ -100,7 +100,7 @@ PatternOptions BenchCase::pattern_options(std::uint64_t seed) const {
 Json read_json(const std::filesystem::path& path) {
   std::ifstream in(path);
   if (!in) throw InputError(path.string(), "cannot be opened", "check the path and its permissions");
-  constexpr int kMaxDepth = 64;  // what is nested deeper would overflow the stack where it is printed
+  constexpr int kMaxDepth = 64;  // printing what is nested deeper would overflow the stack
   const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
     if (depth <= kMaxDepth) return true;
     throw FormatError(path.string(), text("is nested more than ", kMaxDepth, " levels deep"),

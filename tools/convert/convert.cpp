@@ -158,19 +158,17 @@ constexpr std::uint64_t kElementBytes = sizeof(MatrixEntry) + 8;
 /// Errors: OutOfMemory, as early as it is known; those of MtxFile::read().
 std::vector<MatrixEntry> read_entries(const MtxFile& file, bool transposed) {
   const std::uint64_t free_bytes = available_memory_bytes();
-  const std::uint64_t most = (free_bytes - std::min(free_bytes, kBufferBytes)) / kElementBytes;
-  const auto refuse = [&](std::uint64_t num_elements) {
+  const std::uint64_t needed = kBufferBytes + file.max_elements() * kElementBytes;
+  if (needed > free_bytes) {
     throw OutOfMemory(file.name(),
-                      text(num_elements, " elements need ", human_bytes(kBufferBytes + num_elements * kElementBytes),
-                           " of memory (", kElementBytes, " bytes each), free are ", human_bytes(free_bytes)),
+                      text(file.max_elements(), " elements need ", human_bytes(needed), " of memory (", kElementBytes,
+                           " bytes each), free are ", human_bytes(free_bytes)),
                       "convert on a machine with more memory");
-  };
-  if (file.is_coordinate() && file.max_elements() > most) refuse(file.max_elements());
+  }
   std::vector<MatrixEntry> entries;
-  entries.reserve(std::min(file.max_elements(), most));
+  entries.reserve(file.max_elements());
   file.read([&](std::uint32_t row, std::uint32_t column, double value) {
     if (value == 0) return;  // stored zeros change nothing; a NaN is kept, and refused later
-    if (entries.size() == most) refuse(most + 1);
     if (transposed) std::swap(row, column);
     entries.push_back({.column = column, .row = row, .value = value});
   });

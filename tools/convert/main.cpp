@@ -25,7 +25,7 @@ Examples:
   spmm-convert p2.bin p2.mtx --scale 1/10000                  their products
 
 One of IN and OUT is a block-sparse file (.bin), the other one is a .bin too or
-  .mtx   Matrix Market: coordinate or array; integer, unsigned-integer, real or pattern (each element 1); general,
+  .mtx   Matrix Market: coordinate; integer, unsigned-integer, real or pattern (each element 1); general,
          symmetric or hermitian. Written: coordinate, general; integer, or real with --scale
 NumPy's .npy and .npz: python3 -m spmm convert IN OUT.
 IN is known by its content, OUT by its ending: .mtx, else it is a .bin.

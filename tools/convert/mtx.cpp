@@ -151,22 +151,19 @@ void MtxFile::read_banner(const std::vector<std::string_view>& words) {
     throw_at_line(name_, 1, text("the ", what, " is \"", words[at], "\", expected ", expected), kHint);
   };
   word(1, "object", {"matrix"});
-  is_array_ = word(2, "layout", {"coordinate", "array"}) == "array";
+  word(2, "layout", {"coordinate"});
   // SciPy writes unsigned-integer. A hermitian matrix with real elements is a symmetric one.
   is_pattern_ = word(3, "field", {"integer", "unsigned-integer", "real", "double", "pattern"}) == "pattern";
   is_symmetric_ = word(4, "symmetry", {"general", "symmetric", "hermitian"}) != "general";
-  if (is_array_ && is_pattern_) refuse("an array with field pattern has no elements");
 }
 
 void MtxFile::read_sizes(const std::vector<std::string_view>& words) {
   const auto refuse = [&](const std::string& problem) {
-    throw_at_line(name_, data_line_, problem,
-                  "correct the line of the sizes: rows, columns and, for coordinate, elements");
+    throw_at_line(name_, data_line_, problem, "correct the line of the sizes: rows, columns and elements");
   };
-  const std::size_t expected = is_array_ ? 2 : 3;
-  if (words.size() != expected) refuse(text(words.size(), " sizes, expected ", expected));
+  if (words.size() != 3) refuse(text(words.size(), " sizes, expected 3"));
   std::uint64_t sizes[3] = {};
-  for (std::size_t w = 0; w < expected; ++w) {
+  for (std::size_t w = 0; w < 3; ++w) {
     const auto size = number_of<std::uint64_t>(words[w]);
     if (!size) refuse(text("the size \"", words[w], "\" is not a whole number"));
     sizes[w] = *size;
@@ -178,10 +175,10 @@ void MtxFile::read_sizes(const std::vector<std::string_view>& words) {
   }
   if (is_symmetric_ && rows != columns) refuse(text("a symmetric matrix of ", rows, " x ", columns));
   shape_ = {.rows = rows, .columns = columns};
-  num_lines_ = !is_array_ ? num_lines : is_symmetric_ ? rows * (rows + 1) / 2 : rows * columns;
-  const std::uint64_t least_bytes = is_array_ ? 2 : 4;  // of an element: one digit, or two indices ("1 1\n")
+  num_lines_ = num_lines;
+  constexpr std::uint64_t kLeastBytes = 4;  // of an element: two indices, "1 1\n"
   const std::uint64_t bytes = file_bytes_ - data_begin_;
-  if (num_lines_ <= bytes / least_bytes + 1) return;
+  if (num_lines_ <= bytes / kLeastBytes + 1) return;
   throw_at_line(name_, data_line_,
                 text(num_lines_, " elements are announced, more than the ", bytes, " bytes that follow can hold"),
                 kCutHint);
@@ -189,33 +186,19 @@ void MtxFile::read_sizes(const std::vector<std::string_view>& words) {
 
 void MtxFile::read(const Take& take) const {
   Lines lines(name_, most_characters_, data_begin_, data_line_);
+  const std::size_t num_words = is_pattern_ ? 2 : 3;
   std::uint64_t count = 0;
-  std::uint32_t row = 0;  // array: of the next element
-  std::uint32_t column = 0;
   while (lines.next()) {
     if (lines.is_comment()) continue;
-    const std::size_t num_elements = is_array_ ? lines.words().size() : 1;
-    for (std::size_t place = 0; place < num_elements; ++place, ++count) {
-      if (count == num_lines_) lines.refuse(text("more than the ", count, " elements that were announced"));
-      double value = 1;
-      if (is_array_) {
-        value = lines.element(place);
-      } else {
-        const std::size_t num_words = is_pattern_ ? 2 : 3;
-        row = lines.index(0, "row", shape_.rows);
-        column = lines.index(1, "column", shape_.columns);
-        if (!is_pattern_) value = lines.element(2);
-        if (lines.words().size() > num_words) {
-          lines.refuse(lines.shown(num_words) + " follows, expected the end of the line");
-        }
-      }
-      take(row, column, value);
-      if (is_symmetric_ && row != column) take(column, row, value);
-      if (is_array_ && ++row == shape_.rows) {
-        ++column;
-        row = is_symmetric_ ? column : 0;
-      }
+    if (count++ == num_lines_) lines.refuse(text("more than the ", num_lines_, " elements that were announced"));
+    const std::uint32_t row = lines.index(0, "row", shape_.rows);
+    const std::uint32_t column = lines.index(1, "column", shape_.columns);
+    const double value = is_pattern_ ? 1 : lines.element(2);
+    if (lines.words().size() > num_words) {
+      lines.refuse(lines.shown(num_words) + " follows, expected the end of the line");
     }
+    take(row, column, value);
+    if (is_symmetric_ && row != column) take(column, row, value);
   }
   if (count == num_lines_) return;
   throw FormatError(name_, text(count, " elements, ", num_lines_, " were announced"), kCutHint);

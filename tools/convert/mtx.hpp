@@ -19,7 +19,7 @@ struct MatrixShape {
   std::uint64_t columns = 0;
 };
 
-/// Coordinate and array; integer, unsigned-integer, real and pattern; general, symmetric, and hermitian if it is real.
+/// Coordinate; integer, unsigned-integer, real and pattern; general, symmetric, and hermitian if it is real.
 class MtxFile {
  public:
   /// Reads banner, comments and sizes. Values: most_characters = of a line. Errors: InputError, FormatError with the
@@ -30,8 +30,6 @@ class MtxFile {
   [[nodiscard]] const MatrixShape& shape() const { return shape_; }
   /// Elements that read() finds; of them, those other than zero may be fewer.
   [[nodiscard]] std::uint64_t max_elements() const { return num_lines_ * (is_symmetric_ ? 2 : 1); }
-  /// Whether the file leaves zeros out.
-  [[nodiscard]] bool is_coordinate() const { return !is_array_; }
 
   /// An element of the file. Values: row, column from 0.
   using Take = std::function<void(std::uint32_t row, std::uint32_t column, double value)>;
@@ -47,7 +45,6 @@ class MtxFile {
   std::string name_;
   std::uint64_t file_bytes_ = 0;
   std::size_t most_characters_;
-  bool is_array_ = false;  ///< all elements, column by column; otherwise one line an element
   bool is_pattern_ = false;
   bool is_symmetric_ = false;
   MatrixShape shape_;

@@ -24,7 +24,7 @@ namespace spmm::dense {
 namespace {
 
 /// What a Type stands for. InType, OutType: elements of A and B, of C. SumType: the running sum as C programs write it.
-/// WideType: holds the sum for the check, exactly where the type is exact.
+/// WideType: holds the sum for the check, exactly if the type is exact.
 template <class InType, class OutType, class SumType, class WideType>
 struct Elements {
   using In = InType;

@@ -63,7 +63,7 @@ Measurement multiply(const Request& request, std::span<const std::byte> a, std::
 std::vector<KernelInfo> device_kernels();
 
 /// Runs a request that multiply() has checked: no side is zero.
-/// Errors: DeviceError without a usable device or where it lacks what the kernel needs, OutOfMemory.
+/// Errors: DeviceError (no usable device, or it lacks what the kernel needs), OutOfMemory.
 Measurement multiply_on_device(const Request& request, std::span<const std::byte> a, std::span<const std::byte> b,
                                std::span<std::byte> c);
 
@@ -76,8 +76,8 @@ inline constexpr std::uint64_t kCheckBudget = std::uint64_t{1} << 33;
 /// least one.
 std::uint32_t num_checked_rows(Shape shape, std::uint64_t budget = kCheckBudget);
 
-/// So many rows, in rising order; where not all, at places chosen by `seed`, the first and the last row among them
-/// if there are two or more.
+/// num_checked_rows() rows in rising order; if these are not all, chosen by `seed`, the first and the last row among
+/// them if there are two or more.
 std::vector<std::uint32_t> choose_rows(Shape shape, std::uint64_t seed, std::uint64_t budget = kCheckBudget);
 
 /// Rows of C as they should be.

@@ -157,7 +157,7 @@ constexpr const char* kTableHead =
     "shape              kernel       tile   ms median      ms min    GFLOPS  threads  regs   shared CTAs/SM occupancy  "
     "check\n";
 
-/// Under kTableHead; occupancy and what leads to it are blank where the kernel has none.
+/// Under kTableHead; occupancy and what leads to it are blank if the kernel has none.
 std::string table_row(const dense::Result& result) {
   const dense::Request& request = result.request;
   const std::string line = format("%-18s %-11s %5s ", shape_text(request.shape).c_str(), request.kernel.c_str(),

@@ -1,6 +1,6 @@
 """Gram matrix Xᵀ · X of a 0/1 design matrix: how often two properties come together. X stays as it is: transpose_a.
 
-The same of files: spmm --transpose-a x.bin x.bin gram.bin
+Of files: spmm --transpose-a x.bin x.bin gram.bin
 """
 import numpy as np
 import scipy.sparse as sp

@@ -1,7 +1,7 @@
 """A layer of a network with 8-bit weights of which a quarter of the blocks is stored, on 8-bit activations.
 
 A weight is scale · (q − 128), an activation scale · x, with q and x from 0 to 255. Sums of (q − 128) · x are Q·X − 128 · M·X,
-M being 1 where a block is stored. Both products are of whole numbers that are not negative: they are exact.
+M being 1 in stored blocks. Both products are of whole numbers that are not negative: they are exact.
 """
 import numpy as np
 import scipy.sparse as sp

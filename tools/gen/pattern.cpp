@@ -1,4 +1,4 @@
-// Where the blocks of a generated matrix may lie: simple patterns, and those of matrices as applications have them.
+// Places of the blocks of a generated matrix: simple patterns, and patterns of applications.
 #include "tools/gen/pattern.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ BlockIndex cell_at(std::uint64_t i, std::uint64_t j) {
   return {.i = static_cast<std::uint32_t>(i), .j = static_cast<std::uint32_t>(j)};
 }
 
-/// Smallest value in [low, high] for which `holds`, which stays true once it is; high where it never is.
+/// Smallest value in [low, high] for which `holds`, which stays true once it is; high if it never is.
 template <class Holds>
 std::uint64_t first_where(std::uint64_t low, std::uint64_t high, const Holds& holds) {
   while (low < high) {
@@ -72,7 +72,7 @@ class Intervals {
   std::size_t size_ = 0;
 };
 
-/// A region whose rows are those of row(number): counts their cells into a table of 8 bytes for each row.
+/// A region whose rows row(number) gives: counts their cells into a table of 8 bytes for each row.
 template <class Row>
 Region region_of_rows(std::uint64_t nb, Row row) {
   const auto before = std::make_shared<std::vector<std::uint64_t>>(nb + 1);  // cells in the rows before each one

@@ -1,4 +1,4 @@
-// Where the blocks of a generated matrix may lie, as regions whose cells are numbered in row-major order.
+// Places of the blocks of a generated matrix, as regions whose cells are numbered in row-major order.
 #pragma once
 
 #include <cstdint>

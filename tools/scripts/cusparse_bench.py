@@ -26,7 +26,7 @@ try:
     from cupy_backends.cuda.libs import cusparse
     from cupyx.scipy import sparse
     cupy.cuda.Device().use()
-except Exception as missing:  # CUDA's own error, where there is no GPU
+except Exception as missing:  # also CUDA's own error without a GPU
     print(f"cusparse_bench.py: error: {missing}; it needs CuPy, the Python package spmm and a GPU", file=sys.stderr)
     sys.exit(69)
 try:

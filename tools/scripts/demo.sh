@@ -7,9 +7,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 case ${1:-} in
 --cuda | --cpu | '') choose_backend "${1:-}" ;;
 *) die "usage: bash tools/scripts/demo.sh [--cuda | --cpu]
-  --cuda  build for GPUs, also where there is none (a login node)
-  --cpu   build the CPU backend alone, also where there is a GPU
-Without either it builds for a GPU where there are one and nvcc. What is chosen stays until build/ is removed." ;;
+  --cuda  build for GPUs, also if there is none (a login node)
+  --cpu   build the CPU backend alone, also if there is a GPU
+Without either it builds for a GPU if there are one and nvcc. What is chosen stays until build/ is removed." ;;
 esac
 
 cpu_seconds=160 cuda_seconds=250

@@ -12,7 +12,7 @@ die() {
   exit 1
 }
 
-# run_logged WHAT LOG COMMAND...: output goes to LOG, whose end is shown where the command fails.
+# run_logged WHAT LOG COMMAND...: output goes to LOG, whose end is shown if the command fails.
 run_logged() {
   local what=$1 log=$2
   shift 2
@@ -144,7 +144,7 @@ minutes() { echo $((($1 + 59) / 60)); }
 builds_cuda() { grep -qE '^CMAKE_CUDA_COMPILER:.*=.*nvcc' "$build/CMakeCache.txt"; }
 
 # set_up TARGET...: everything up to the built targets, and ./spmm as a link to the program. The array cmake_options is
-# given to cmake; with_tests=ON where the tests are built, too.
+# given to cmake; with_tests=ON if the tests are built, too.
 declare -a cmake_options=()
 cpu_seconds=0 cuda_seconds=0 # of a fresh build, measured on slow cores
 with_tests=OFF

@@ -47,7 +47,7 @@ OptionTable describe(const std::string& program) {
                                                                             value(), "auto|N");
   options.add_options(alone(kPlace))  //
       ("devices",
-       "CUDA devices that share the product; each takes about 0.3 s to start; auto = more than one where it ends "
+       "CUDA devices that share the product; each takes about 0.3 s to start; auto = more than one if that ends "
        "earlier",
        value(), "auto|all|N,N...");
   options.add_options(kPlace)  //
@@ -57,7 +57,7 @@ OptionTable describe(const std::string& program) {
   options.add_options(alone(kPlace))("plan", "print sizes, memory, kernel and panels, and run nothing");
   options.add_options("Operands and result")  //
       ("transpose-a", "multiply by the transpose of A, made as A is read")(
-          "transpose-b", "the same of B; for A^T * A or A * A^T give one file twice")(
+          "transpose-b", "multiply by the transpose of B; for A^T * A or A * A^T give one file twice")(
           "rows", "compute these block rows of OUT alone; spmm cat joins the files of several ranges", value(),
           "FIRST:END")("no-clobber", "refuse to replace an existing output")(
           "durable", "wait until the output would survive a power cut (fsync)")(

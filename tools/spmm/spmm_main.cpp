@@ -81,7 +81,7 @@ int multiply_files(cli::CliOptions& options, const cli::RunNames& names) {
   if (!options.report.empty()) {
     write_after_product("report", [&] { cli::write_json_text(options.report, cli::report_json(report, names)); });
   }
-  // Standard output is the report's where it was asked for there.
+  // A report on standard output is alone there.
   if (!options.quiet) (options.report == "-" ? std::cerr : std::cout) << cli::summary_line(report) << std::endl;
   return cli::kOk;
 }

@@ -33,7 +33,7 @@ by an equation with random numbers modulo 2^61 - 1: a wrong row passes with a pr
 one always does. Rows that hold elements at the limit 4294967295 are computed again. What differs is shown. --verify-seed
 takes random numbers from a key; who knows the key can forge a result.
 
-Variables where the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
+Variables, if the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
 Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file breaks the format, 66 a file cannot be
 opened, 71 does not fit the memory or the limit, 74 reading failed, 75 interrupted.
 )";

@@ -136,11 +136,8 @@ TEST_CASE("convert: kinds of Matrix Market files", "[convert]") {
         "0,1=16 1,0=3 ");
   CHECK(converted(banner + "coordinate integer symmetric\n3 3 2\n2 1 7\n3 3 1") == "0,1=7 1,0=7 2,2=1 ");
   CHECK(converted(banner + "coordinate integer hermitian\n3 3 2\n2 1 7\n3 3 1") == "0,1=7 1,0=7 2,2=1 ");
-  CHECK(converted(banner + "array real Hermitian\n2 2\n1\n2\n3.0\n") == "0,0=1 0,1=2 1,0=2 1,1=3 ");
   CHECK(converted(banner + "coordinate unsigned-integer general\n2 2 2\n1 1 65535\n2 1 3\n") == "0,0=65535 1,0=3 ");
   CHECK(converted(banner + "coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n") == "0,1=1 1,0=1 1,1=1 ");
-  CHECK(converted(banner + "array integer general\n2 3\n1\n2\n0\n4 5\n6\n") == "0,0=1 0,2=5 1,0=2 1,1=4 1,2=6 ");
-  CHECK(converted(banner + "array real symmetric\n2 2\n1\n2\n3.0\n") == "0,0=1 0,1=2 1,0=2 1,1=3 ");
   CHECK(converted("%%matrixmarket MATRIX Coordinate Integer General\n1 1 0\n") == "");
   CHECK(converted(banner + "coordinate integer general\n1 1 2\n1 1 0\n1 1 -0\n") == "");
 }

@@ -19,7 +19,7 @@ NAME = "python3 -m spmm convert"
 EXIT_CODES = [(UsageError, 2), (FormatError, 65), (ShapeError, 65), (InputError, 66), (OutputError, 73), (OSError, 74),
               (MemoryError, 71), (KeyboardInterrupt, 75)]
 NOTES = """\
-IN is told by its content. What NumPy or SciPy wrote becomes a file of blocks (.bin), a file of blocks becomes
+IN is known by its content. What NumPy or SciPy wrote becomes a file of blocks (.bin), a file of blocks becomes
   OUT.npy   a dense NumPy array with two dimensions; read: integers, floats up to 64 bits or bool, of either byte order
   OUT.npz   what scipy.sparse.save_npz writes: bsr, or coo where --shape cuts through blocks; read: also csr and csc
 Matrix Market files (.mtx) are converted by spmm-convert. .npz needs SciPy.
@@ -87,7 +87,7 @@ def _text(path: str) -> str:
 
 
 def free_memory(root: str = "/") -> int:
-    """Bytes that the machine and the control groups of this process leave, whichever is less; 1 GB where nothing tells."""
+    """Bytes that the machine and the control groups of this process leave, whichever is less; 1 GB if nothing tells."""
     found = re.search(r"MemAvailable: *([0-9]+) kB", _text(f"{root}proc/meminfo"))
     free = [int(found[1]) * 1024] if found else []
     group = re.search("^0::(.*)$", _text(f"{root}proc/self/cgroup"), re.MULTILINE)

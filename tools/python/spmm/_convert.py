@@ -20,7 +20,7 @@ from ._matrix import MAX_SIDE, Bsr, checked, find_scipy
 
 MAX_N = 2**32 - 1
 EXACT = 2.0**53
-DEFLATE_RATIO = 1032  # at most so many bytes from one packed byte
+DEFLATE_RATIO = 1032  # most bytes that one packed byte gives
 ELEMENT_BYTES = 144  # that a conversion holds for each element other than zero, beside the arrays of the files
 TRIED_SIDES = (*range(1, 17), 32, 64)
 _AGAIN = "create the file again with numpy.save or scipy.sparse.save_npz"

@@ -312,10 +312,10 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     float64, and tuples of arrays with __cuda_array_interface__ or __dlpack__ (data of uint16; JAX has these) give a
     DeviceResult of arrays that other libraries take by DLPack. The current stream is used, results lie in memory of the
     caller's library, and nothing is copied to the host.
-    Returns a bsr_array of uint32; where both are tuples a Bsr, where both are tensors a sparse_bsr (sparse_csr for blocks of
+    Returns a bsr_array of uint32; if both are tuples a Bsr, if both are tensors a sparse_bsr (sparse_csr for blocks of
     side 1) tensor of int64.
 
-    blocksize: side of the blocks, where the matrices have none or others: 8 or (8, 8). backend: "cuda" or "cpu". kernel: by name.
+    blocksize: side of the blocks, if the matrices have none or others: 8 or (8, 8). backend: "cuda" or "cpu". kernel: by name.
     threads: at most. verify: N proves the block rows of N blocks of A; "full" or True: the whole result (report["proof"]).
     transpose_a, transpose_b: multiply by the transposes, which are made while the matrices are read. rows: (first, end),
     block rows of the result that are computed, the others stay empty; end = None: up to the last one. progress: called

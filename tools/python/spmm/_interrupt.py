@@ -50,7 +50,7 @@ class _Work:
 
 
 def interruptible(body: Callable[[], Any], cancel: Callable[[], None]) -> Any:
-    """body(), on another thread where this is the main one. Where the wait is interrupted, cancel() is called, and the
+    """body(), on another thread if this is the main one. If the wait is interrupted, cancel() is called, and the
     exception leaves only when body() has returned: nothing that it used is in use any more."""
     if threading.current_thread() is not threading.main_thread():
         return body()

@@ -120,7 +120,7 @@ _SONAME = f"{_NAME}.1"  # SPMM_C_SOVERSION of spmm.h
 
 
 def check_alone(site: pathlib.Path) -> None:
-    """Errors: UsageError if a folder of packages has both wheels, of which each overwrites files of the other."""
+    """Errors: UsageError if a folder of packages has both wheels: each overwrites files of the other."""
     if all(any(site.glob(f"{wheel}-*.dist-info")) for wheel in ("spmm", "spmm_cuda")):
         raise UsageError("spmm", f"is installed twice in {site}, without CUDA and with it",
                          "pip uninstall spmm spmm-cuda, then install one of them")
@@ -142,7 +142,7 @@ def _load() -> ctypes.CDLL:
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """Errors: InternalError where it cannot be loaded, or is older than this package."""
+    """Errors: InternalError if it cannot be loaded, or is older than this package."""
     loaded = _load()
     for line in _FUNCTIONS.strip().splitlines():
         result, names, arguments = (part.split() for part in (line + ":").split(":")[:3])

@@ -20,9 +20,9 @@ Matrix = Any  # of SciPy, a tensor, a 2-D array, Bsr, or a tuple (indptr, indice
 
 
 class Bsr(NamedTuple):
-    """Block-CSR arrays: what is used where there is no SciPy.
+    """Block-CSR arrays: what is used without SciPy.
 
-    indptr [rows / m + 1], indices [blocks] block columns, data [blocks, m, m], shape in elements (square where it is
+    indptr [rows / m + 1], indices [blocks] block columns, data [blocks, m, m], shape in elements (square if it is
     left out).
 
     >>> import numpy as np, spmm
@@ -78,7 +78,7 @@ def wrong_kind(matrix: Matrix, name: str) -> Error:
 
 def of_host(matrix: Matrix, name: str) -> Matrix:
     """A tensor, or an array of another library, in host memory as what NumPy or SciPy have; others as they are. Nothing is
-    copied where it need not be. Errors: FormatError, UsageError."""
+    copied that need not be. Errors: FormatError, UsageError."""
     torch = _device.torch_of(matrix)
     if torch is None:
         other = hasattr(matrix, "__array__") and not (isinstance(matrix, np.ndarray) or hasattr(matrix, "to_scipy_sparse"))
@@ -193,7 +193,7 @@ def _as_bsr(matrix: Matrix, name: str) -> Optional[Bsr]:
 
 
 def _side_of(matrix: Matrix, name: str) -> int:
-    """Side of the matrix's blocks; 0 where it has none."""
+    """Side of the matrix's blocks; 0 if it has none."""
     if is_scipy(matrix):
         return math.gcd(*_sides(matrix, name)) if matrix.format == "bsr" else 0
     bsr = _as_bsr(matrix, name)
@@ -223,7 +223,7 @@ def common_side(a: Matrix, b: Matrix, blocksize: Optional[Blocksize]) -> int:
 
 
 def _first_bad(values: np.ndarray) -> Optional[int]:
-    """Number of the first element that is no whole number from 0 to 65535; None where all are."""
+    """Number of the first element that is no whole number from 0 to 65535; None if all are."""
     if values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= OPERAND.largest:
         return None  # without masks
     with np.errstate(invalid="ignore"):
@@ -245,7 +245,7 @@ def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[
 
 
 def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
-    """data as uint16 (a result: uint32), the same array where it is that already. Errors: FormatError."""
+    """data as uint16 (a result: uint32), the same array if it is that already. Errors: FormatError."""
     m = bsr.data.shape[1]
 
     def place(bad: int) -> Tuple[int, int]:
