@@ -23,8 +23,8 @@ void validate_header(const MatrixHeader& header, const std::string& name);
 MatrixHeader read_header(const std::filesystem::path& path, ElementType type = ElementType::u16);
 
 /// Reads a whole operand. Blocks keep the order of the file; indices are
-/// checked, duplicates are refused. Memory: a refusal never takes more than the file is long. Errors: InputError,
-/// FormatError, IoError, OutOfMemory.
+/// checked, duplicates are refused. Memory: of the matrix, and 4 bytes for each block if they do not ascend. Errors:
+/// InputError, FormatError, IoError, OutOfMemory.
 BlockMatrix read_matrix(const std::filesystem::path& path);
 /// Reads a whole result.
 ProductMatrix read_product(const std::filesystem::path& path);

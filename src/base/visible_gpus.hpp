@@ -9,23 +9,19 @@
 
 namespace spmm {
 
+/// CUDA_VISIBLE_DEVICES of this process.
+std::optional<std::string> visible_devices_variable();
+
 /// One value of CUDA_VISIBLE_DEVICES for each GPU.
 /// Values: visible = the variable as this process found it (what is before the first invalid entry counts, as for
 /// CUDA); without it every GPU that the driver lists and that has a device file which may be opened. Where no driver
 /// lists any (a container without /proc/driver/nvidia, Jetson, WSL2), device files count if libcuda.so.1 is there; one
 /// GPU if they do not say how many. root = where /proc, /dev and /usr are.
-std::vector<std::string> visible_gpus(const std::optional<std::string>& visible,
+std::vector<std::string> visible_gpus(const std::optional<std::string>& visible = visible_devices_variable(),
                                       const std::filesystem::path& root = "/");
 
-/// The same for this process's own variable.
-std::vector<std::string> visible_gpus();
-
-/// The value of CUDA_VISIBLE_DEVICES with which CUDA sees `devices` alone, in that order. Numbers mean the same under
-/// any CUDA_DEVICE_ORDER, which applies to both values. Nothing if nothing would be hidden, or if the present value is
-/// not a list of plain numbers, all of which count. Values: visible = the present value; gpus = visible_gpus(visible);
-/// devices = numbers of CUDA under `visible`.
-std::optional<std::string> narrowed_gpus(const std::optional<std::string>& visible,
-                                         const std::vector<std::string>& gpus, const std::vector<int>& devices);
+/// Whether a driver of NVIDIA's GPUs is installed, or the part of it that a container gets.
+bool has_gpu_driver(const std::filesystem::path& root = "/");
 
 /// Whether a GPU of this machine is cut into MIG instances: then a number may stand for one of them.
 bool has_mig(const std::filesystem::path& root = "/");
@@ -44,8 +40,5 @@ void show_gpus_as(std::vector<int> numbers);
 
 /// What messages and reports call a device of CUDA's number.
 int shown_gpu(int device);
-
-/// Whether a driver of NVIDIA's GPUs is installed, or the part of it that a container gets.
-bool has_gpu_driver(const std::filesystem::path& root = "/");
 
 }  // namespace spmm

@@ -51,43 +51,34 @@ spmm_status keep(spmm_status status, std::string_view place, std::string_view pr
   return status;
 }
 
-spmm_status keep(spmm_status status, const Error& e) noexcept {
-  return keep(status, e.where(), e.problem(), e.hint());
+/// A class of errors.
+struct Kind {
+  bool (*is)(const Error& e);
+  spmm_status status;
+};
+
+template <class Class>
+bool is(const Error& e) {
+  return dynamic_cast<const Class*>(&e) != nullptr;
 }
 
-spmm_status keep_known_error() {
-  try {
-    throw;
-  } catch (const UsageError& e) {
-    return keep(SPMM_ERROR_USAGE, e);
-  } catch (const ShapeError& e) {
-    return keep(SPMM_ERROR_SHAPE, e);
-  } catch (const FormatError& e) {
-    return keep(SPMM_ERROR_FORMAT, e);
-  } catch (const InputError& e) {
-    return keep(SPMM_ERROR_INPUT, e);
-  } catch (const OutputError& e) {
-    return keep(SPMM_ERROR_OUTPUT, e);
-  } catch (const IoError& e) {
-    return keep(SPMM_ERROR_IO, e);
-  } catch (const OutOfMemory& e) {
-    return keep(SPMM_ERROR_OUT_OF_MEMORY, e);
-  } catch (const DeviceError& e) {
-    return keep(SPMM_ERROR_DEVICE, e);
-  } catch (const VerifyError& e) {
-    return keep(SPMM_ERROR_VERIFY, e);
-  } catch (const Interrupted& e) {
-    return keep(SPMM_ERROR_INTERRUPTED, e);
-  } catch (const SaturationError& e) {
-    return keep(SPMM_ERROR_SATURATED, e);
-  }
-}
+constexpr Kind kKinds[] = {{is<UsageError>, SPMM_ERROR_USAGE},          {is<ShapeError>, SPMM_ERROR_SHAPE},
+                           {is<FormatError>, SPMM_ERROR_FORMAT},        {is<InputError>, SPMM_ERROR_INPUT},
+                           {is<OutputError>, SPMM_ERROR_OUTPUT},        {is<IoError>, SPMM_ERROR_IO},
+                           {is<OutOfMemory>, SPMM_ERROR_OUT_OF_MEMORY}, {is<DeviceError>, SPMM_ERROR_DEVICE},
+                           {is<VerifyError>, SPMM_ERROR_VERIFY},        {is<Interrupted>, SPMM_ERROR_INTERRUPTED},
+                           {is<SaturationError>, SPMM_ERROR_SATURATED}};
 
 }  // namespace
 
 spmm_status keep_current_exception() noexcept {
   try {
-    return keep_known_error();
+    throw;
+  } catch (const Error& e) {
+    for (const Kind& kind : kKinds) {
+      if (kind.is(e)) return keep(kind.status, e.where(), e.problem(), e.hint());
+    }
+    return keep(SPMM_ERROR_INTERNAL, e.where(), e.problem(), e.hint());
   } catch (const std::bad_alloc&) {
     return keep(SPMM_ERROR_OUT_OF_MEMORY, "memory", "the system has no more",
                 "free memory, or lower memory_limit_bytes");

@@ -12,34 +12,34 @@
 namespace spmm::cli {
 namespace {
 
+/// A class of errors.
+struct Kind {
+  bool (*is)(const Error& e);
+  ExitCode exit_code;
+};
+
+template <class Class>
+bool is(const Error& e) {
+  return dynamic_cast<const Class*>(&e) != nullptr;
+}
+
+constexpr Kind kKinds[] = {
+    {is<UsageError>, kUsage},          {is<FormatError>, kBadData},     {is<ShapeError>, kBadData},
+    {is<InputError>, kNoInput},        {is<DeviceError>, kUnavailable}, {is<OutOfMemory>, kMemory},
+    {is<OutputError>, kCannotCreate},  {is<IoError>, kIoError},         {is<Interrupted>, kInterrupted},
+    {is<SaturationError>, kSaturated}, {is<VerifyError>, kNegative}};
+
 Failure described_failure() {
   const auto failed = [](int code, const std::exception& e) {
     return Failure{.exit_code = code, .message = command_line_words(e.what())};
   };
   try {
     throw;
-  } catch (const UsageError& e) {
-    return failed(kUsage, e);
-  } catch (const FormatError& e) {
-    return failed(kBadData, e);
-  } catch (const ShapeError& e) {
-    return failed(kBadData, e);
-  } catch (const InputError& e) {
-    return failed(kNoInput, e);
-  } catch (const DeviceError& e) {
-    return failed(kUnavailable, e);
-  } catch (const OutOfMemory& e) {
-    return failed(kMemory, e);
-  } catch (const OutputError& e) {
-    return failed(kCannotCreate, e);
-  } catch (const IoError& e) {
-    return failed(kIoError, e);
-  } catch (const Interrupted& e) {
-    return failed(kInterrupted, e);
-  } catch (const SaturationError& e) {
-    return failed(kSaturated, e);
-  } catch (const VerifyError& e) {
-    return failed(kNegative, e);
+  } catch (const Error& e) {
+    for (const Kind& kind : kKinds) {
+      if (kind.is(e)) return failed(kind.exit_code, e);
+    }
+    return failed(kInternal, e);
   } catch (const std::system_error& e) {
     if (e.code() != std::errc::resource_unavailable_try_again) return failed(kInternal, e);
     return {.exit_code = kMemory,

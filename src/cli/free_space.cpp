@@ -10,24 +10,14 @@
 #include "spmm/error.hpp"
 
 namespace spmm::cli {
-namespace {
-
 namespace fs = std::filesystem;
-
-}  // namespace
-
-fs::path folder_of(const fs::path& out) {
-  const fs::path given = out.has_filename() ? out : out.parent_path();  // "parts/" is a folder to be made
-  const fs::path folder = io::follow_links(given).parent_path();
-  return folder.empty() ? fs::path(".") : folder;
-}
 
 std::optional<std::uint64_t> free_bytes_for(const fs::path& out) {
   try {
     struct stat there {};
     if (::stat(out.c_str(), &there) == 0 && S_ISCHR(there.st_mode)) return std::nullopt;
     struct statvfs info {};
-    if (::statvfs(folder_of(out).c_str(), &info) != 0 || info.f_blocks == 0) return std::nullopt;
+    if (::statvfs(io::folder_of_output(out).c_str(), &info) != 0 || info.f_blocks == 0) return std::nullopt;
     return std::uint64_t{info.f_bavail} * info.f_frsize;
   } catch (const Error&) {
     return std::nullopt;
@@ -38,7 +28,7 @@ void check_space_for_file(const fs::path& out, std::uint64_t bytes) {
   const auto free = free_bytes_for(out);
   if (!free || bytes <= *free) return;
   throw OutputError(out.string(),
-                    text("the file takes ", human_bytes(bytes), ", and ", folder_of(out).string(), " has ",
+                    text("the file takes ", human_bytes(bytes), ", and ", io::folder_of_output(out).string(), " has ",
                          human_bytes(*free), " free"),
                     "free space there, or choose an output path on a larger disk");
 }

@@ -8,9 +8,6 @@
 
 namespace spmm::cli {
 
-/// The folder that an output is written in, links followed.
-std::filesystem::path folder_of(const std::filesystem::path& out);
-
 /// What is free for this user where an output would be written; nothing for devices such as /dev/null, and where it
 /// is not known. What an existing output takes does not count: it stays until the new one is complete.
 std::optional<std::uint64_t> free_bytes_for(const std::filesystem::path& out);

@@ -15,9 +15,8 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <map>
+#include <limits>
 #include <new>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -28,7 +27,6 @@
 #include "cli/failure.hpp"
 #include "cli/options/did_you_mean.hpp"
 #include "cli/options/table.hpp"
-#include "cli/stop_request.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 
@@ -84,17 +82,21 @@ int fail_with_current_exception(const std::string& program) noexcept {
   ::_exit(code);
 }
 
-timespec monotonic_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now;
-}
-
 std::atomic<bool> warnings_are_silent{false};
 
 static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers use it");
 std::atomic<bool> cancelled{false};
-StopRequest stop_request;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "signal handlers use it");
+std::atomic<std::int64_t> first_signal_ms{kNever};  // one atomic: a handler on another thread sees all or nothing
+
+/// Whether a signal at now_ms comes after an earlier one that was not part of the same request. Signals that arrive
+/// together (timeout(1) signals the program and its group) count as one.
+bool is_repeated(std::int64_t now_ms) {
+  constexpr std::int64_t kSameRequestMs = 300;
+  std::int64_t first_ms = kNever;
+  return !first_signal_ms.compare_exchange_strong(first_ms, now_ms) && now_ms - first_ms > kSameRequestMs;
+}
 
 /// What the first signal leaves to the program to stop by itself: a kernel on a GPU, a library or a system call may not
 /// look at cancel_flag() for minutes. The rest of 2 s is for the end itself.
@@ -102,9 +104,10 @@ constexpr unsigned kPatienceSeconds = 1;
 
 void on_stop_signal(int) {
   const int error = errno;
-  const timespec now = monotonic_now();
-  const bool is_repeated = stop_request.is_repeated(std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000);
-  if (is_repeated && try_remove_temporary_files()) _exit(kInterrupted);
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (is_repeated(std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000) && try_remove_temporary_files())
+    _exit(kInterrupted);
   if (!cancelled.exchange(true)) ::alarm(kPatienceSeconds);
   errno = error;
 }
@@ -165,13 +168,6 @@ std::string variable_name(const std::string& option) {
   std::string name = "SPMM_";
   for (const char c : option) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
-}
-
-/// Names of all options but hidden ones.
-std::vector<std::string> all_option_names(const OptionTable& options) {
-  std::vector<std::string> names;
-  for (const OptionDetails& option : options.page().options) names.push_back(option.name);
-  return names;
 }
 
 }  // namespace
@@ -257,24 +253,15 @@ void check_cancelled(const std::string& program) {
 
 ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv) {
   const std::string hint = "see " + options.page().program + " --help";
-  // No path is longer.
-  constexpr std::size_t kMaxArgument = 4096;
-  for (int a = 1; a < argc; ++a) {
-    const std::size_t length = std::char_traits<char>::length(argv[a]);
-    if (length > kMaxArgument) {
-      throw UsageError("command line",
-                       text("argument ", a, " has ", length, " characters, expected at most ", kMaxArgument),
-                       "shorten it");
-    }
-  }
   const std::vector<std::string> words = with_short_letters(argc, argv);
-  const std::vector<std::string> names = all_option_names(options);
   ParsedOptions parsed;
   try {
     parsed = options.parse(words);
   } catch (const UnknownOption& error) {
     const std::string typed = error.what();
     const std::size_t dashes = std::min(typed.find_first_not_of('-'), typed.size());  // "---" has nothing else
+    std::vector<std::string> names;
+    for (const OptionDetails& option : options.page().options) names.push_back(option.name);
     const std::string meant = suggestion(typed.substr(dashes), names, "--");
     if (!meant.empty()) throw UsageError(typed, "is not an option" + meant, hint);
     throw UsageError(typed, "is not an option",
@@ -284,12 +271,11 @@ ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* 
     throw UsageError("command line", "unexpected argument " + quoted(parsed.unexpected()), hint);
   }
   if (!parsed.repeated().empty()) throw UsageError("--" + parsed.repeated(), "is given more than once", hint);
-  for (const std::string& name : names) {
-    const std::string variable = variable_name(name);
-    const char* value = is_variable(name) ? nullptr : std::getenv(variable.c_str());
+  for (const OptionDetails& option : options.page().options) {
+    const std::string variable = variable_name(option.name);
+    const char* const value = is_variable(option.name) ? nullptr : std::getenv(variable.c_str());
     if (value == nullptr || *value == '\0') continue;
-    warn(options.page().program,
-         text("the variable ", variable, " has no effect, give ", name.size() == 1 ? "-" : "--", name));
+    warn(options.page().program, text("the variable ", variable, " has no effect, give ", option.typed()));
   }
   return parsed;
 }

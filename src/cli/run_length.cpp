@@ -10,6 +10,7 @@
 #include "cli/free_space.hpp"
 #include "cli/program.hpp"
 #include "engine/backend_choice.hpp"
+#include "io/files/paths.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -72,7 +73,7 @@ void check_expectations(const std::string& program, const fs::path& a, const fs:
   const std::uint64_t bytes = result_bytes(*plan, read_header(a).m);
   if (bytes + plan->scratch_bytes > free_bytes) {
     std::string problem = text("the result takes about ", human_bytes(bytes), " ", assumption(*plan), ", and ",
-                               folder_of(out).string(), " has ", human_bytes(free_bytes), " free");
+                               io::folder_of_output(out).string(), " has ", human_bytes(free_bytes), " free");
     if (plan->scratch_bytes != 0) {
       problem += text("; a scratch file of ", human_bytes(plan->scratch_bytes),
                       " comes on top, which a higher memory limit would not need");

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
-#include <utility>
+#include <set>
 
 #include "base/visible_gpus.hpp"
 #include "engine/backend_choice.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
+#include "spmm/multiply.hpp"
 
 namespace spmm::cli {
 namespace {
@@ -20,12 +21,10 @@ std::vector<int> first_devices(std::size_t num) {
   return devices;
 }
 
-/// CUDA's numbers of the devices that the engine will start; none: it may start all, or none.
-/// Errors: what reading a header throws, UsageError.
+/// Of the devices that the engine will start. Errors: what reading a header throws, UsageError.
 std::vector<int> devices_of(const ProductFiles& files, const Options& options, std::size_t num_visible,
                             std::optional<int> local_rank) {
   if (options.device >= 0) return options.devices.empty() ? std::vector<int>{options.device} : std::vector<int>{};
-  if (options.devices == std::vector<int>{kAllDevices}) return {};
   if (!options.devices.empty()) return options.devices;
   const MatrixHeader a = read_header(files.a);
   const MatrixHeader b = read_header(files.b);
@@ -40,32 +39,32 @@ std::vector<int> devices_of(const ProductFiles& files, const Options& options, s
 
 }  // namespace
 
-std::optional<UsedGpus> used_gpus(const ProductFiles& files, const Options& options,
-                                  const std::optional<std::string>& visible, const std::vector<std::string>& gpus,
-                                  std::optional<int> local_rank) {
-  if (gpus.size() < 2 || options.backend == Backend::cpu) return std::nullopt;
-  UsedGpus used;
+std::vector<int> used_gpus(const ProductFiles& files, const Options& options, std::size_t num_visible,
+                           std::optional<int> local_rank) {
+  if (num_visible < 2 || options.backend == Backend::cpu) return {};
+  std::vector<int> devices;
   try {
-    used.numbers = devices_of(files, options, gpus.size(), local_rank);
+    devices = devices_of(files, options, num_visible, local_rank);
   } catch (const Error&) {
-    return std::nullopt;
+    return {};
   }
-  const auto narrowed = narrowed_gpus(visible, gpus, used.numbers);
-  if (!narrowed) return std::nullopt;
-  used.visible = *narrowed;
-  return used;
+  const bool exist = std::all_of(devices.begin(), devices.end(),
+                                 [&](int d) { return d >= 0 && static_cast<std::size_t>(d) < num_visible; });
+  const bool are_fewer = exist && devices.size() < num_visible;
+  return are_fewer && std::set(devices.begin(), devices.end()).size() == devices.size() ? devices : std::vector<int>{};
 }
 
 void hide_unused_gpus(const ProductFiles& files, Options& options) {
   if (!has_backend(Backend::cuda)) return;
-  const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
-  const auto visible = value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  const auto used = used_gpus(files, options, visible, visible_gpus(), local_rank());
-  if (!used || has_mig()) return;
-  ::setenv("CUDA_VISIBLE_DEVICES", used->visible.c_str(), 1);
+  const std::vector<std::string> gpus = visible_gpus();
+  const std::vector<int> used = used_gpus(files, options, gpus.size(), local_rank());
+  if (used.empty() || has_mig()) return;
+  std::string visible;
+  for (const int device : used) visible += (visible.empty() ? "" : ",") + gpus[static_cast<std::size_t>(device)];
+  ::setenv("CUDA_VISIBLE_DEVICES", visible.c_str(), 1);
   if (options.device >= 0) options.device = 0;
-  if (!options.devices.empty()) options.devices = first_devices(used->numbers.size());
-  show_gpus_as(used->numbers);
+  if (!options.devices.empty()) options.devices = first_devices(used.size());
+  show_gpus_as(used);
 }
 
 }  // namespace spmm::cli

@@ -1,6 +1,7 @@
 // Whole matrices from and to files, as lists of blocks and as block-CSR arrays.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <numeric>
 #include <vector>
@@ -26,17 +27,6 @@ constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a
 template <class T>
 constexpr ElementType kElementType = sizeof(T) == 2 ? ElementType::u16 : ElementType::u32;
 
-/// An empty matrix with the header's shape and room for its blocks.
-template <class T>
-BlockList<T> empty_matrix(const MatrixHeader& header) {
-  BlockList<T> matrix;
-  matrix.n = header.n;
-  matrix.m = header.m;
-  matrix.index.reserve(header.num_blocks);
-  matrix.values.reserve(std::size_t{header.num_blocks} * header.m * header.m);
-  return matrix;
-}
-
 /// Packs blocks [first, first + count) of `matrix`. Shapes: dst [count * record_bytes<T>(m)].
 template <class T>
 void pack_records(const BlockList<T>& matrix, std::uint64_t first, std::uint64_t count, std::byte* dst) {
@@ -47,83 +37,54 @@ void pack_records(const BlockList<T>& matrix, std::uint64_t first, std::uint64_t
   }
 }
 
-/// Appends `count` packed records to the blocks of `matrix`, whose m is set.
-template <class T>
-void unpack_records(const std::byte* src, std::uint64_t count, BlockList<T>& matrix) {
-  const std::size_t record = record_bytes<T>(matrix.m);
-  const std::size_t block_elements = std::size_t{matrix.m} * matrix.m;
-  for (std::uint64_t r = 0; r < count; ++r, src += record) {
-    matrix.index.push_back(read_index(src));
-    const std::size_t end = matrix.values.size();
-    matrix.values.resize(end + block_elements);
-    std::memcpy(matrix.values.data() + end, src + kIndexBytes, block_elements * sizeof(T));
-  }
-}
-
-/// Reads the records in order through one small buffer: visit(first, count, records).
-/// Memory: at most kChunkBytes and an eighth of the file (one record at least).
-template <class Visit>
-void for_each_chunk(const InputFile& file, const Visit& visit) {
-  const std::uint64_t record = file.record_bytes();
-  const std::uint64_t total = file.header().num_blocks;
-  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, std::min(kChunkBytes, file.file_bytes() / 8) / record);
-  std::vector<std::byte> chunk(std::min(per_chunk, total) * record);
-  for (std::uint64_t first = 0; first < total; first += per_chunk) {
-    const std::uint64_t count = std::min(per_chunk, total - first);
-    file.read_records(first, count, chunk.data());
-    visit(first, count, chunk.data());
-  }
-}
-
-/// Finds the first two records of a block that is stored more than once. Errors: always FormatError.
-[[noreturn]] void refuse_duplicate(const InputFile& file, BlockIndex twice) {
-  std::vector<std::uint64_t> found;
-  for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
-    for (std::uint64_t r = 0; r < count && found.size() < 2; ++r) {
-      if (read_index(records + r * file.record_bytes()) == twice) found.push_back(first + r);
-    }
-  });
-  found.resize(2, found.empty() ? 0 : found.back());  // only short if the file changes meanwhile
-  throw_duplicate_block(file.name(), found[0], found[1], file.record_bytes(), twice);
-}
-
-/// Calls visit(block index) for some records. Errors: FormatError (out of range).
-template <class Visit>
-void for_each_index(const InputFile& file, std::uint64_t first, std::uint64_t count, const std::byte* records,
-                    const Visit& visit) {
-  const std::uint32_t side = file.header().blocks_per_side();
-  for (std::uint64_t r = 0; r < count; ++r) {
-    const BlockIndex at = read_index(records + r * file.record_bytes());
-    if (at.i >= side || at.j >= side) throw_index_out_of_range(file.name(), first + r, file.record_bytes(), at, side);
-    visit(at);
-  }
-}
-
-/// Checks every block index, before memory for the elements is allocated.
-/// Errors: FormatError (out of range, duplicate).
-void check_indices(const InputFile& file) {
-  std::vector<BlockIndex> index;
-  index.reserve(file.header().num_blocks);
-  for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
-    for_each_index(file, first, count, records, [&](BlockIndex at) { index.push_back(at); });
-  });
-  if (!std::is_sorted(index.begin(), index.end())) std::sort(index.begin(), index.end());
-  const auto twice = std::adjacent_find(index.begin(), index.end());
-  if (twice != index.end()) refuse_duplicate(file, *twice);
+/// Refuses a block that is stored more than once. Errors: FormatError that names its first two records.
+void check_distinct(const InputFile& file, const std::vector<BlockIndex>& index) {
+  const auto ascends = [&](std::uint32_t x, std::uint32_t y) {
+    return index[x] != index[y] ? index[x] < index[y] : x < y;
+  };
+  if (std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end()) return;
+  std::vector<std::uint32_t> order(index.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(), ascends);
+  const auto twice = std::adjacent_find(order.begin(), order.end(),
+                                        [&](std::uint32_t x, std::uint32_t y) { return index[x] == index[y]; });
+  if (twice == order.end()) return;
+  throw_duplicate_block(file.name(), twice[0], twice[1], file.record_bytes(), index[*twice]);
 }
 
 template <class T>
 BlockList<T> read_list(const std::filesystem::path& path) {
   const InputFile file(path, kElementType<T>);
   file.expect_sequential_reads();
+  const MatrixHeader& header = file.header();
+  const std::uint64_t record = file.record_bytes();
+  const std::size_t elements = std::size_t{header.m} * header.m;
+  const std::uint32_t side = header.blocks_per_side();
+  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, std::min(kChunkBytes, file.file_bytes() / 8) / record);
   try {
-    check_indices(file);
-    BlockList<T> matrix = empty_matrix<T>(file.header());
-    for_each_chunk(file, [&](std::uint64_t first, std::uint64_t count, const std::byte* records) {
-      for_each_index(file, first, count, records, [](BlockIndex) {});  // the file may have changed
-      unpack_records(records, count, matrix);
-    });
+    std::vector<std::byte> chunk(std::min<std::uint64_t>(per_chunk, header.num_blocks) * record);
+    BlockList<T> matrix;
+    matrix.n = header.n;
+    matrix.m = header.m;
+    matrix.index.reserve(header.num_blocks);
+    matrix.values.reserve(header.num_blocks * elements);
+    for (std::uint64_t first = 0; first < header.num_blocks; first += per_chunk) {
+      const std::uint64_t count = std::min(per_chunk, header.num_blocks - first);
+      file.read_records(first, count, chunk.data());
+      const std::byte* src = chunk.data();
+      for (std::uint64_t r = first; r < first + count; ++r, src += record) {
+        const BlockIndex at = read_index(src);
+        if (at.i >= side || at.j >= side) throw_index_out_of_range(file.name(), r, record, at, side);
+        // A file of holes says the same block again and again: no memory is taken for it.
+        if (r > 0 && at == matrix.index.back()) throw_duplicate_block(file.name(), r - 1, r, record, at);
+        matrix.index.push_back(at);
+        const std::size_t end = matrix.values.size();
+        matrix.values.resize(end + elements);
+        std::memcpy(matrix.values.data() + end, src + kIndexBytes, elements * sizeof(T));
+      }
+    }
     file.check_unchanged();
+    check_distinct(file, matrix.index);
     return matrix;
   } catch (const std::bad_alloc&) {
     throw OutOfMemory(file.name(), text("no memory for a matrix of ", human_bytes(file.file_bytes())),

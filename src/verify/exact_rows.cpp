@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstring>
 #include <mutex>
 #include <numeric>
 
 #include "base/records/head.hpp"
+#include "base/text.hpp"
+#include "spmm/error.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/types.hpp"
 
@@ -51,50 +52,48 @@ template <std::uint32_t Lanes, std::uint32_t FixedM>
   }
 }
 
+[[gnu::always_inline]] inline void add_product_of_side(const double* a, std::uint64_t num_rows, const std::uint16_t* b,
+                                                       std::uint32_t m, double* sums) {
+  if (m == 8) return add_product<8, 8>(a, num_rows, b, m, sums);
+  if (m == 4) return add_product<4, 4>(a, num_rows, b, m, sums);
+  if (m == 2) return add_product<2, 2>(a, num_rows, b, m, sums);
+  if (m == 1) return add_product<1, 1>(a, num_rows, b, m, sums);
+  if (m % 8 == 0) return add_product<8, 0>(a, num_rows, b, m, sums);
+  if (m % 4 == 0) return add_product<4, 0>(a, num_rows, b, m, sums);
+  if (m % 2 == 0) return add_product<2, 0>(a, num_rows, b, m, sums);
+  return add_product<1, 0>(a, num_rows, b, m, sums);
+}
+
 using AddProduct = void (*)(const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m,
                             double* sums);
 
-template <std::uint32_t Lanes, std::uint32_t FixedM>
 void add_product_anywhere(const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m,
                           double* sums) {
-  add_product<Lanes, FixedM>(a, num_rows, b, m, sums);
+  add_product_of_side(a, num_rows, b, m, sums);
 }
 
 #if defined(__x86_64__)
 // The same loops, which the compiler puts into longer vectors.
-template <std::uint32_t Lanes, std::uint32_t FixedM>
 [[gnu::target("avx2,fma")]] void add_product_avx2(const double* a, std::uint64_t num_rows, const std::uint16_t* b,
                                                   std::uint32_t m, double* sums) {
-  add_product<Lanes, FixedM>(a, num_rows, b, m, sums);
+  add_product_of_side(a, num_rows, b, m, sums);
 }
 
-template <std::uint32_t Lanes, std::uint32_t FixedM>
 [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,fma,prefer-vector-width=512")]] void add_product_avx512(
     const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m, double* sums) {
-  add_product<Lanes, FixedM>(a, num_rows, b, m, sums);
+  add_product_of_side(a, num_rows, b, m, sums);
 }
 #endif
 
-template <std::uint32_t Lanes, std::uint32_t FixedM>
 AddProduct fastest() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma")) {
-    return add_product_avx512<Lanes, FixedM>;
+    return add_product_avx512;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_product_avx2<Lanes, FixedM>;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_product_avx2;
 #endif
-  return add_product_anywhere<Lanes, FixedM>;
-}
-
-AddProduct add_product_for(std::uint32_t m) {
-  if (m == 1) return fastest<1, 1>();
-  if (m == 2) return fastest<2, 2>();
-  if (m == 4) return fastest<4, 4>();
-  if (m == 8) return fastest<8, 8>();
-  if (m % 8 == 0) return fastest<8, 0>();
-  if (m % 4 == 0) return fastest<4, 0>();
-  return m % 2 == 0 ? fastest<2, 0>() : fastest<1, 0>();
+  return add_product_anywhere;
 }
 
 /// Counts at begins[x + 2] become begins: row x begins at begins[x + 1], which moves to its end as its blocks are
@@ -177,7 +176,6 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
     num_pairs += own_pairs;
   });
   num_pairs_ = num_pairs;
-  for (std::uint32_t& meets : meets_) meets = meets == 0 ? kNotMet : kMet;
   rows_of_pair_ = num_a_blocks == 0 ? 0 : static_cast<double>(num_a_rows) / static_cast<double>(num_a_blocks);
   progress_.emplace(run_, Stage::verify, num_pairs_);
 }
@@ -194,42 +192,49 @@ double ExactRows::seconds() const {
          (kPairSeconds + product_seconds * rows_of_pair_ * static_cast<double>(elements_)) / run_.num_threads;
 }
 
-ExactRows::Blocks ExactRows::load_a(Range slots) {
+/// `num` blocks of a source. Values: place(index) = of a block among them, or a larger number for all others.
+template <class Place>
+ExactRows::Blocks ExactRows::load(const Source& source, std::uint64_t num, const Place& place) {
   const std::uint64_t record = input_record_bytes(m_);
-  const std::uint64_t first = a_begins_[slots.begin];
-  const std::uint64_t num = a_begins_[slots.end] - first;
-  AlignedArray<std::uint32_t> next(slots.end - slots.begin);
-  std::copy(a_begins_.data() + slots.begin, a_begins_.data() + slots.end, next.begin());
   Blocks blocks{.keys = AlignedArray<std::uint64_t>(num), .values = AlignedArray<std::uint16_t>(num * elements_)};
   std::fill(blocks.keys.begin(), blocks.keys.end(), 0);  // the file may have become another one
-  for_pieces(inputs_.a, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+  for_pieces(source, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
     for (std::uint64_t x = 0; x < count; ++x) {
       const BlockIndex at = read_index(records + x * record);
-      const std::uint32_t slot = a_rows_.slot(at.i);
-      if (slot < slots.begin || slot >= slots.end || !is_chosen(slot)) continue;
-      const std::uint64_t place = take_place(next[slot - slots.begin]) - first;
-      if (place >= num) continue;
-      blocks.keys[place] = std::uint64_t{at.j} << 32 | place;
-      std::memcpy(blocks.values.data() + place * elements_, records + x * record + kIndexBytes, elements_ * 2);
+      const std::uint64_t to = place(at);
+      if (to >= num) continue;
+      blocks.keys[to] = std::uint64_t{at.j} << 32 | to;
+      std::memcpy(blocks.values.data() + to * elements_, records + x * record + kIndexBytes, elements_ * 2);
     }
   });
   return blocks;
 }
 
+ExactRows::Blocks ExactRows::load_a(Range slots) {
+  const std::uint64_t first = a_begins_[slots.begin];
+  AlignedArray<std::uint32_t> next(slots.end - slots.begin);
+  std::copy(a_begins_.data() + slots.begin, a_begins_.data() + slots.end, next.begin());
+  return load(inputs_.a, a_begins_[slots.end] - first, [&](BlockIndex at) -> std::uint64_t {
+    const std::uint32_t slot = a_rows_.slot(at.i);
+    if (slot < slots.begin || slot >= slots.end || !is_chosen(slot)) return RowSlots::kNone;
+    return take_place(next[slot - slots.begin]) - first;
+  });
+}
+
 /// Slot of a block of B that is to be loaded: in these columns, of a row that is met. kNone for all others.
-std::uint32_t ExactRows::loaded_slot(BlockIndex at, Range cols, Met least) const {
+std::uint32_t ExactRows::loaded_slot(BlockIndex at, Range cols) const {
   if (at.j < cols.begin || at.j >= cols.end) return RowSlots::kNone;
   const std::uint32_t slot = b_rows_.slot(at.i);
-  return slot != RowSlots::kNone && meets_[slot] >= least ? slot : RowSlots::kNone;
+  return slot != RowSlots::kNone && meets_[slot] != 0 ? slot : RowSlots::kNone;
 }
 
 /// Number of blocks that load_b() loads; sets where its rows begin.
-std::uint64_t ExactRows::count_b(Range cols, Met least) {
+std::uint64_t ExactRows::count_b(Range cols) {
   const std::uint64_t record = input_record_bytes(m_);
   std::fill(b_begins_.begin(), b_begins_.end(), 0);
   for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
     for (std::uint64_t x = 0; x < count; ++x) {
-      const std::uint32_t slot = loaded_slot(read_index(records + x * record), cols, least);
+      const std::uint32_t slot = loaded_slot(read_index(records + x * record), cols);
       if (slot != RowSlots::kNone) take_place(b_begins_[slot + 2]);
     }
   });
@@ -237,22 +242,12 @@ std::uint64_t ExactRows::count_b(Range cols, Met least) {
   return b_begins_[b_rows_.size() + 1];
 }
 
-/// Blocks of B in these columns, of rows with meets_ >= least. Values: count_b() was called with the same arguments.
-ExactRows::Blocks ExactRows::load_b(Range cols, Met least) {
-  const std::uint64_t record = input_record_bytes(m_);
+/// Blocks of B in these columns, of rows that are met. Values: count_b() was called with the same columns.
+ExactRows::Blocks ExactRows::load_b(Range cols) {
   const std::uint64_t num = b_begins_[b_rows_.size() + 1];
-  Blocks blocks{.keys = AlignedArray<std::uint64_t>(num), .values = AlignedArray<std::uint16_t>(num * elements_)};
-  std::fill(blocks.keys.begin(), blocks.keys.end(), 0);
-  for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
-    for (std::uint64_t x = 0; x < count; ++x) {
-      const BlockIndex at = read_index(records + x * record);
-      const std::uint32_t slot = loaded_slot(at, cols, least);
-      if (slot == RowSlots::kNone) continue;
-      const std::uint64_t place = take_place(b_begins_[slot + 1]);
-      if (place >= num) continue;
-      blocks.keys[place] = std::uint64_t{at.j} << 32 | place;
-      std::memcpy(blocks.values.data() + place * elements_, records + x * record + kIndexBytes, elements_ * 2);
-    }
+  Blocks blocks = load(inputs_.b, num, [&](BlockIndex at) -> std::uint64_t {
+    const std::uint32_t slot = loaded_slot(at, cols);
+    return slot == RowSlots::kNone ? slot : take_place(b_begins_[slot + 1]);
   });
   constexpr std::uint64_t kRowsAtATime = 256;
   run_.parallel_for(b_rows_.size(), kRowsAtATime, [&](std::uint64_t begin, std::uint64_t end) {
@@ -269,39 +264,31 @@ void ExactRows::compute(const Take& take) {
   compute_columns({.begin = 0, .end = inputs_.b.header().blocks_per_side()}, take);
 }
 
-/// Halves the columns until their blocks of B fit. Of a single column with more blocks than that, each range of A's
-/// rows loads the blocks that it meets, which are as many as it has.
+/// Halves the columns until their blocks of B fit.
 void ExactRows::compute_columns(Range cols, const Take& take) {
   const std::uint64_t most_b = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ * 3 / 8 / block_bytes();
   const std::uint64_t of_block = block_bytes() + sizeof(Scratch::Meeting);
   const std::uint64_t most_a = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ / 4 / of_block;
-  const std::uint64_t num_b = count_b(cols, kMet);
+  const std::uint64_t num_b = count_b(cols);
   if (num_b == 0) return;
-  if (num_b > most_b && cols.end - cols.begin > 1) {
+  if (num_b > most_b && cols.end - cols.begin == 1) {
+    throw OutOfMemory("verify",
+                      text("block column ", cols.begin, " of ", inputs_.b.name(), " has ", num_b,
+                           " blocks, which do not fit the memory limit (", human_bytes(num_b * block_bytes()), ")"),
+                      "raise EngineOptions::memory_limit_bytes, or verify without it");
+  }
+  if (num_b > most_b) {
     const std::uint64_t middle = cols.begin + (cols.end - cols.begin) / 2;
     compute_columns({.begin = cols.begin, .end = middle}, take);
     compute_columns({.begin = middle, .end = cols.end}, take);
     return;
   }
-  Blocks b;
-  if (num_b <= most_b) b = load_b(cols, kMet);
+  const Blocks b = load_b(cols);
   const std::uint64_t num_slots = a_rows_.size();
   for (std::uint64_t begin = 0, end = 0; begin < num_slots; begin = end) {
     for (end = begin + 1; end < num_slots && a_begins_[end + 1] - a_begins_[begin] <= most_a;) ++end;
     if (a_begins_[end] == a_begins_[begin]) continue;
-    const Range slots{.begin = begin, .end = end};
-    const Blocks a = load_a(slots);
-    if (num_b > most_b) {
-      b = {};
-      for (std::uint32_t& meets : meets_) meets = std::min<std::uint32_t>(meets, kMet);
-      for (const std::uint64_t key : a.keys) {
-        const std::uint32_t row = b_rows_.slot(column(key));
-        if (row != RowSlots::kNone && meets_[row] == kMet) meets_[row] = kMetNow;
-      }
-      if (count_b(cols, kMetNow) == 0) continue;
-      b = load_b(cols, kMetNow);
-    }
-    compute_rows(slots, a, cols, b, take);
+    compute_rows({.begin = begin, .end = end}, load_a({.begin = begin, .end = end}), cols, b, take);
   }
 }
 
@@ -365,7 +352,7 @@ void ExactRows::compute_row(std::uint64_t slot, std::uint64_t first_block, const
   s.seen.resize((window + 63) / 64);
   s.saturated.resize(s.seen.size());
   s.a.resize(stride);
-  const AddProduct add = add_product_for(m_);
+  static const AddProduct add = fastest();
   while (true) {
     std::uint64_t first_col = cols.end;
     for (const Scratch::Meeting& meeting : s.meetings) {

@@ -24,8 +24,8 @@ struct ExactSums {
 };
 
 /// Memory: B is loaded by ranges of block columns, for each of them A by ranges of block rows, so that all of it stays
-/// within memory_bytes (0 = no limit) and bytes(). A block row of A and what it meets of a block column of B are the
-/// least that it takes. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
+/// within memory_bytes (0 = no limit) and bytes(). A block row of A and a block column of B are the least that it
+/// takes. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
 class ExactRows {
  public:
   /// Reads both operands once to count. Shapes: chosen [a_rows.size(), m], 1 for each element row that is wanted.
@@ -58,16 +58,16 @@ class ExactRows {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  /// Whether blocks of A meet a row of B: none, any, or any of those that are loaded.
-  enum Met : std::uint32_t { kNotMet, kMet, kMetNow };
   struct Scratch;
 
   [[nodiscard]] bool is_chosen(std::uint64_t slot) const;
   [[nodiscard]] std::uint64_t block_bytes() const { return elements_ * 2 + 8; }
+  template <class Place>
+  [[nodiscard]] Blocks load(const Source& source, std::uint64_t num, const Place& place);
   [[nodiscard]] Blocks load_a(Range slots);
-  [[nodiscard]] std::uint32_t loaded_slot(BlockIndex at, Range cols, Met least) const;
-  [[nodiscard]] std::uint64_t count_b(Range cols, Met least);
-  [[nodiscard]] Blocks load_b(Range cols, Met least);
+  [[nodiscard]] std::uint32_t loaded_slot(BlockIndex at, Range cols) const;
+  [[nodiscard]] std::uint64_t count_b(Range cols);
+  [[nodiscard]] Blocks load_b(Range cols);
   void compute_columns(Range cols, const Take& take);
   void compute_rows(Range slots, const Blocks& a, Range cols, const Blocks& b, const Take& take);
   void compute_row(std::uint64_t slot, std::uint64_t first_block, const Blocks& a, Range cols, const Blocks& b,
@@ -83,7 +83,7 @@ class ExactRows {
   std::uint64_t elements_;
   AlignedArray<std::uint32_t> a_begins_;  // [slots of A + 1], of chosen rows, as if all of them were loaded
   AlignedArray<std::uint32_t> b_begins_;  // [slots of B + 2], of the blocks that are loaded
-  AlignedArray<std::uint32_t> meets_;     // [slots of B] Met; while counting, blocks of A that meet the row
+  AlignedArray<std::uint32_t> meets_;     // [slots of B] blocks of A that meet the row
   std::uint64_t num_block_rows_ = 0;
   std::uint64_t num_pairs_ = 0;  // of blocks
   double rows_of_pair_ = 0;      // chosen element rows of A's block

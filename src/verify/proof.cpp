@@ -108,7 +108,7 @@ std::uint64_t Proof::resident_bytes(const MatrixHeader& a, std::uint64_t num_blo
 std::uint64_t Proof::finish_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t num_blocks) {
   const std::uint64_t a_slots = is_sample(num_blocks, a) ? num_blocks : RowSlots::most_slots(a);
   const std::uint64_t b_slots = RowSlots::most_slots(b);
-  return RowSlots::most_bytes(b) + b_slots + ExactRows::bytes(a_slots, b_slots);
+  return RowSlots::most_bytes(b) + ExactRows::bytes(a_slots, b_slots);
 }
 
 std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
@@ -175,7 +175,8 @@ std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
 
 ProofResult Proof::finish(const FindRow& find_row, const Run& run) {
   const RowSlots b_rows(inputs_.b, settings_.memory_bytes, run);
-  choose_long_rows(run);
+  // Sums of so many terms may reach p, and the equations would take them for smaller ones.
+  if (inputs_.a.header().n > kMaxTerms) std::fill(is_exact_.begin(), is_exact_.end(), 1);
   subtract_products(b_rows, run);
   ProofResult result{.num_rows = a_rows_.size() * m_,
                      .num_blocks = num_blocks_,
@@ -187,45 +188,10 @@ ProofResult Proof::finish(const FindRow& find_row, const Run& run) {
   return result;
 }
 
-/// Rows whose sums may reach p, which the equations would take for smaller ones.
-void Proof::choose_long_rows(const Run& run) {
-  if (inputs_.a.header().n <= kMaxTerms) return;
-  AlignedArray<std::uint32_t> num_blocks(a_rows_.size());
-  std::fill(num_blocks.begin(), num_blocks.end(), 0);
-  const std::uint64_t record = input_record_bytes(m_);
-  for_pieces(inputs_.a, settings_.memory_bytes, run, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
-    for (std::uint64_t x = 0; x < count; ++x) {
-      const std::uint32_t slot = a_rows_.slot(read_index(records + x * record).i);
-      if (slot != RowSlots::kNone) std::atomic_ref(num_blocks[slot]).fetch_add(1, std::memory_order_relaxed);
-    }
-  });
-  for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) {
-    if (std::uint64_t{num_blocks[slot]} * m_ > kMaxTerms) std::fill_n(is_exact_.data() + slot * m_, m_, 1);
-  }
-}
-
-/// For each row of B: 1 if blocks of the rows that are proven meet it. A sample meets few rows of B.
-AlignedArray<std::uint8_t> Proof::met_rows(const RowSlots& b_rows, const Run& run) const {
-  AlignedArray<std::uint8_t> is_met(b_rows.size());
-  std::fill(is_met.begin(), is_met.end(), is_sample_ ? 0 : 1);
-  if (!is_sample_) return is_met;
-  const std::uint64_t record = input_record_bytes(m_);
-  for_pieces(inputs_.a, settings_.memory_bytes, run, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
-    for (std::uint64_t x = 0; x < count; ++x) {
-      const BlockIndex at = read_index(records + x * record);
-      if (a_rows_.slot(at.i) == RowSlots::kNone) continue;
-      const std::uint32_t met = b_rows.slot(at.j);
-      if (met != RowSlots::kNone) std::atomic_ref(is_met[met]).store(1, std::memory_order_relaxed);
-    }
-  });
-  return is_met;
-}
-
 /// A (B X) from the residuals of all rows that the equations decide, by ranges of rows of B whose part of B X fits.
 void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
   if (std::find(is_exact_.begin(), is_exact_.end(), 0) == is_exact_.end()) return;
   const std::uint64_t record = input_record_bytes(m_);
-  const AlignedArray<std::uint8_t> is_met = met_rows(b_rows, run);
   const std::uint64_t most =
       settings_.memory_bytes == 0
           ? b_rows.size()
@@ -240,7 +206,7 @@ void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
                  for (std::uint64_t x = 0, next = 0; x < count; x = next) {
                    next = end_of_run(records, record, count, x);
                    const std::uint32_t slot = b_rows.slot(read_index(records + x * record).i);
-                   if (slot < begin || slot >= end || is_met[slot] == 0) continue;
+                   if (slot < begin || slot >= end) continue;
                    WideSums sums{};
                    for (; x < next; ++x) {
                      x_.block(read_index(records + x * record).j, vector.data());

@@ -2,7 +2,7 @@
 //
 // Freivalds: with X random modulo p = 2^61 - 1, every element row of C without saturated elements must satisfy
 // C X = A (B X). A wrong one passes with a probability of at most 3 / p: see random_vector.hpp. The equation says that
-// all sums agree modulo p, and true sums of at most 536,887,296 terms are smaller than p. Rows with more terms, and
+// all sums agree modulo p, and true sums of at most 536,887,296 terms are smaller than p. Rows of larger matrices, and
 // rows with saturated elements, are computed again from the definition: R = min(A B, 2^32 - 1), and C X = R X must
 // hold.
 #pragma once
@@ -83,8 +83,6 @@ class Proof {
   ProofResult finish(const FindRow& find_row, const Run& run);
 
  private:
-  void choose_long_rows(const Run& run);
-  [[nodiscard]] AlignedArray<std::uint8_t> met_rows(const RowSlots& b_rows, const Run& run) const;
   void subtract_products(const RowSlots& b_rows, const Run& run);
   std::uint64_t subtract_exact_rows(const RowSlots& b_rows, const Run& run);
   [[nodiscard]] std::vector<std::uint32_t> wrong_rows(const Run& run) const;

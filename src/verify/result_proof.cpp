@@ -2,7 +2,6 @@
 #include "verify/result_proof.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "base/records/head.hpp"
@@ -13,6 +12,15 @@ namespace spmm {
 namespace {
 
 constexpr const char* kReportIt = "nothing was written; please report this as a bug with both inputs";
+
+/// Errors: VerifyError if there is a flaw.
+void refuse(const std::optional<OrderFlaw>& flaw) {
+  if (!flaw) return;
+  throw VerifyError("verify",
+                    text("result block (", flaw->at.i, ", ", flaw->at.j, ") follows (", flaw->before.i, ", ",
+                         flaw->before.j, flaw->is_duplicate() ? "): it is there twice" : "): out of order"),
+                    kReportIt);
+}
 
 }  // namespace
 
@@ -25,46 +33,27 @@ std::optional<OrderFlaw> RecordOrder::add(std::uint64_t first, std::span<const s
     if (!(before < at)) return OrderFlaw{.record = first + x, .before = before, .at = at};
     before = at;
   }
-  return join(first, {.end = first + count, .first = read_index(records.data()), .last = before});
+  const std::lock_guard lock(mutex_);
+  pieces_.push_back({.begin = first, .end = first + count, .first = read_index(records.data()), .last = before});
+  return std::nullopt;
 }
 
-std::optional<OrderFlaw> RecordOrder::join(std::uint64_t first, SeenRecords piece) {
-  const std::lock_guard lock(mutex_);
-  count_ += piece.end - first;
-  auto next = pieces_.lower_bound(first);
-  if (next != pieces_.begin()) {
-    const auto previous = std::prev(next);
-    if (previous->second.end == first) {
-      if (!(previous->second.last < piece.first)) {
-        return OrderFlaw{.record = first, .before = previous->second.last, .at = piece.first};
-      }
-      first = previous->first;
-      piece.first = previous->second.first;
-      pieces_.erase(previous);
-    }
+std::optional<OrderFlaw> RecordOrder::close() {
+  std::sort(pieces_.begin(), pieces_.end(), [](const Piece& x, const Piece& y) { return x.begin < y.begin; });
+  for (std::size_t x = 1; x < pieces_.size(); ++x) {
+    const BlockIndex before = pieces_[x - 1].last;
+    if (!(before < pieces_[x].first)) return OrderFlaw{pieces_[x].begin, before, pieces_[x].first};
   }
-  if (next != pieces_.end() && next->first == piece.end) {
-    if (!(piece.last < next->second.first)) {
-      return OrderFlaw{.record = piece.end, .before = piece.last, .at = next->second.first};
-    }
-    piece.end = next->second.end;
-    piece.last = next->second.last;
-    pieces_.erase(next);
-  }
-  pieces_[first] = piece;
   return std::nullopt;
 }
 
 bool RecordOrder::is_whole(std::uint64_t count) const {
-  const std::lock_guard lock(mutex_);
-  if (count_ != count) return false;
-  if (count == 0) return pieces_.empty();
-  return pieces_.size() == 1 && pieces_.begin()->first == 0 && pieces_.begin()->second.end == count;
-}
-
-std::uint64_t RecordOrder::count() const {
-  const std::lock_guard lock(mutex_);
-  return count_;
+  std::uint64_t end = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.begin != end) return false;
+    end = piece.end;
+  }
+  return end == count;
 }
 
 void ResultProof::look(std::uint64_t first_block, std::span<const std::byte> records) {
@@ -78,12 +67,7 @@ void ResultProof::look(std::uint64_t first_block, std::span<const std::byte> rec
 
 void ResultProof::look_at_piece(std::uint64_t first_block, std::span<const std::byte> records) {
   const auto timing = run_.clock.scope(Stage::verify);
-  if (const auto flaw = order_.add(first_block, records)) {
-    throw VerifyError("verify",
-                      text("result block (", flaw->at.i, ", ", flaw->at.j, ") follows (", flaw->before.i, ", ",
-                           flaw->before.j, flaw->is_duplicate() ? "): it is there twice" : "): out of order"),
-                      kReportIt);
-  }
+  refuse(order_.add(first_block, records));
   const auto flaw = proof_.look(records);
   if (!flaw) return;
   throw VerifyError(
@@ -94,10 +78,11 @@ void ResultProof::look_at_piece(std::uint64_t first_block, std::span<const std::
       kReportIt);
 }
 
-bool ResultProof::find_row(std::uint32_t row, const std::function<void(BlockIndex at, const std::byte* values)>& take) {
+bool ResultProof::find_row(std::uint32_t row, std::uint64_t num_blocks,
+                           const std::function<void(BlockIndex at, const std::byte* values)>& take) {
   std::vector<std::byte> record(record_bytes_);
   std::uint64_t low = 0;
-  for (std::uint64_t high = order_.count(); low < high;) {  // the first record that is not before the row
+  for (std::uint64_t high = num_blocks; low < high;) {  // the first record that is not before the row
     const std::uint64_t middle = (low + high) / 2;
     if (!sink_.read_back(middle, 1, record.data())) return false;
     if (read_index(record.data()).i < row) {
@@ -106,7 +91,7 @@ bool ResultProof::find_row(std::uint32_t row, const std::function<void(BlockInde
       high = middle;
     }
   }
-  for (; low < order_.count(); ++low) {
+  for (; low < num_blocks; ++low) {
     if (!sink_.read_back(low, 1, record.data())) return false;
     const BlockIndex at = read_index(record.data());
     if (at.i != row) break;
@@ -116,16 +101,14 @@ bool ResultProof::find_row(std::uint32_t row, const std::function<void(BlockInde
 }
 
 ProofResult ResultProof::check(std::uint64_t num_blocks) {
-  const std::uint64_t count = order_.count();
-  if (!order_.is_whole(count)) {
-    throw VerifyError("verify", "records of the result are missing between others, or came twice", kReportIt);
-  }
-  if (count != num_blocks) {
-    throw VerifyError("verify", text("the result has ", count, " blocks, its header says ", num_blocks), kReportIt);
+  refuse(order_.close());
+  if (!order_.is_whole(num_blocks)) {
+    throw VerifyError("verify", text("records of the result are missing or came twice: its header says ", num_blocks),
+                      kReportIt);
   }
   const ProofResult result = proof_.finish(
-      [this](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {
-        return find_row(row, take);
+      [&](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {
+        return find_row(row, num_blocks, take);
       },
       run_);
   if (result.num_wrong != 0) throw VerifyError("verify", result.differences, kReportIt);

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
@@ -25,33 +25,31 @@ struct OrderFlaw {
   [[nodiscard]] bool is_duplicate() const { return before == at; }
 };
 
-/// The order of one file. Memory: an entry for each piece that touches no other one yet. Threads: any.
+/// The order of one file, whose pieces may come in any order. Memory: 32 bytes for each piece. Threads: any may add().
 class RecordOrder {
  public:
   explicit RecordOrder(std::uint64_t record_bytes) : record_bytes_(record_bytes) {}
 
-  /// Takes whole records, each once; `first` = how many are in front of them. Returns the first flaw.
+  /// Takes whole records, each once; `first` = how many are in front of them. Returns the first flaw among them.
   std::optional<OrderFlaw> add(std::uint64_t first, std::span<const std::byte> records);
 
-  /// Whether exactly the records [0, count) have come.
+  /// Behind the last add(). Returns the first flaw between pieces.
+  std::optional<OrderFlaw> close();
+
+  /// Whether exactly the records [0, count) have come. Behind close().
   [[nodiscard]] bool is_whole(std::uint64_t count) const;
 
-  /// How many have come.
-  [[nodiscard]] std::uint64_t count() const;
-
  private:
-  struct SeenRecords {
+  struct Piece {
+    std::uint64_t begin = 0;
     std::uint64_t end = 0;
     BlockIndex first;
     BlockIndex last;
   };
 
-  std::optional<OrderFlaw> join(std::uint64_t first, SeenRecords piece);
-
   std::uint64_t record_bytes_;
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, SeenRecords> pieces_;  // by first record; none touches the next
-  std::uint64_t count_ = 0;
+  std::mutex mutex_;
+  std::vector<Piece> pieces_;
 };
 
 /// Threads: one caller at a time.
@@ -76,7 +74,8 @@ class ResultProof {
 
  private:
   void look_at_piece(std::uint64_t first_block, std::span<const std::byte> records);
-  bool find_row(std::uint32_t row, const std::function<void(BlockIndex at, const std::byte* values)>& take);
+  bool find_row(std::uint32_t row, std::uint64_t num_blocks,
+                const std::function<void(BlockIndex at, const std::byte* values)>& take);
 
   Proof& proof_;
   Sink& sink_;

@@ -11,7 +11,6 @@
 #include "base/temporary_names.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
-#include "cli/stop_request.hpp"
 #include "cli/workplace.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
@@ -82,19 +81,6 @@ bool has_temporary_file(const fs::path& folder) {
 }
 
 }  // namespace
-
-TEST_CASE("signals within 300 ms are one request, a later one is another") {
-  StopRequest request;
-  CHECK_FALSE(request.is_repeated(5000));
-  CHECK_FALSE(request.is_repeated(5000));
-  CHECK_FALSE(request.is_repeated(4990));  // another thread read the clock before
-  CHECK_FALSE(request.is_repeated(5300));
-  CHECK(request.is_repeated(5301));
-  CHECK_FALSE(request.is_repeated(5200));
-  StopRequest early;
-  CHECK_FALSE(early.is_repeated(0));
-  CHECK(early.is_repeated(1000));
-}
 
 TEST_CASE("a first signal ends a program that does not look at its cancel flag") {
   std::vector<int> numbers(std::begin(kStopSignals), std::end(kStopSignals));

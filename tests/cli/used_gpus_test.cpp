@@ -17,9 +17,7 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using Names = std::vector<std::string>;
 using Devices = std::vector<int>;
-using Text = std::optional<std::string>;
 
 /// A file of the right length with nothing behind its header.
 void write_hollow(const std::string& path, std::uint32_t n, std::uint32_t m, std::uint32_t k) {
@@ -43,56 +41,10 @@ Devices used_of_four(const std::string& operand, const Wish& wish) {
   options.devices = wish.devices;
   options.num_threads = 16;
   options.memory_limit_bytes = std::uint64_t{100} << 30;
-  const auto used = cli::used_gpus({.a = operand, .b = operand, .out = "/dev/null"}, options, std::nullopt,
-                                   {"0", "1", "2", "3"}, wish.local_rank);
-  return used ? used->numbers : Devices{};
+  return cli::used_gpus({.a = operand, .b = operand, .out = "/dev/null"}, options, 4, wish.local_rank);
 }
 
 }  // namespace
-
-TEST_CASE("the narrowed list names the same GPUs to CUDA, or none is made") {
-  struct Case {
-    Text visible;
-    Names gpus;
-    Devices devices;
-    Text narrowed;
-  };
-  const Text none = std::nullopt;
-  const std::vector<Case> table = {
-      {none, {"0", "1", "2"}, {0}, "0"},
-      {none, {"0", "1", "2"}, {2}, "2"},
-      {none, {"0", "1", "2"}, {2, 0}, "2,0"},
-      {none, {"0", "1", "2"}, {0, 1, 2}, none},  // nothing to hide
-      {none, {"0"}, {0}, none},
-      {none, {}, {0}, none},
-      {none, {"0", "1"}, {}, none},
-      {none, {"0", "1"}, {2}, none},
-      {none, {"0", "1"}, {-1}, none},
-      {none, {"0", "1", "2"}, {1, 1}, none},
-      {"3,1", {"3", "1"}, {0}, "3"},  // the user's entries
-      {"3,1", {"3", "1"}, {1}, "1"},
-      {"3,1,-1,0", {"3", "1"}, {1}, none},  // what is behind an invalid entry is hidden already
-      {"3,1,", {"3", "1"}, {0}, none},
-      {"3, 1", {"3", "1"}, {0}, none},
-      {" 3,1", {"3", "1"}, {0}, none},
-      {"3 ,1", {"3", "1"}, {0}, none},
-      {"3,1, 2x", {"3", "1"}, {0}, none},
-      {"03,1", {"03", "1"}, {1}, none},
-      {"1,1", {"1", "1"}, {0}, none},
-      {"0,1,0", {"0", "1", "0"}, {1}, none},
-      {"-1", {}, {0}, none},
-      {"", {}, {0}, none},
-      {"GPU-8f2b,GPU-77", {"GPU-8f2b", "GPU-77"}, {0}, none},
-      {"GPU-8f2b,0", {"GPU-8f2b", "0"}, {0}, none},
-      {"0,GPU-8f2b", {"0", "GPU-8f2b"}, {0}, none},
-      {"MIG-1,MIG-2", {"MIG-1", "MIG-2"}, {0}, none},
-      {"0,MIG-2", {"0", "MIG-2"}, {0}, none},
-  };
-  for (const Case& c : table) {
-    CAPTURE(c.visible.value_or("unset"), c.devices);
-    CHECK(narrowed_gpus(c.visible, c.gpus, c.devices) == c.narrowed);
-  }
-}
 
 TEST_CASE("a product hides the devices that it will not use") {
   const Workplace workplace;
@@ -114,7 +66,7 @@ TEST_CASE("a product hides the devices that it will not use") {
   CHECK(used_of_four("small.bin", {.devices = {1}, .device = 1}).empty());
   CHECK(used_of_four("small.bin", {.device = 4}).empty());
   CHECK(used_of_four("missing.bin", {}).empty());
-  CHECK_FALSE(cli::used_gpus({.a = "small.bin", .b = "small.bin", .out = {}}, {}, std::nullopt, {"0"}, {}));
+  CHECK(cli::used_gpus({.a = "small.bin", .b = "small.bin", .out = {}}, {}, 1, {}).empty());
 }
 
 TEST_CASE("MIG instances are seen in the driver's table") {

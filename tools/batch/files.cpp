@@ -2,7 +2,6 @@
 #include "tools/batch/files.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -190,8 +189,7 @@ Log::Log(std::string path) : path_(std::move(path)) {
   if (!S_ISREG(info.st_mode)) {
     throw OutputError(path_, text("is ", io::kind_text(info.st_mode), ", expected a file for the log"), remedy);
   }
-  const int error = io::lock_within(fd_.get(), LOCK_EX | LOCK_NB);
-  if (error == ETIMEDOUT) io::throw_no_lock(path_);
+  const int error = io::try_lock(fd_.get());
   if (error == EWOULDBLOCK) throw OutputError(path_, "the log is in use by another run", "wait for its end");
   char last = '\n';
   if (info.st_size > 0) io::retried([&] { return ::pread(fd_.get(), &last, 1, info.st_size - 1); });

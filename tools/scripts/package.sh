@@ -16,7 +16,7 @@ make_manual_pages() {
     # help2man sets lines behind a $ as they are, others as one paragraph.
     printf '#!/bin/sh\n"%s" --help all | sed "s/^  spmm/  $ spmm/"\n' "$program" >"$1/man/$name"
     chmod +x "$1/man/$name"
-    COLUMNS=120 help2man --no-info --section=1 --manual="spmm manual" --name="$summary" --version-string="$name (spmm) $version" \
+    help2man --no-info --section=1 --manual="spmm manual" --name="$summary" --version-string="$name (spmm) $version" \
       --output="$1/man/$name.1" "$1/man/$name"
     rm "$1/man/$name"
   done

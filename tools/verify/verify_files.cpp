@@ -90,6 +90,10 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
 
   const std::uint64_t bytes = file.record_bytes();
   RecordOrder order(bytes);
+  const auto check_order = [&](const std::optional<OrderFlaw>& flaw) {
+    if (!flaw) return;
+    check_ascends(file, flaw->record, flaw->before, flaw->at, "give --any-order for files of other programs");
+  };
   std::atomic<std::uint64_t> num_saturated{0};
   const std::uint64_t per_read = std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / bytes);
   run.parallel_for(file.num_records(), per_read, [&](std::uint64_t begin, std::uint64_t end) {
@@ -97,15 +101,11 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
     const AlignedArray<std::byte> raw((end - begin) * bytes);
     file.read_records(begin, end - begin, raw.data());
     const std::span<const std::byte> records(raw.data(), raw.size());
-    if (!options.any_order) {
-      const auto flaw = order.add(begin, records);
-      if (flaw) {
-        check_ascends(file, flaw->record, flaw->before, flaw->at, "give --any-order for files of other programs");
-      }
-    }
+    if (!options.any_order) check_order(order.add(begin, records));
     check_records(file, begin, records, rows, proof);
     num_saturated += count_saturated(records);
   });
+  check_order(order.close());
   file.check_unchanged();
 
   const FindRow find_row = [&](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {

@@ -77,15 +77,6 @@ void MemoryShare::reserve(const MemoryBytes& wanted, const std::atomic<bool>* ca
   budget_.changed_.notify_all();
 }
 
-bool MemoryShare::grow_host(std::uint64_t bytes) {
-  const std::lock_guard lock(budget_.mutex_);
-  if (bytes > budget_.host_.free_bytes()) return false;
-  budget_.host_.used_bytes += bytes;
-  reserved_.host += bytes;
-  budget_.allow_pages();
-  return true;
-}
-
 void MemoryShare::add_result(std::uint64_t bytes) {
   const std::lock_guard lock(budget_.mutex_);
   const std::uint64_t limit = budget_.host_.limit_bytes;

@@ -81,15 +81,14 @@ class MemoryShare {
   /// it. Errors: Interrupted once *cancel is true, which may be null.
   void reserve(const MemoryBytes& wanted, const std::atomic<bool>* cancel);
 
-  /// Takes more, if that much is free now.
-  bool grow_host(std::uint64_t bytes);
+  /// Takes more device memory, if that much is free now.
   bool grow_device(std::uint64_t bytes);
 
   /// Counts bytes of a result that stays in memory. Errors: OutOfMemory if the limit has no room for them.
   void add_result(std::uint64_t bytes);
 
   [[nodiscard]] MemoryBytes reserved() const;
-  /// What grow_host() and grow_device() could take now.
+  /// What is free now.
   [[nodiscard]] MemoryBytes free() const;
 
  private:

@@ -2,7 +2,7 @@
 #include "base/memory/machine_memory.hpp"
 
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -10,10 +10,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -24,40 +22,17 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// What differs between the two versions of control groups.
-struct Version {
-  std::vector<const char*> limits;  ///< files
-  const char* used;                 ///< file
-  std::vector<const char*> caches;  ///< lines of memory.stat: file pages of the group and those below it
-  bool tells_above;                 ///< memory.stat has the limit of the levels above
-};
-
-const Version kVersion1 = {.limits = {"memory.limit_in_bytes"},
-                           .used = "memory.usage_in_bytes",
-                           .caches = {"total_inactive_file", "total_active_file"},
-                           .tells_above = true};
-const Version kVersion2 = {.limits = {"memory.max", "memory.high"},
-                           .used = "memory.current",
-                           .caches = {"inactive_file", "active_file"},
-                           .tells_above = false};
-
-/// A file that holds one number; nothing if it is missing or says "max".
-std::optional<std::uint64_t> read_number(const fs::path& path) {
-  std::ifstream in(path);
-  std::uint64_t value = 0;
-  if (in >> value) return value;
-  return std::nullopt;
-}
-
-/// Lines "name number".
-std::map<std::string, std::uint64_t> read_table(const fs::path& path) {
-  std::ifstream in(path);
-  std::map<std::string, std::uint64_t> table;
+/// The number behind `key` in the first line that begins with it; nothing if there is none, as in "max".
+std::optional<std::uint64_t> number_in(const fs::path& file, const std::string& key = "") {
+  std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    const std::size_t space = line.find(' ');
-    if (space != std::string::npos) table[line.substr(0, space)] = std::strtoull(&line[space], nullptr, 10);
+    if (!line.starts_with(key)) continue;
+    char* end = nullptr;
+    const char* const digits = line.c_str() + key.size();
+    const std::uint64_t value = std::strtoull(digits, &end, 10);
+    return end == digits ? std::nullopt : std::optional(value);
   }
-  return table;
+  return std::nullopt;
 }
 
 /// The group of this process below a mount point, as far as it can be seen there: a container may see its own group, or
@@ -97,21 +72,18 @@ void for_each_level(const std::string& controller, const fs::path& root, const L
 }
 
 /// What one group leaves.
-std::uint64_t available_in(const fs::path& folder, const Version& version) {
-  std::uint64_t limit = kUnlimited;
-  for (const char* file : version.limits) limit = std::min(limit, read_number(folder / file).value_or(kUnlimited));
-  if (limit == kUnlimited && !version.tells_above) return kUnlimited;
-  const auto stat = read_table(folder / "memory.stat");
+std::uint64_t available_in(const fs::path& folder, bool is_version_2) {
+  const fs::path stat = folder / "memory.stat";
   // Version 1 tells the limit of the levels above, also of those that a container does not see.
-  const auto above = stat.find("hierarchical_memory_limit");
-  if (above != stat.end()) limit = std::min(limit, above->second);
-  const auto current = read_number(folder / version.used);
-  if (limit == kUnlimited || !current) return kUnlimited;
-  std::uint64_t cached = 0;
-  for (const char* name : version.caches) {
-    const auto line = stat.find(name);
-    if (line != stat.end()) cached += line->second;
+  std::uint64_t limit = number_in(stat, "hierarchical_memory_limit ").value_or(kUnlimited);
+  for (const char* file : {"memory.max", "memory.high", "memory.limit_in_bytes"}) {
+    limit = std::min(limit, number_in(folder / file).value_or(kUnlimited));
   }
+  const auto current = number_in(folder / (is_version_2 ? "memory.current" : "memory.usage_in_bytes"));
+  if (limit == kUnlimited || !current) return kUnlimited;
+  const std::string own = is_version_2 ? "" : "total_";  // of the group and those below it
+  const std::uint64_t cached =
+      number_in(stat, own + "inactive_file ").value_or(0) + number_in(stat, own + "active_file ").value_or(0);
   const std::uint64_t used = *current - std::min(*current, cached);  // the table may be a little older
   return limit - std::min(limit, used);
 }
@@ -130,28 +102,12 @@ unsigned cores_in(const fs::path& folder, bool is_version_2) {
   return static_cast<unsigned>(std::ceil(quota / period));
 }
 
-/// Bytes of the line "KEY: NUMBER kB"; nothing if there is none.
-std::optional<std::uint64_t> bytes_of_line(const fs::path& file, std::string_view key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(key)) return std::strtoull(&line[key.size()], nullptr, 10) * 1024;
-  }
-  return std::nullopt;
-}
-
-/// Without /proc: memory that nothing is in, also no page cache, which the system would give back.
-std::uint64_t free_bytes() {
-  struct sysinfo info {};
-  if (::sysinfo(&info) != 0) return kUnlimited;
-  return std::uint64_t{info.freeram} * info.mem_unit;
-}
-
 }  // namespace
 
 std::uint64_t control_group_available_bytes(const fs::path& root) {
   std::uint64_t available = kUnlimited;
   for_each_level("memory", root, [&](const fs::path& folder, bool is_version_2) {
-    available = std::min(available, available_in(folder, is_version_2 ? kVersion2 : kVersion1));
+    available = std::min(available, available_in(folder, is_version_2));
   });
   return available;
 }
@@ -164,14 +120,17 @@ unsigned control_group_cores(const fs::path& root) {
   return cores;
 }
 
-std::uint64_t available_memory_bytes(const std::filesystem::path& root) {
-  const auto available = bytes_of_line(root / "proc/meminfo", "MemAvailable:");
-  return std::min(available ? *available : free_bytes(), control_group_available_bytes(root));
+std::uint64_t available_memory_bytes(const fs::path& root) {
+  const auto kilobytes = number_in(root / "proc/meminfo", "MemAvailable:");
+  // Without /proc: memory that nothing is in, also no page cache, which the system would give back.
+  const auto free_pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_AVPHYS_PAGES)));
+  const std::uint64_t free_bytes = free_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min(kilobytes ? *kilobytes * 1024 : free_bytes, control_group_available_bytes(root));
 }
 
 std::uint64_t peak_resident_bytes() {
   // A process begins with the ru_maxrss of the one that started it.
-  if (const auto peak = bytes_of_line("/proc/self/status", "VmHWM:")) return *peak;
+  if (const auto peak = number_in("/proc/self/status", "VmHWM:")) return *peak * 1024;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;

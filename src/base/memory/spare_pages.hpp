@@ -2,9 +2,9 @@
 // longer than most of what is done with them.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 
 namespace spmm {
@@ -19,7 +19,7 @@ class SparePages {
   /// The smallest range that is large enough, cut to size; null if there is none.
   std::byte* take(std::uint64_t bytes);
 
-  /// Keeps a range, or unmaps it where arrays in use and spare pages would pass what is allowed.
+  /// Keeps a range, or unmaps it where arrays in use and spare pages would pass what is allowed, or memory ends.
   void give(std::byte* data, std::uint64_t bytes, std::uint64_t in_use_bytes) noexcept;
 
   /// Unmaps until arrays in use and spare pages keep what is allowed.
@@ -31,18 +31,10 @@ class SparePages {
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
-  struct Range {
-    std::byte* data = nullptr;
-    std::uint64_t bytes = 0;
-  };
-
   [[nodiscard]] std::uint64_t room(std::uint64_t in_use_bytes) const;
-  void remove(std::size_t at);
-  void unmap_smallest();
 
   mutable std::mutex mutex_;
-  std::array<Range, 64> ranges_;  // [size_] by address, none touches the next
-  std::size_t size_ = 0;
+  std::map<std::byte*, std::uint64_t> ranges_;  // by address, none touches the next
   std::uint64_t bytes_ = 0;
   std::uint64_t allowed_bytes_ = 0;
 };

@@ -19,8 +19,6 @@ struct Workers::Job {
   unsigned num_running = 0;  // indices that run on threads of the pool
   std::exception_ptr failure{};
   std::condition_variable finished{};
-  Job* previous = nullptr;
-  Job* following = nullptr;
 };
 
 Workers::~Workers() {
@@ -42,11 +40,12 @@ void Workers::run(unsigned num, const Body& body) {
   Job job{.body = body, .num = num};
   {
     const std::lock_guard lock(mutex_);
-    job.previous = last_;
-    (last_ == nullptr ? first_ : last_->following) = &job;
-    last_ = &job;
     num_unclaimed_ += num - 1;
-    start_missing_threads();
+    try {
+      jobs_.push_back(&job);
+      start_missing_threads();
+    } catch (const std::bad_alloc&) {  // the threads that are there, or the caller alone
+    }
   }
   for (unsigned index = 1; index < num; ++index) work_.notify_one();
   run_index(job, 0);
@@ -63,11 +62,7 @@ void Workers::run(unsigned num, const Body& body) {
 
 void Workers::start_missing_threads() {
   while (num_idle_ < num_unclaimed_) {
-    try {
-      threads_.reserve(threads_.size() + 1);
-    } catch (const std::bad_alloc&) {
-      return;
-    }
+    threads_.reserve(threads_.size() + 1);
     std::jthread thread = start_thread([this] { serve(); });
     if (!thread.joinable()) return;
     threads_.push_back(std::move(thread));
@@ -78,10 +73,7 @@ void Workers::start_missing_threads() {
 unsigned Workers::claim(Job& job) {
   --num_unclaimed_;
   const unsigned index = job.next++;
-  if (job.next == job.num) {  // nothing is left for others to find
-    (job.previous == nullptr ? first_ : job.previous->following) = job.following;
-    (job.following == nullptr ? last_ : job.following->previous) = job.previous;
-  }
+  if (job.next == job.num) std::erase(jobs_, &job);  // nothing is left for others to find
   return index;
 }
 
@@ -97,9 +89,9 @@ void Workers::run_index(Job& job, unsigned index) {
 void Workers::serve() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [&] { return closing_ || first_ != nullptr; });
-    if (first_ == nullptr) return;
-    Job& job = *first_;
+    work_.wait(lock, [&] { return closing_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    Job& job = *jobs_.front();
     const unsigned index = claim(job);
     ++job.num_running;
     --num_idle_;
@@ -125,41 +117,27 @@ unsigned usable_cores() {
   return std::clamp(cores, 1u, quota);
 }
 
-void run_workers(unsigned num_workers, const std::function<void(unsigned)>& body) {
-  process_workers().run(num_workers, body);
+void run_workers(unsigned num, const Workers::Body& body) {
+  process_workers().run(num, body);
 }
 
-void parallel_for(const std::function<void(unsigned, const Workers::Body&)>& run, unsigned num_workers,
-                  std::uint64_t count, std::uint64_t grain,
-                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
+void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
+                  const std::function<void(std::uint64_t, std::uint64_t)>& body, const RunWorkers& run) {
   if (count == 0) return;
   grain = std::max<std::uint64_t>(grain, 1);
   const std::uint64_t num_pieces = (count - 1) / grain + 1;
   std::atomic<std::uint64_t> next{0};
   const auto worker = [&](unsigned) {
-    while (true) {
-      const std::uint64_t piece = next.fetch_add(1, std::memory_order_relaxed);
-      if (piece >= num_pieces) return;
+    for (std::uint64_t piece = next++; piece < num_pieces; piece = next++) {
       try {
         body(piece * grain, std::min(count, (piece + 1) * grain));
       } catch (...) {
-        next.store(num_pieces, std::memory_order_relaxed);
+        next = num_pieces;
         throw;
       }
     }
   };
-  run(static_cast<unsigned>(std::clamp<std::uint64_t>(num_pieces, 1, std::max(1u, num_workers))), worker);
-}
-
-void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
-                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
-  parallel_for([&](unsigned num, const Workers::Body& work) { workers.run(num, work); }, num_workers, count, grain,
-               body);
-}
-
-void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
-                  const std::function<void(std::uint64_t, std::uint64_t)>& body) {
-  parallel_for(process_workers(), num_workers, count, grain, body);
+  run(static_cast<unsigned>(std::min<std::uint64_t>(num_pieces, std::max(1u, num_workers))), worker);
 }
 
 }  // namespace spmm

@@ -59,8 +59,7 @@ class Workers {
   mutable std::mutex mutex_;
   std::condition_variable work_;
   // Guarded by mutex_:
-  Job* first_ = nullptr;  // jobs with unclaimed indices, oldest first
-  Job* last_ = nullptr;
+  std::vector<Job*> jobs_;      // with unclaimed indices, oldest first
   unsigned num_unclaimed_ = 0;  // indices of all jobs that no thread has taken
   unsigned num_idle_ = 0;       // threads that run no body
   bool closing_ = false;
@@ -75,21 +74,16 @@ Workers& process_workers();
 /// pays for. At least 1.
 unsigned usable_cores();
 
+/// Runs body(index) for index = 0 .. num - 1, as Workers::run() does.
+using RunWorkers = std::function<void(unsigned num, const Workers::Body& body)>;
+
 /// Workers::run() on the pool of this process.
-void run_workers(unsigned num_workers, const std::function<void(unsigned worker)>& body);
+void run_workers(unsigned num, const Workers::Body& body);
 
 /// Calls body(begin, end) on num_workers threads, or fewer, until [0, count) is covered, in pieces of at most `grain`,
 /// handed out in order. A worker that throws stops the handing out. Errors: rethrows the first exception of a body.
-void parallel_for(Workers& workers, unsigned num_workers, std::uint64_t count, std::uint64_t grain,
-                  const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);
-
-/// The same on the threads that `run` finds, as Workers::run() does.
-void parallel_for(const std::function<void(unsigned num, const Workers::Body& work)>& run, unsigned num_workers,
-                  std::uint64_t count, std::uint64_t grain,
-                  const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);
-
-/// The same on the pool of this process.
 void parallel_for(unsigned num_workers, std::uint64_t count, std::uint64_t grain,
-                  const std::function<void(std::uint64_t begin, std::uint64_t end)>& body);
+                  const std::function<void(std::uint64_t begin, std::uint64_t end)>& body,
+                  const RunWorkers& run = run_workers);
 
 }  // namespace spmm

@@ -49,8 +49,8 @@ struct Run {
   /// parallel_for() on the threads of this product.
   void parallel_for(std::uint64_t count, std::uint64_t grain,
                     const std::function<void(std::uint64_t begin, std::uint64_t end)>& body) const {
-    spmm::parallel_for([&](unsigned num, const Workers::Body& work) { run_workers(num, work); }, num_threads, count,
-                       grain, body);
+    spmm::parallel_for(num_threads, count, grain, body,
+                       [&](unsigned num, const Workers::Body& work) { run_workers(num, work); });
   }
 
   [[nodiscard]] Workers& pool() const { return workers != nullptr ? *workers : process_workers(); }

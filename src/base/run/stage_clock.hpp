@@ -18,7 +18,7 @@ struct StageHooks {
 };
 
 /// Collects stage times.
-/// Threads: all members may be called from any thread; a Scope is entered and left on one thread.
+/// Threads: all members may be called from any thread; an interval begins and ends on one.
 class StageClock {
  public:
   /// Values: trace = where the intervals go as well; null: nowhere.
@@ -26,43 +26,35 @@ class StageClock {
 
   [[nodiscard]] TraceLog* trace() const { return trace_; }
 
-  class Scope {
-   public:
-    Scope(StageClock& clock, Stage stage, const StageWork& work)
-        : clock_(clock), stage_(stage), span_(clock.trace_, stage_name(stage), work) {
-      clock_.enter(stage_);
-      clock_.enter_range(stage_, work);
-    }
-    ~Scope() {
-      clock_.leave_range();
-      clock_.leave(stage_);
-    }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    StageClock& clock_;
-    Stage stage_;
-    TraceSpan span_;
+  /// What an interval is of a stage.
+  enum class Part : std::uint8_t {
+    whole,  ///< counts as its time, and is a range of the profiler
+    piece,  ///< counts alone: of a thread that works on a piece of it
+    frame,  ///< does not count, but is a range: around pieces between which threads wait
   };
 
-  /// Time of the stage while the returned object lives.
-  [[nodiscard]] Scope scope(Stage stage, const StageWork& work = {}) { return {*this, stage, work}; }
-
-  class WorkerScope {
+  /// An interval of the calling thread, also in the trace; ends when it is destroyed.
+  class Interval {
    public:
-    /// Values: clock may be null.
-    WorkerScope(StageClock* clock, Stage stage, const StageWork& work, const char* role = "worker")
+    /// Values: clock may be null; role = name of a thread that the trace does not know.
+    Interval(StageClock* clock, Stage stage, Part part, const StageWork& work, const char* role = "worker")
         : clock_(clock),
           stage_(stage),
+          part_(part),
           span_(clock == nullptr ? nullptr : clock->trace_, stage_name(stage), work, role) {
-      if (clock_ != nullptr) clock_->enter(stage_);
+      if (clock_ == nullptr) return;
+      if (part_ != Part::frame) clock_->enter(stage_);
+      if (part_ != Part::piece && clock_->hooks_.enter != nullptr) {
+        clock_->hooks_.enter(stage_name(stage).data(), work);
+      }
     }
-    ~WorkerScope() {
-      if (clock_ != nullptr) clock_->leave(stage_);
+    ~Interval() {
+      if (clock_ == nullptr) return;
+      if (part_ != Part::piece && clock_->hooks_.leave != nullptr) clock_->hooks_.leave();
+      if (part_ != Part::frame) clock_->leave(stage_);
     }
-    WorkerScope(const WorkerScope&) = delete;
-    WorkerScope& operator=(const WorkerScope&) = delete;
+    Interval(const Interval&) = delete;
+    Interval& operator=(const Interval&) = delete;
 
     /// For what is known only at the end.
     StageWork& work() { return span_.work(); }
@@ -70,29 +62,15 @@ class StageClock {
    private:
     StageClock* clock_;
     Stage stage_;
+    Part part_;
     TraceSpan span_;
   };
 
-  /// Time of the stage in which a thread works on a piece of it; no range of a profiler.
-  [[nodiscard]] WorkerScope worker_scope(Stage stage, const StageWork& work = {}) { return {this, stage, work}; }
-
-  class Frame {
-   public:
-    Frame(StageClock& clock, Stage stage) : clock_(clock), span_(clock.trace_, stage_name(stage)) {
-      clock_.enter_range(stage, {});
-    }
-    ~Frame() { clock_.leave_range(); }
-    Frame(const Frame&) = delete;
-    Frame& operator=(const Frame&) = delete;
-
-   private:
-    StageClock& clock_;
-    TraceSpan span_;
-  };
-
-  /// An interval of trace and profiler around the pieces of a stage, whose time alone counts: threads wait between
-  /// them.
-  [[nodiscard]] Frame frame(Stage stage) { return {*this, stage}; }
+  [[nodiscard]] Interval scope(Stage stage, const StageWork& work = {}) { return {this, stage, Part::whole, work}; }
+  [[nodiscard]] Interval worker_scope(Stage stage, const StageWork& work = {}) {
+    return {this, stage, Part::piece, work};
+  }
+  [[nodiscard]] Interval frame(Stage stage) { return {this, stage, Part::frame, {}}; }
 
   void add_bytes(Stage stage, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -119,14 +97,6 @@ class StageClock {
   };
 
   Entry& at(Stage stage) { return entries_[static_cast<std::size_t>(stage)]; }
-
-  void enter_range(Stage stage, const StageWork& work) {
-    if (hooks_.enter != nullptr) hooks_.enter(stage_name(stage).data(), work);
-  }
-
-  void leave_range() {
-    if (hooks_.leave != nullptr) hooks_.leave();
-  }
 
   void enter(Stage stage) {
     const std::lock_guard lock(mutex_);

@@ -8,57 +8,6 @@
 
 namespace spmm::cli {
 
-struct OptionTable::Parser {
-  cxxopts::Options options;
-  std::vector<std::pair<std::string, bool>> declared{};  ///< all names, and whether they take a value
-  std::string letters{};                                 ///< of switches that have a name, too
-
-  [[nodiscard]] bool is_declared(const std::string& name, bool takes_value) const {
-    return std::find(declared.begin(), declared.end(), std::pair(name, takes_value)) != declared.end();
-  }
-  [[nodiscard]] bool takes_value(const std::string& name) const { return is_declared(name, true); }
-  [[nodiscard]] bool is_known(const std::string& name) const { return takes_value(name) || is_declared(name, false); }
-  [[nodiscard]] bool is_switch(char letter) const {
-    return letters.find(letter) != std::string::npos || is_declared(std::string(1, letter), false);
-  }
-  [[nodiscard]] std::vector<std::string> with_values_apart(const std::vector<std::string>& words) const;
-};
-
-/// Without regular expressions cxxopts takes values behind a letter only if they are letters and digits: "-k1.5e3"
-/// becomes "-k", "1.5e3". Errors: UnknownOption.
-std::vector<std::string> OptionTable::Parser::with_values_apart(const std::vector<std::string>& words) const {
-  std::vector<std::string> apart;
-  bool is_value = true;  // as the program's name
-  bool is_rest = false;
-  for (const std::string& word : words) {
-    if (is_value || is_rest || word.size() < 2 || word[0] != '-') {
-      apart.push_back(word);
-      is_value = false;
-      continue;
-    }
-    const std::string typed = word.substr(0, word.find('='));
-    if (word[1] == '-') {
-      is_rest = word == "--";
-      if (typed.size() > 2 && !is_known(typed.substr(2))) throw UnknownOption(typed);
-      apart.push_back(word);
-      is_value = takes_value(word.substr(2));
-      continue;
-    }
-    std::size_t letter = 1;
-    while (letter < typed.size() && is_switch(word[letter])) ++letter;
-    const bool has_value = letter < typed.size() && takes_value(word.substr(letter, 1));
-    if (letter < typed.size() && !has_value) {
-      const bool is_letter = std::isalnum(static_cast<unsigned char>(word[letter])) != 0;
-      throw UnknownOption(is_letter && !is_known(typed.substr(1)) ? std::string{'-', word[letter]} : typed);
-    }
-    const bool is_cut = has_value && letter + 1 < word.size();
-    apart.push_back(is_cut ? word.substr(0, letter + 1) : word);
-    if (is_cut) apart.push_back(word.substr(letter + 1));
-    is_value = has_value && !is_cut;
-  }
-  return apart;
-}
-
 std::size_t ParsedOptions::count(const std::string& option) const {
   const auto found = entries_.find(option);
   return found == entries_.end() ? 0 : found->second.count;
@@ -74,42 +23,28 @@ const std::string& ParsedOptions::text(const std::string& option) const {
   return *entries_.at(option).text;
 }
 
-OptionTable::OptionTable(const std::string& program, const std::string& description)
-    : parser_(new Parser{.options = cxxopts::Options(program, description)}),
-      page_{.program = program, .description = description} {}
-OptionTable::~OptionTable() = default;
-OptionTable::OptionTable(OptionTable&&) noexcept = default;
-OptionTable& OptionTable::operator=(OptionTable&&) noexcept = default;
-
-void OptionTable::declare(OptionDetails option, bool takes_value) {
-  parser_->declared.emplace_back(option.name, takes_value);
-  parser_->letters += option.letter;
-  if (option.group != "hidden" && option.group != "positional") page_.options.push_back(std::move(option));
+void OptionTable::declare(const OptionDetails& option) {
+  all_.push_back(option);
+  if (option.group != "hidden" && option.group != "positional") page_.options.push_back(option);
 }
 
 OptionTable::Adder& OptionTable::Adder::operator()(const std::string& names, const std::string& description) {
-  table_->parser_->options.add_options()(names, description);
   const std::size_t comma = names.find(',');
   table_->declare({.group = group_,
                    .letter = comma == std::string::npos ? "" : names.substr(0, comma),
                    .name = names.substr(comma + 1),
-                   .description = description},
-                  false);
+                   .description = description});
   return *this;
 }
 
 OptionTable::Adder& OptionTable::Adder::operator()(const std::string& name, const std::string& description,
                                                    const OptionValue& value, const std::string& argument) {
-  const auto typed = cxxopts::value<std::string>();
-  if (value.otherwise) typed->default_value(*value.otherwise);
-  table_->parser_->options.add_options()(name, description, typed);
   table_->declare({.group = group_,
                    .letter = "",
                    .name = name,
                    .description = description,
-                   .argument = argument.empty() ? "VALUE" : argument,
-                   .otherwise = value.otherwise},
-                  true);
+                   .argument = argument,
+                   .otherwise = value.otherwise});
   return *this;
 }
 
@@ -119,30 +54,83 @@ void OptionTable::show_only(const std::vector<std::string>& names) {
   });
 }
 
-void OptionTable::parse_positional(const std::vector<std::string>& names) {
-  parser_->options.parse_positional(names);
+const OptionDetails* OptionTable::find(const std::string& name) const {
+  const auto found = std::find_if(all_.begin(), all_.end(), [&](const OptionDetails& option) {
+    return option.name == name || (!option.letter.empty() && option.letter == name);
+  });
+  return found == all_.end() ? nullptr : &*found;
 }
 
-ParsedOptions OptionTable::parse(const std::vector<std::string>& words) try {
-  const std::vector<std::string> apart = parser_->with_values_apart(words);
+/// Without regular expressions cxxopts takes values behind a letter only if they are letters and digits: "-k1.5e3"
+/// becomes "-k", "1.5e3". Errors: UnknownOption.
+std::vector<std::string> OptionTable::with_values_apart(const std::vector<std::string>& words) const {
+  std::vector<std::string> apart;
+  bool is_value = true;  // as the program's name
+  bool is_rest = false;
+  for (const std::string& word : words) {
+    if (is_value || is_rest || word.size() < 2 || word[0] != '-') {
+      apart.push_back(word);
+      is_value = false;
+      continue;
+    }
+    const std::string typed = word.substr(0, word.find('='));
+    if (word[1] == '-') {
+      is_rest = word == "--";
+      const OptionDetails* const option = find(typed.substr(2));
+      if (!is_rest && (option == nullptr || option->letter == typed.substr(2))) throw UnknownOption(typed);
+      apart.push_back(word);
+      is_value = !is_rest && !option->is_switch() && typed == word;
+      continue;
+    }
+    const OptionDetails* option = nullptr;
+    std::size_t letter = 1;
+    for (; letter < typed.size(); ++letter) {
+      option = find(word.substr(letter, 1));
+      if (option == nullptr || !option->is_switch()) break;
+    }
+    if (option == nullptr) {
+      const bool is_letter = std::isalnum(static_cast<unsigned char>(word[letter])) != 0;
+      throw UnknownOption(is_letter && find(typed.substr(1)) == nullptr ? std::string{'-', word[letter]} : typed);
+    }
+    const bool has_value = !option->is_switch();
+    const bool is_cut = has_value && letter + 1 < word.size();
+    apart.push_back(is_cut ? word.substr(0, letter + 1) : word);
+    if (is_cut) apart.push_back(word.substr(letter + 1));
+    is_value = has_value && !is_cut;
+  }
+  return apart;
+}
+
+ParsedOptions OptionTable::parse(const std::vector<std::string>& words) const try {
+  cxxopts::Options parser(page_.program);
+  for (const OptionDetails& option : all_) {
+    const std::string names = option.letter.empty() ? option.name : option.letter + "," + option.name;
+    if (option.is_switch()) {
+      parser.add_options()(names, "");
+    } else {
+      const auto typed = cxxopts::value<std::string>();
+      if (option.otherwise) typed->default_value(*option.otherwise);
+      parser.add_options()(names, "", typed);
+    }
+  }
+  parser.parse_positional(positionals_);
+  const std::vector<std::string> apart = with_values_apart(words);
   std::vector<const char*> pointers;
   for (const std::string& word : apart) pointers.push_back(word.c_str());
-  const cxxopts::ParseResult found = parser_->options.parse(static_cast<int>(pointers.size()), pointers.data());
+  const cxxopts::ParseResult found = parser.parse(static_cast<int>(pointers.size()), pointers.data());
   ParsedOptions parsed;
   if (takes_more_) {
     parsed.more_ = found.unmatched();
   } else if (!found.unmatched().empty()) {
     parsed.unexpected_ = found.unmatched().front();
   }
-  for (const auto& [name, takes_value] : parser_->declared) {
-    ParsedOptions::Entry entry{.count = found.count(name)};
-    if (entry.count > 1 && parsed.repeated_.empty()) parsed.repeated_ = name;
-    if (takes_value && (entry.count > 0 || found[name].has_default())) {
-      entry.text = found[name].as<std::string>();
-    } else if (!takes_value && entry.count > 0) {
-      entry.text = found[name].as<bool>() ? "1" : "0";
-    }
-    parsed.entries_.emplace(name, std::move(entry));
+  for (const OptionDetails& option : all_) {
+    const auto& value = found[option.name];
+    ParsedOptions::Entry entry{.count = found.count(option.name)};
+    if (entry.count > 1 && parsed.repeated_.empty()) parsed.repeated_ = option.name;
+    if (option.is_switch() && entry.count > 0) entry.text = value.as<bool>() ? "1" : "0";
+    if (!option.is_switch() && (entry.count > 0 || value.has_default())) entry.text = value.as<std::string>();
+    parsed.entries_.emplace(option.name, std::move(entry));
   }
   return parsed;
 } catch (const cxxopts::exceptions::exception& error) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -96,10 +95,8 @@ class ParsedOptions {
 /// The options of a program.
 class OptionTable {
  public:
-  OptionTable(const std::string& program, const std::string& description);
-  ~OptionTable();
-  OptionTable(OptionTable&&) noexcept;
-  OptionTable& operator=(OptionTable&&) noexcept;
+  OptionTable(const std::string& program, const std::string& description)
+      : page_{.program = program, .description = description} {}
 
   /// What follows the program's name, and the words that run the same program, if there are such.
   void usage(const std::string& arguments, const std::string& other_form = "") {
@@ -114,14 +111,14 @@ class OptionTable {
     Adder(OptionTable& table, std::string group) : table_(&table), group_(std::move(group)) {}
     Adder& operator()(const std::string& names, const std::string& description);
     Adder& operator()(const std::string& name, const std::string& description, const OptionValue& value,
-                      const std::string& argument = "");
+                      const std::string& argument = "VALUE");
 
    private:
     OptionTable* table_;
     std::string group_;
   };
   Adder add_options(const std::string& group = "") { return {*this, group}; }
-  void parse_positional(const std::vector<std::string>& names);
+  void parse_positional(const std::vector<std::string>& names) { positionals_ = names; }
   /// Leaves all other options out of the help.
   void show_only(const std::vector<std::string>& names);
   /// There may be any number of words beyond the positionals.
@@ -130,14 +127,17 @@ class OptionTable {
   [[nodiscard]] const ProgramPage& page() const { return page_; }
 
   /// Shapes: words = the program's name and its arguments. Errors: OptionError, UnknownOption.
-  [[nodiscard]] ParsedOptions parse(const std::vector<std::string>& words);
+  [[nodiscard]] ParsedOptions parse(const std::vector<std::string>& words) const;
 
  private:
-  void declare(OptionDetails option, bool takes_value);
+  void declare(const OptionDetails& option);
+  /// Null if there is no such option.
+  [[nodiscard]] const OptionDetails* find(const std::string& name) const;
+  [[nodiscard]] std::vector<std::string> with_values_apart(const std::vector<std::string>& words) const;
 
-  struct Parser;
-  std::unique_ptr<Parser> parser_;
   ProgramPage page_;
+  std::vector<OptionDetails> all_;
+  std::vector<std::string> positionals_;
   bool takes_more_ = false;
 };
 

@@ -1,10 +1,13 @@
 // Numbers of the command line.
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -21,61 +24,33 @@ std::string in_quotes(const std::string& value) {
   return "\"" + value + "\"";
 }
 
-/// A decimal number as written: digits * 10^exponent, and what follows it.
-struct Decimal {
-  std::uint64_t digits = 0;
-  int exponent = 0;
+/// A number that a text begins with, such as "12", "1_000", "1.5" or "33e6", and what follows it.
+struct Number {
+  long double value = 0;
   std::string rest;
 };
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-/// Reads "12", "1_000", "1.5", "33e6"; nothing if the text does not start with such a number.
-std::optional<Decimal> read_decimal(const std::string& text) {
-  Decimal number;
+std::optional<Number> read_number(const std::string& text) {
+  const auto is_digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
+  if (!is_digit(0)) return std::nullopt;
+  std::string plain;
   std::size_t at = 0;
-  bool in_fraction = false;
-  if (text.empty() || !is_digit(text[0])) return std::nullopt;
   for (; at < text.size(); ++at) {
-    const bool digit_follows = at + 1 < text.size() && is_digit(text[at + 1]);
-    if (text[at] == '_' && digit_follows) continue;
-    if (text[at] == '.' && !in_fraction && digit_follows) {
-      in_fraction = true;
-      continue;
-    }
-    if (!is_digit(text[at])) break;
-    const auto digit = static_cast<unsigned>(text[at] - '0');
-    if (__builtin_mul_overflow(number.digits, std::uint64_t{10}, &number.digits) ||
-        __builtin_add_overflow(number.digits, std::uint64_t{digit}, &number.digits)) {
-      return std::nullopt;
-    }
-    number.exponent -= in_fraction ? 1 : 0;
+    const bool joins = std::string_view("_.eE").find(text[at]) != std::string_view::npos && is_digit(at + 1);
+    if (!is_digit(at) && !joins) break;
+    if (text[at] != '_') plain += text[at];
   }
-  if (at + 1 < text.size() && (text[at] == 'e' || text[at] == 'E') && is_digit(text[at + 1])) {
-    int power = 0;
-    const auto [end, error] = std::from_chars(text.data() + at + 1, text.data() + text.size(), power);
-    if (error != std::errc{} || power > 1000) return std::nullopt;
-    number.exponent += power;
-    at = static_cast<std::size_t>(end - text.data());
-  }
-  number.rest = text.substr(at);
-  return number;
+  char* end = nullptr;
+  const long double value = std::strtold(plain.c_str(), &end);
+  if (*end != '\0') return std::nullopt;
+  return Number{.value = value, .rest = text.substr(at)};
 }
 
-/// digits * 10^exponent * unit; nothing if that is not a whole number or does not fit 64 bits.
-std::optional<std::uint64_t> whole_value(const Decimal& number, std::uint64_t unit) {
-  std::uint64_t value = 0;
-  if (__builtin_mul_overflow(number.digits, unit, &value)) return std::nullopt;
-  for (int e = number.exponent; e < 0 && value != 0; ++e) {
-    if (value % 10 != 0) return std::nullopt;
-    value /= 10;
-  }
-  for (int e = number.exponent; e > 0 && value != 0; --e) {
-    if (__builtin_mul_overflow(value, std::uint64_t{10}, &value)) return std::nullopt;
-  }
-  return value;
+/// Nothing if it is not a whole number, but for what decimal fractions are rounded by, or does not fit 64 bits.
+std::optional<std::uint64_t> whole(long double value) {
+  const long double nearest = std::round(value);
+  if (std::abs(value - nearest) > value * 1e-18L || nearest >= 0x1p64L) return std::nullopt;
+  return static_cast<std::uint64_t>(nearest);
 }
 
 /// Bytes of a unit ("", "k", "MiB", ...); nothing if it is unknown.
@@ -93,21 +68,16 @@ std::optional<std::uint64_t> unit_bytes(std::string unit) {
 }  // namespace
 
 std::uint64_t parse_bytes(const std::string& text, const std::string& where) {
-  const auto refuse = [&] {
-    return UsageError(where, in_quotes(text) + " is not a number of bytes", "write it like 8G, 512M, 2GiB or 1e9");
-  };
-  const auto number = read_decimal(text);
-  if (!number) throw refuse();
-  const auto unit = unit_bytes(number->rest);
-  if (!unit) throw refuse();
-  const auto value = whole_value(*number, *unit);
-  if (!value) throw refuse();
-  return *value;
+  const auto number = read_number(text);
+  const auto unit = number ? unit_bytes(number->rest) : std::nullopt;
+  const auto value = unit ? whole(number->value * static_cast<long double>(*unit)) : std::nullopt;
+  if (value) return *value;
+  throw UsageError(where, in_quotes(text) + " is not a number of bytes", "write it like 8G, 512M, 2GiB or 1e9");
 }
 
 std::uint64_t parse_count(const std::string& text, const std::string& where, std::uint64_t low, std::uint64_t high) {
-  const auto number = read_decimal(text);
-  const auto value = number && number->rest.empty() ? whole_value(*number, 1) : std::nullopt;
+  const auto number = read_number(text);
+  const auto value = number && number->rest.empty() ? whole(number->value) : std::nullopt;
   if (!value || *value < low || *value > high) {
     const std::string most = high == UINT64_MAX ? "2^64 - 1" : spmm::text(high);
     throw UsageError(where, spmm::text(in_quotes(text), " is not a whole number from ", low, " to ", most),
@@ -118,7 +88,7 @@ std::uint64_t parse_count(const std::string& text, const std::string& where, std
 
 std::uint64_t parse_verify(const std::string& text, const std::string& where) {
   if (text == "full") return kVerifyFull;
-  if (const auto number = read_decimal(text); number && number->rest.empty()) {
+  if (const auto number = read_number(text); number && number->rest.empty()) {
     return parse_count(text, where, 0, kVerifyFull - 1);
   }
   throw UsageError(where, in_quotes(text) + " is not known" + suggestion(text, {"full"}),

@@ -1,52 +1,39 @@
 // Names of option fields in messages of the library, as names of options.
 #include "cli/options/words.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace spmm::cli {
 namespace {
 
-/// What the library says, and what is typed. A text comes before those that it starts with.
-constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-    {"EngineOptions::devices", "--devices"},
-    {"EngineOptions::device", "--device"},
-    {"EngineOptions::num_threads", "--threads"},
-    {"EngineOptions::memory_limit_bytes", "--memory-limit"},
-    {"ProductOptions::backend = ", "--backend "},
-    {"ProductOptions::backend", "--backend"},
-    {"ProductOptions::kernel", "--kernel"},
-    {"ProductOptions::max_threads", "--threads"},
-    {"ProductOptions::force = true", "--force"},
-    {"ProductOptions::transpose_a", "--transpose-a"},
-    {"ProductOptions::transpose_b", "--transpose-b"},
-    {"ProductOptions::rows", "--rows"},
-    {"ProductOptions::no_clobber", "--no-clobber"},
-    {"ProductOptions::durable", "--durable"},
-    {"ProductOptions::on_saturation = ", "--on-saturation "},
-    {"ProductOptions::on_saturation", "--on-saturation"},
-    {"ProductOptions::verify_blocks", "--verify"},
-    {"ProductOptions::verify_full", "--verify full"},
-    {"ProductOptions::verify_seed", "--verify-seed"},
-    {"ProductOptions::proof_key", "--verify-seed"},
-};
+/// Fields that have another name on the command line.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"num_threads", "threads"},  {"max_threads", "threads"},     {"memory_limit_bytes", "memory-limit"},
+    {"verify_blocks", "verify"}, {"verify_full", "verify full"}, {"proof_key", "verify-seed"}};
 
 }  // namespace
 
 std::string command_line_words(std::string_view message) {
   std::string out;
-  for (std::size_t at = 0; at < message.size();) {
-    std::size_t length = 1;
-    std::string_view said = message.substr(at, 1);
-    for (const auto& [library, typed] : kWords) {
-      if (!message.substr(at).starts_with(library)) continue;
-      length = library.size();
-      said = typed;
-      break;
+  while (true) {
+    const std::size_t begin = std::min(message.find("EngineOptions::"), message.find("ProductOptions::"));
+    if (begin == std::string_view::npos) return out.append(message);
+    const std::size_t field = message.find("::", begin) + 2;
+    const std::size_t end = std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", field), message.size());
+    std::string name(message.substr(field, end - field));
+    for (const auto& [library, typed] : kRenamed) {
+      if (name == library) name = typed;
     }
-    out += said;
-    at += length;
+    std::replace(name.begin(), name.end(), '_', '-');
+    out.append(message.substr(0, begin)).append("--").append(name);
+    message.remove_prefix(end);
+    if (message.starts_with(" = true")) {  // --force
+      message.remove_prefix(7);
+    } else if (message.starts_with(" = ")) {  // --backend cpu
+      message.remove_prefix(2);
+    }
   }
-  return out;
 }
 
 }  // namespace spmm::cli

@@ -4,12 +4,12 @@
 #include <span>
 #include <string>
 
-#include "base/range.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/tile_operand.hpp"
 #include "cpu/output/queue.hpp"
 #include "cpu/rows/merger.hpp"
+#include "cpu/rows/range.hpp"
 #include "cpu/rows/tile_merger.hpp"
 #include "cpu/simd/kernels.hpp"
 #include "cpu/simd/layout.hpp"

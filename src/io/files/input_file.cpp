@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,13 +48,6 @@ const char* open_remedy(int error) {
   throw InputError(name, text("is ", kind_text(mode), ", expected a regular file"),
                    S_ISDIR(mode) ? "give the path of a matrix file inside the folder"
                                  : "store the data in a file first: records are read by position and more than once");
-}
-
-/// Times of files advance in steps of up to 10 ms (a tick of the kernel).
-constexpr std::int64_t kSettledNs = 20'000'000;
-
-std::int64_t nanoseconds(const timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 }  // namespace
@@ -117,26 +109,18 @@ std::uint64_t InputFile::current_bytes() const {
 
 std::string InputFile::identity() const {
   const struct stat info = current_state();
-  timespec now{};
-  const bool is_settled =
-      ::clock_gettime(CLOCK_REALTIME, &now) == 0 && nanoseconds(now) - nanoseconds(info.st_ctim) >= kSettledNs;
-  if (!is_settled) return {};
-  return text("device ", info.st_dev, ", inode ", info.st_ino, ", ", info.st_size, " bytes, modified ",
-              nanoseconds(info.st_mtim), ", changed ", nanoseconds(info.st_ctim));
+  return text("device ", info.st_dev, ", inode ", info.st_ino, ", ", info.st_size, " bytes, changed ",
+              info.st_ctim.tv_sec, " s ", info.st_ctim.tv_nsec, " ns");
 }
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
-  while (!dst.empty()) {
-    const ssize_t got = retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
-    if (got == 0) throw_changed_length(std::min(current_bytes(), offset), file_bytes_, name_);
-    if (got < 0) {
-      throw IoError(at_offset(name_, offset),
-                    text("reading failed (", error_text(errno), "), expected ", dst.size(), " more bytes"),
-                    "check the disk or the connection to it, then run again");
-    }
-    offset += static_cast<std::uint64_t>(got);
-    dst = dst.subspan(static_cast<std::size_t>(got));
-  }
+  int error = 0;
+  const std::size_t got = io::read_at(fd_.get(), offset, dst, error);
+  if (got == dst.size()) return;
+  if (error == 0) throw_changed_length(std::min(current_bytes(), offset + got), file_bytes_, name_);
+  throw IoError(at_offset(name_, offset + got),
+                text("reading failed (", error_text(error), "), expected ", dst.size() - got, " more bytes"),
+                "check the disk or the connection to it, then run again");
 }
 
 void InputFile::read_records(std::uint64_t first, std::uint64_t count, std::byte* dst) const {

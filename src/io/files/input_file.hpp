@@ -49,8 +49,7 @@ class InputFile {
   /// Errors: FormatError if the length differs from the one at opening.
   void check_unchanged() const;
 
-  /// What the file is known by now. Nothing where it was changed within the last 20 ms: a change in the same tick of
-  /// the file system's clock would not be seen. Errors: IoError.
+  /// What the file is known by now; a change in the same tick of the file system's clock is not seen. Errors: IoError.
   [[nodiscard]] std::string identity() const;
 
  private:

@@ -2,7 +2,6 @@
 #include "io/files/output_file.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -75,38 +74,18 @@ int rename_if_unused(int folder_fd, const char* temp_name, const char* name) {
   return 0;
 }
 
-/// Calls attempt(name) with fresh names until it no longer fails with EEXIST.
-/// Returns the name that worked, or "" with errno set.
-template <class Attempt>
-std::string with_unused_name(const std::string& file_name, const Attempt& attempt) {
-  constexpr int kMaxNameAttempts = 100;  // 62^6 names: a second attempt is rare already
-  for (int i = 0; i < kMaxNameAttempts; ++i) {
-    std::string name = temp_name_for(file_name);
-    if (attempt(name.c_str())) return name;
-    if (errno != EEXIST) break;
-  }
-  return "";
-}
-
 }  // namespace
 
 OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind,
                        WriteMode write_mode)
-    : OutputFile(find_target(path, options.no_clobber), options, kind, write_mode) {}
-
-OutputFile::OutputFile(Target target, const FileSinkOptions& options, TempKind kind, WriteMode write_mode)
-    : options_(options), target_(std::move(target)) {
+    : options_(options), target_(find_target(path, options.no_clobber)) {
   if (target_.is_device) {
     open_device();
     return;
   }
   // A new file gets what the umask allows; one that replaces another gets the other's bits, and none too many before.
   const mode_t mode = target_.exists ? S_IRUSR | S_IWUSR : 0666;
-  if (kind == TempKind::shared) {
-    open_shared(mode);
-  } else if (kind == TempKind::named || !open_unnamed(mode)) {
-    open_named(mode);
-  }
+  if (kind != TempKind::automatic || !open_unnamed(mode)) open_named(mode, kind == TempKind::shared);
   // A file with a name could be cut by others (network file systems hold no other kind): a SIGBUS.
   maps_ = write_mode == WriteMode::mapped && !temp_name_.is_set() && may_map_files_of(fd_.get());
   if (target_.exists) keep_permissions(fd_.get(), target_);
@@ -139,68 +118,39 @@ void OutputFile::open_device() {
 bool OutputFile::open_unnamed(mode_t mode) {
   constexpr int kFlags = O_TMPFILE | O_RDWR | O_CLOEXEC;  // a writable mapping needs both
   fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), ".", kFlags, mode); }));
-  // Held until it is closed: who removes files that killed processes have left does not take this one for one of them.
-  if (fd_.is_open()) static_cast<void>(retried([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }));
   // Without /proc the file could not be given a name at the end.
   if (fd_.is_open() && ::access(descriptor_path(fd_.get()).c_str(), F_OK) != 0) fd_ = Descriptor();
   return fd_.is_open();
 }
 
+/// A file with a name; that of several processes is locked until it is closed, so that other runs see that it is in use.
 /// The lock is acquired outside of the section that makes the file: a signal need not wait for a file server.
-void OutputFile::open_named(mode_t mode) {
+void OutputFile::open_named(mode_t mode, bool is_shared) {
+  constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
   constexpr int kMaxAttempts = 100;
+  const int folder = target_.folder_fd.get();
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    make_named(mode);
-    if (lock_named()) return;
+    const std::string name =
+        is_shared ? temp_name_begin(target_.file_name) + "mpi.tmp" : temp_name_for(target_.file_name);
+    {
+      const ProtectedSection section;
+      fd_ = Descriptor(retried([&] { return ::openat(folder, name.c_str(), kFlags, mode); }));
+      if (fd_.is_open()) temp_name_.set(section, folder, name);
+    }
+    if (!fd_.is_open()) {
+      if (errno != EEXIST) throw_no_temporary(target_);
+      if (is_shared) remove_abandoned(name);
+      continue;
+    }
+    if (!is_shared) return;
+    const int error = try_lock(fd_.get());
+    // Other errors: a file system without locks.
+    if (error == 0 ? is_file_there(fd_.get(), folder, name.c_str()) : error != EWOULDBLOCK) return;
+    const ProtectedSection section;
+    temp_name_.forget(section);  // another run has taken it for that of a killed one, and has the name now
   }
   throw OutputError(target_.name, text("the temporary file is removed by another process, in ", target_.folder),
                     "look for what removes files there, or choose another output path");
-}
-
-void OutputFile::make_named(mode_t mode) {
-  constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
-  const ProtectedSection section;
-  const std::string name = with_unused_name(target_.file_name, [&](const char* unused) {
-    fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), unused, kFlags, mode); }));
-    return fd_.is_open();
-  });
-  if (!name.empty()) return temp_name_.set(section, target_.folder_fd.get(), name);
-  throw_no_temporary(target_);
-}
-
-/// Locks the new file as open_unnamed() does. False if a process that removes such files was quicker.
-bool OutputFile::lock_named() {
-  const int error = lock_within(fd_.get(), LOCK_EX | LOCK_NB);
-  if (error == ETIMEDOUT) throw_no_lock(target_.name);
-  // Other errors: a file system without locks.
-  if (error == 0 ? is_file_there(fd_.get(), target_.folder_fd.get(), temp_name_.c_str()) : error != EWOULDBLOCK)
-    return true;
-  const ProtectedSection section;
-  temp_name_.forget(section);  // whatever has that name now belongs to another process
-  return false;
-}
-
-/// A run that ends between our open() and our lock takes the name away: then there is a new file to be made.
-void OutputFile::open_shared(mode_t mode) {
-  while (!make_shared(mode) || !lock_named()) {
-  }
-}
-
-/// Makes the file of the name that all runs share, or removes the one that a killed run has left: then it is false.
-bool OutputFile::make_shared(mode_t mode) {
-  constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
-  const std::string name = temp_name_begin(target_.file_name) + "mpi.tmp";
-  {
-    const ProtectedSection section;
-    fd_ = Descriptor(retried([&] { return ::openat(target_.folder_fd.get(), name.c_str(), kFlags, mode); }));
-    if (fd_.is_open()) {
-      temp_name_.set(section, target_.folder_fd.get(), name);
-      return true;
-    }
-  }
-  if (errno != EEXIST) throw_no_temporary(target_);
-  remove_abandoned(name);
-  return false;
 }
 
 /// The lock of a killed run is free. Errors: OutputError (another run holds it, or there are no locks).
@@ -209,8 +159,7 @@ void OutputFile::remove_abandoned(const std::string& name) const {
   const std::string path = target_.folder + "/" + name;
   const Descriptor found(retried([&] { return ::openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW); }));
   if (!found.is_open() && errno == ENOENT) return;
-  const int error = found.is_open() ? lock_within(found.get(), LOCK_EX | LOCK_NB) : errno;
-  if (error == ETIMEDOUT) throw_no_lock(target_.name);
+  const int error = found.is_open() ? try_lock(found.get()) : errno;
   if (error == EWOULDBLOCK) {
     throw OutputError(target_.name, text("another run writes it now: it holds ", path),
                       "wait for that run, or choose another output path");
@@ -250,36 +199,28 @@ void OutputFile::reserve(std::uint64_t end) {
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    if (const std::size_t copied = mapped_.write(offset, bytes); copied != 0) {
-      written_bytes_ += copied;
-      offset += copied;
-      bytes = bytes.subspan(copied);
-      continue;
-    }
-    const ssize_t put =
-        retried([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-    if (put <= 0) throw_write_error(put < 0 ? errno : EIO, offset);
-    written_bytes_ += static_cast<std::uint64_t>(put);
-    offset += static_cast<std::uint64_t>(put);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  const std::uint64_t end = offset + bytes.size();
+  while (offset < end) {
+    int error = 0;
+    std::size_t put = mapped_.write(offset, bytes);
+    const bool is_mapped = put != 0;
+    if (!is_mapped) put = io::write_at(fd_.get(), offset, bytes, error);
+    written_bytes_ += put;
+    offset += put;
+    if (!is_mapped && put < bytes.size()) throw_write_error(error, offset);
+    bytes = bytes.subspan(put);
   }
-  raise_to(end_bytes_, offset);
+  raise_to(end_bytes_, end);
 }
 
 bool OutputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
   if (target_.is_device) return false;
-  while (!dst.empty()) {
-    const ssize_t got = retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
-    if (got <= 0) {
-      throw IoError(at_offset(target_.name, offset),
-                    text("reading the output again failed (", got < 0 ? error_text(errno) : "it ends there", ")"),
-                    "check the disk or the connection to it, then run again");
-    }
-    offset += static_cast<std::uint64_t>(got);
-    dst = dst.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
+  int error = 0;
+  const std::size_t got = io::read_at(fd_.get(), offset, dst, error);
+  if (got == dst.size()) return true;
+  throw IoError(at_offset(target_.name, offset + got),
+                text("reading the output again failed (", error == 0 ? "it ends there" : error_text(error), ")"),
+                "check the disk or the connection to it, then run again");
 }
 
 void OutputFile::finish(const MatrixHeader& header) {
@@ -337,8 +278,8 @@ void OutputFile::publish_unnamed() {
   }
   // A link cannot replace a file, a rename can: between the two the file has a temporary name.
   const ProtectedSection section;
-  const std::string temp_name = with_unused_name(target_.file_name, link_as);
-  if (temp_name.empty()) throw_publish_error(target_, errno, options_.no_clobber);
+  const std::string temp_name = temp_name_for(target_.file_name);  // of 62^6
+  if (!link_as(temp_name.c_str())) throw_publish_error(target_, errno, options_.no_clobber);
   temp_name_.set(section, target_.folder_fd.get(), temp_name);
   replace_target(section);
 }

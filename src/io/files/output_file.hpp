@@ -40,8 +40,6 @@ class OutputFile {
   /// Errors: OutputError.
   OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind = TempKind::automatic,
              WriteMode mode = WriteMode::pwrite);
-  /// A file at a place that was found before. Errors: OutputError.
-  OutputFile(Target target, const FileSinkOptions& options, TempKind kind, WriteMode mode);
   /// A file that another process has made and will publish: this one writes into it and flushes.
   /// Values: name = of the target, for messages.
   OutputFile(const std::string& name, Descriptor file, bool is_device, const FileSinkOptions& options);
@@ -87,11 +85,7 @@ class OutputFile {
   void open_device();
   void reserve(std::uint64_t end);
   bool open_unnamed(mode_t mode);
-  void open_named(mode_t mode);
-  void make_named(mode_t mode);
-  bool lock_named();
-  void open_shared(mode_t mode);
-  bool make_shared(mode_t mode);
+  void open_named(mode_t mode, bool is_shared);
   void remove_abandoned(const std::string& name) const;
   void publish_unnamed();
   void publish_named();

@@ -125,6 +125,10 @@ fs::path follow_links(fs::path path) {
   refuse(name, text("follows more than ", kMaxLinks, " symbolic links"), "remove the loop (ls -l)");
 }
 
+fs::path folder_of_output(const fs::path& out) {
+  return folder_of(follow_links(out.has_filename() ? out : out.parent_path()));  // "c/" is a folder to be made
+}
+
 void throw_exists(const std::string& name) {
   throw OutputError(name, "the file exists and must not be replaced (no-clobber)",
                     "remove it, choose another output path, or allow it to be replaced");
@@ -167,30 +171,26 @@ void throw_publish_error(const Target& target, int error, bool no_clobber) {
                     text("check what was changed in ", target.folder, " meanwhile, or choose another output path"));
 }
 
-namespace {
-
-/// Looks where a path leads. Returns whether something is there. Errors: OutputError.
-bool look_up(const fs::path& path, struct stat& info) {
+Target find_target(const fs::path& path, bool no_clobber) {
+  Target target;
+  target.name = path.string();
   if (path.empty()) refuse("output", "the path is empty, expected the name of a file", "name an output file");
+  struct stat info {};
   const bool found = ::stat(path.c_str(), &info) == 0;
   if (!found && errno != ENOENT) {
-    refuse(path.string(), text("cannot use the path (", error_text(errno), ")"), "choose another output path");
+    refuse(target.name, text("cannot use the path (", error_text(errno), ")"), "choose another output path");
   }
-  return found;
-}
-
-/// Fills in what follows from the place alone, and opens the folder that holds it. Errors: OutputError.
-void open_place(const fs::path& resolved, Target& target) {
+  if (found) check_kind(target.name, info.st_mode);
+  target.is_device = found && S_ISCHR(info.st_mode);
+  if (target.is_device) return target;
+  const fs::path resolved = follow_links(path);
   target.file_name = resolved.filename().string();
   target.folder = folder_of(resolved).string();
   if (target.file_name.empty() || target.file_name == "." || target.file_name == "..") {
     refuse(target.name, "the path names a folder, expected the name of a file", "add a file name, such as out.bin");
   }
   open_folder(target);
-}
-
-/// Fills in what is there already and may be replaced. Values: info = of the path as given. Errors: OutputError.
-void add_existing(const fs::path& resolved, const struct stat& info, bool no_clobber, Target& target) {
+  if (!found) return target;
   if (no_clobber) throw_exists(target.name);
   struct stat there {};
   if (::fstatat(target.folder_fd.get(), target.file_name.c_str(), &there, 0) != 0 || !same_inode(info, there)) {
@@ -202,21 +202,6 @@ void add_existing(const fs::path& resolved, const struct stat& info, bool no_clo
   target.owner = info.st_uid;
   target.group = info.st_gid;
   check_replaceable(target);
-}
-
-}  // namespace
-
-Target find_target(const fs::path& path, bool no_clobber) {
-  Target target;
-  target.name = path.string();
-  struct stat info {};
-  const bool found = look_up(path, info);
-  if (found) check_kind(target.name, info.st_mode);
-  target.is_device = found && S_ISCHR(info.st_mode);
-  if (target.is_device) return target;
-  const fs::path resolved = follow_links(path);
-  open_place(resolved, target);
-  if (found) add_existing(resolved, info, no_clobber, target);
   return target;
 }
 

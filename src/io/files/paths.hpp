@@ -36,6 +36,9 @@ struct Target {
 /// Errors: OutputError (too many links).
 std::filesystem::path follow_links(std::filesystem::path path);
 
+/// The folder that an output is written in, links followed. Errors: as follow_links().
+std::filesystem::path folder_of_output(const std::filesystem::path& out);
+
 /// Resolves an output path and refuses early what could not be replaced at the end.
 /// Errors: OutputError (a directory, a pipe, no such folder, not writable, exists and `no_clobber`, ...).
 Target find_target(const std::filesystem::path& path, bool no_clobber);

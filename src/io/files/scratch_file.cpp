@@ -59,38 +59,28 @@ ScratchFile ScratchFile::make(std::span<const std::string> folders, std::uint64_
 }
 
 void ScratchFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t put =
-        retried([&] { return ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-    if (put <= 0) {
-      if (put < 0 && (errno == ENOSPC || errno == EDQUOT)) throw ScratchFull{text(name_, ": ", error_text(errno))};
-      throw IoError(at_offset(name_, offset), text("writing failed (", put == 0 ? "no bytes" : error_text(errno), ")"),
-                    "free space there or set TMPDIR to a folder on a larger disk, then run again");
-    }
-    offset += static_cast<std::uint64_t>(put);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
+  int error = 0;
+  const std::size_t put = io::write_at(fd_.get(), offset, bytes, error);
+  if (put == bytes.size()) return;
+  if (error == ENOSPC || error == EDQUOT) throw ScratchFull{text(name_, ": ", error_text(error))};
+  throw IoError(at_offset(name_, offset + put), text("writing failed (", error_text(error), ")"),
+                "free space there or set TMPDIR to a folder on a larger disk, then run again");
 }
 
 void ScratchFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
-  while (!dst.empty()) {
-    const ssize_t got = retried([&] { return ::pread(fd_.get(), dst.data(), dst.size(), static_cast<off_t>(offset)); });
-    if (got <= 0) {
-      throw IoError(at_offset(name_, offset), text("reading failed (", got == 0 ? "no bytes" : error_text(errno), ")"),
-                    "check the disk, then run again");
-    }
-    offset += static_cast<std::uint64_t>(got);
-    dst = dst.subspan(static_cast<std::size_t>(got));
-  }
+  int error = 0;
+  const std::size_t got = io::read_at(fd_.get(), offset, dst, error);
+  if (got == dst.size()) return;
+  throw IoError(at_offset(name_, offset + got),
+                text("reading failed (", error == 0 ? "it ends there" : error_text(error), ")"),
+                "check the disk, then run again");
 }
 
 std::vector<std::string> scratch_folders(const std::filesystem::path& out) {
   std::vector<std::string> folders;
   struct stat there {};
   if (!out.empty() && (::stat(out.c_str(), &there) != 0 || !S_ISCHR(there.st_mode))) {
-    const std::filesystem::path given = out.has_filename() ? out : out.parent_path();
-    const std::filesystem::path folder = follow_links(given).parent_path();
-    folders.push_back(folder.empty() ? "." : folder.string());
+    folders.push_back(folder_of_output(out).string());
   }
   const char* const set = std::getenv("TMPDIR");
   folders.emplace_back(set != nullptr && *set != '\0' ? set : "/tmp");

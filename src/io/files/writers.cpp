@@ -15,87 +15,78 @@ Writers::Writers(unsigned num_threads, std::uint64_t piece_bytes, Write write, S
 }
 
 Writers::~Writers() {
-  std::list<Waiting> dropped;
+  std::list<Piece> dropped;
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  dropped.swap(slices_);
+  dropped.swap(pieces_);
   work_.notify_all();
 }
 
 void Writers::push(std::uint64_t offset, std::span<const std::byte> bytes, Release release) {
-  std::size_t num_left = 0;
+  const auto slice = std::make_shared<Release>(std::move(release));
+  std::list<Piece> pieces;  // outlives the lock
+  for (std::uint64_t at = 0; at < bytes.size(); at += piece_bytes_) {
+    pieces.push_back({slice, offset + at, bytes.subspan(at, std::min<std::uint64_t>(piece_bytes_, bytes.size() - at))});
+  }
+  const std::size_t num = pieces.size();
+  std::size_t num_left = 0;  // that no waiting thread takes
   {
-    const auto slice = std::make_shared<const Slice>(Slice{offset, bytes, std::move(release)});  // outlives the lock
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
-    if (bytes.empty()) return;
-    slices_.push_back({.slice = slice});
+    pieces_.splice(pieces_.end(), pieces);
     // One thread for each piece: with 16 of them the lock would be fought for by those who find nothing.
-    const std::size_t num_pieces = (bytes.size() - 1) / piece_bytes_ + 1;
-    const std::size_t num_taken = std::min(num_pieces, num_idle_ - std::min(num_idle_, num_queued_));
-    num_queued_ += num_pieces;
-    for (std::size_t x = 0; x < num_taken; ++x) work_.notify_one();
-    num_left = num_pieces - num_taken;
+    for (std::size_t x = 0; x < std::min(num, num_idle_); ++x) work_.notify_one();
+    num_left = pieces_.size() - std::min(pieces_.size(), num_idle_);
   }
-  pushed_bytes_ += bytes.size();
-  start_threads(num_left);
-  if (threads_.empty()) work(false);
-}
-
-/// A thread for each piece that no waiting one takes, but no more than pieces so far but one: small products need no
-/// threads. Where none can be started, push() writes.
-void Writers::start_threads(std::size_t num_left) {
-  for (; num_left > 0 && may_start_ && threads_.size() < num_threads_ &&
-         (threads_.size() + 1) * piece_bytes_ < pushed_bytes_;
+  // No more threads than pieces so far but one: small products need none. Where none can be started, this one writes.
+  num_pushed_ += num;
+  for (; num_left > 0 && may_start_ && threads_.size() < num_threads_ && threads_.size() + 1 < num_pushed_;
        --num_left) {
     std::jthread thread = start_thread([this] { work(true); });
     may_start_ = thread.joinable();
     if (may_start_) threads_.push_back(std::move(thread));
   }
+  if (threads_.empty()) work(false);
 }
 
 /// Writes pieces while there are any, or until the end if it waits for them.
 void Writers::work(bool waits) {
   std::unique_lock lock(mutex_);
   while (true) {
-    ++num_idle_;
-    if (waits) work_.wait(lock, [&] { return closed_ || !slices_.empty(); });
-    --num_idle_;
-    if (slices_.empty()) return;
-    Waiting& next = slices_.front();
-    std::shared_ptr<const Slice> slice = next.slice;
-    const std::uint64_t at = next.handed_out_bytes;
-    const std::span<const std::byte> piece =
-        slice->bytes.subspan(at, std::min<std::uint64_t>(piece_bytes_, slice->bytes.size() - at));
-    next.handed_out_bytes += piece.size();
-    if (next.handed_out_bytes == slice->bytes.size()) slices_.pop_front();
-    --num_queued_;
+    if (waits) {
+      ++num_idle_;
+      work_.wait(lock, [&] { return closed_ || !pieces_.empty(); });
+      --num_idle_;
+    }
+    if (pieces_.empty()) return;
+    std::list<Piece> taken;
+    taken.splice(taken.begin(), pieces_, pieces_.begin());
     ++num_active_;
     lock.unlock();
     try {
-      const StageClock::WorkerScope working(clock_, Stage::write, {.bytes = piece.size()}, "writer");
-      write_(slice->offset + at, piece);
+      const Piece& piece = taken.front();
+      const StageClock::Interval working(clock_, Stage::write, StageClock::Part::piece, {.bytes = piece.bytes.size()},
+                                         "writer");
+      write_(piece.offset, piece.bytes);
     } catch (...) {
       fail(std::current_exception());
     }
-    slice.reset();  // releases the slice with its last piece, before drain() may return
+    taken.clear();  // before drain() may return
     lock.lock();
-    --num_active_;
-    if (num_active_ == 0 && slices_.empty()) drained_.notify_all();
+    if (--num_active_ == 0 && pieces_.empty()) drained_.notify_all();
   }
 }
 
 void Writers::fail(std::exception_ptr error) {
-  std::list<Waiting> dropped;
+  std::list<Piece> dropped;
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(error);
-  dropped.swap(slices_);
-  num_queued_ = 0;
+  dropped.swap(pieces_);
 }
 
 void Writers::drain() {
   std::unique_lock lock(mutex_);
-  drained_.wait(lock, [&] { return slices_.empty() && num_active_ == 0; });
+  drained_.wait(lock, [&] { return pieces_.empty() && num_active_ == 0; });
   if (failure_) std::rethrow_exception(failure_);
 }
 

@@ -40,18 +40,13 @@ class Writers {
   void drain();
 
  private:
-  struct Slice {
+  /// A part of a slice that one thread writes. The slice is released with the last one of its pieces.
+  struct Piece {
+    std::shared_ptr<Release> slice;
     std::uint64_t offset;
     std::span<const std::byte> bytes;
-    Release release;
-  };
-  /// A slice of which there is something to hand out.
-  struct Waiting {
-    std::shared_ptr<const Slice> slice;
-    std::uint64_t handed_out_bytes = 0;
   };
 
-  void start_threads(std::size_t num_left);
   void work(bool waits);
   void fail(std::exception_ptr error);
 
@@ -60,15 +55,14 @@ class Writers {
   Write write_;
   StageClock* clock_;
   bool may_start_ = true;  ///< false once the system has refused a thread
-  std::uint64_t pushed_bytes_ = 0;
+  std::size_t num_pushed_ = 0;
   std::mutex mutex_;
   // Guarded by mutex_:
   std::condition_variable work_;
   std::condition_variable drained_;
   std::size_t num_idle_ = 0;    ///< threads that wait for a piece
-  std::size_t num_queued_ = 0;  ///< pieces not taken yet
   std::size_t num_active_ = 0;  ///< pieces being written
-  std::list<Waiting> slices_;   // takes no memory to be made or swapped, as fail() must not
+  std::list<Piece> pieces_;     // takes no memory to be made or swapped, as fail() must not
   std::exception_ptr failure_;
   bool closed_ = false;
   std::vector<std::jthread> threads_;  // last: joined before anything else goes

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -15,40 +13,39 @@
 namespace spmm::io {
 namespace {
 
-bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
-}
+namespace fs = std::filesystem;
 
-/// "a.bin" for "a.mtx".
-std::string converted_name(const std::string& name) {
-  return std::filesystem::path(name).replace_extension(".bin").string();
-}
+/// How files of a format begin.
+constexpr std::pair<std::string_view, ForeignFormat> kBeginnings[] = {{"%%MatrixM", ForeignFormat::matrix_market},
+                                                                      {"\x93NUMPY", ForeignFormat::npy},
+                                                                      {"PK\x03\x04", ForeignFormat::npz},
+                                                                      {"\x1F\x8B\x08", ForeignFormat::gzip},
+                                                                      {"\x89HDF\r\n\x1A\n", ForeignFormat::hdf5}};
 
-/// The program that converts files of this format, or with this ending.
-const char* converter(bool is_numpy) {
-  return is_numpy ? "python3 -m spmm convert " : "spmm-convert ";
-}
+/// How names of files end, and what a result is converted to for them: texts and HDF5 are what other programs make of
+/// that.
+constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
+    {".mtx", ".mtx"}, {".npy", ".npy"}, {".npz", ".npz"}, {".txt", ".mtx"},
+    {".csv", ".mtx"}, {".h5", ".npz"},  {".hdf5", ".npz"}};
 
-/// What a command needs in front of a name that would be an option.
-const char* dashes_before(const std::string& name) {
-  return name.substr(0, 1) == "-" ? "-- " : "";
+/// "spmm-convert a.mtx a.bin", or the command of Python.
+std::string conversion(const std::string& from, const std::string& to, bool is_numpy) {
+  const char* const dashes = from.starts_with('-') ? "-- " : "";  // else the name would be an option
+  return text(is_numpy ? "python3 -m spmm convert " : "spmm-convert ", dashes, shell_word(from), " ", shell_word(to));
 }
 
 }  // namespace
 
 ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
-  if (begins_with(first_bytes, "%%MatrixM")) return ForeignFormat::matrix_market;
-  if (begins_with(first_bytes, "\x93NUMPY")) return ForeignFormat::npy;
-  if (begins_with(first_bytes, "PK\x03\x04")) return ForeignFormat::npz;
-  if (begins_with(first_bytes, "\x1F\x8B\x08")) return ForeignFormat::gzip;
-  if (begins_with(first_bytes, "\x89HDF\r\n\x1A\n")) return ForeignFormat::hdf5;
+  const std::string_view begin(reinterpret_cast<const char*>(first_bytes.data()), first_bytes.size());
+  for (const auto& [magic, format] : kBeginnings) {
+    if (begin.starts_with(magic)) return format;
+  }
   // No file of ours: a block side of such bytes is too large.
-  const bool is_text = std::all_of(first_bytes.begin(), first_bytes.end(), [](std::byte byte) {
-    const auto c = static_cast<unsigned char>(byte);
+  const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](unsigned char c) {
     return (c >= 0x20 && c < 0x7F) || c == '\t' || c == '\n' || c == '\r';
   });
-  if (is_text && !first_bytes.empty()) return ForeignFormat::text;
-  return ForeignFormat::none;
+  return is_text ? ForeignFormat::text : ForeignFormat::none;
 }
 
 const char* foreign_format_name(ForeignFormat format) {
@@ -59,6 +56,8 @@ const char* foreign_format_name(ForeignFormat format) {
       return "a NumPy array (.npy)";
     case ForeignFormat::npz:
       return "a zip archive, such as SciPy's .npz";
+    case ForeignFormat::gzip:
+      return "compressed by gzip";
     case ForeignFormat::hdf5:
       return "an HDF5 file";
     case ForeignFormat::text:
@@ -82,53 +81,42 @@ std::string shell_word(const std::string& word) {
 void reject_foreign_format(std::span<const std::byte> first_bytes, const std::string& name) {
   const ForeignFormat format = find_foreign_format(first_bytes);
   if (format == ForeignFormat::none) return;
+  const fs::path path = name;
+  std::string hint;
   if (format == ForeignFormat::gzip) {
-    const std::filesystem::path path = name;
     const std::string unpacked =
-        path.extension() == ".gz" ? (path.parent_path() / path.stem()).string() : name + ".unpacked";
-    throw FormatError(
-        name, "is compressed by gzip, expected a matrix file",
-        text("unpack it first: gzip -dc < ", shell_word(name), " > ", shell_word(unpacked), " (an archive: tar -xzf)"));
+        path.extension() == ".gz" ? fs::path(path).replace_extension().string() : name + ".out";
+    hint =
+        text("unpack it first: gzip -dc < ", shell_word(name), " > ", shell_word(unpacked), " (an archive: tar -xzf)");
+  } else if (format == ForeignFormat::text) {
+    hint = "write it as Matrix Market (scipy.io.mmwrite) and convert that: spmm-convert A.mtx A.bin";
+  } else if (format == ForeignFormat::hdf5) {
+    hint = "write its matrix as .npz (scipy.sparse.save_npz) and convert that: python3 -m spmm convert A.npz A.bin";
+  } else {
+    const std::string out =
+        path.extension() == ".bin" ? name + ".bin" : fs::path(path).replace_extension(".bin").string();
+    hint = "convert it first: " + conversion(name, out, format != ForeignFormat::matrix_market);
   }
-  if (format == ForeignFormat::hdf5 || format == ForeignFormat::text) {
-    const bool is_text = format == ForeignFormat::text;
-    throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
-                      is_text
-                          ? "write it as Matrix Market (scipy.io.mmwrite) and convert that: spmm-convert A.mtx A.bin"
-                          : "write its matrix as .npz (scipy.sparse.save_npz) and convert that: python3 -m spmm "
-                            "convert A.npz A.bin");
-  }
-  const std::string out = converted_name(name) == name ? name + ".bin" : converted_name(name);
-  throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"),
-                    text("convert it first: ", converter(format != ForeignFormat::matrix_market), dashes_before(name),
-                         shell_word(name), " ", shell_word(out)));
+  throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"), hint);
 }
 
 std::string operand_hint(const std::string& result_name) {
-  const std::filesystem::path path = result_name;
-  const std::string& name = result_name;
-  const std::string out = (path.parent_path() / (path.stem().string() + "16.bin")).string();
-  return text("make an operand of the result: spmm-convert ", dashes_before(name), shell_word(name), " ",
-              shell_word(out), " (elements above 65535 do not fit)");
+  const fs::path path = result_name;
+  const fs::path out = path.parent_path() / (path.stem().string() + "16.bin");
+  return text("make an operand of the result: ", conversion(result_name, out.string(), false),
+              " (elements above 65535 do not fit)");
 }
 
 void reject_foreign_ending(const std::string& out) {
-  const std::filesystem::path path = out;
-  // What each ending is converted to; texts and HDF5 are what other programs make of that.
-  constexpr std::pair<std::string_view, const char*> kEndings[] = {{".mtx", ".mtx"}, {".npy", ".npy"}, {".npz", ".npz"},
-                                                                   {".txt", ".mtx"}, {".csv", ".mtx"}, {".h5", ".npz"},
-                                                                   {".hdf5", ".npz"}};
-  const std::string ending = path.extension().string();
-  const auto* const found =
-      std::find_if(std::begin(kEndings), std::end(kEndings), [&](const auto& one) { return one.first == ending; });
-  if (found == std::end(kEndings)) return;
-  const std::string name = path.string();
-  const std::string binary = converted_name(name);
-  const std::string converted = std::filesystem::path(path).replace_extension(found->second).string();
-  throw UsageError(
-      name, text("ends in ", ending, ", but the output is a block-sparse matrix file"),
-      text("write ", shell_word(binary), ", then convert it: ", converter(std::string_view(found->second) != ".mtx"),
-           dashes_before(binary), shell_word(binary), " ", shell_word(converted)));
+  const fs::path path = out;
+  for (const auto& [ending, converted] : kEndings) {
+    if (path.extension() != ending) continue;
+    const std::string binary = fs::path(path).replace_extension(".bin").string();
+    const std::string last = fs::path(path).replace_extension(converted).string();
+    throw UsageError(
+        out, text("ends in ", ending, ", but the output is a block-sparse matrix file"),
+        text("write ", shell_word(binary), ", then convert it: ", conversion(binary, last, converted != ".mtx")));
+  }
 }
 
 }  // namespace spmm::io

@@ -2,7 +2,6 @@
 #include "io/formats/format.hpp"
 
 #include <cstring>
-#include <functional>
 #include <limits>
 
 #include "base/records/errors.hpp"
@@ -14,24 +13,21 @@ namespace spmm {
 
 namespace {
 
-/// Where the fields of a shape are, and what to do about them.
-struct ShapeWords {
-  std::function<std::string(std::uint64_t offset)> place;  ///< of the field at that offset of a file
-  const char* check_fields;
-  const char* large_m;
-  const char* correct_count;
-};
-
-void check_shape(const MatrixHeader& header, const ShapeWords& words) {
+/// Values: place(offset) = where the field at that offset of a file is.
+template <class Place>
+void check_shape(const MatrixHeader& header, const Place& place) {
+  constexpr const char* kCheckFields =
+      "check n, m and the number of blocks: a file starts with them, as little-endian 32-bit integers";
   const auto [n, m, num_blocks] = header;
   const auto refuse = [&](std::uint64_t offset, const std::string& problem, const char* hint) {
-    throw FormatError(words.place(offset), problem, hint);
+    throw FormatError(place(offset), problem, hint);
   };
-  if (m == 0) refuse(4, text("block side m is 0, expected 1 to ", kMaxBlockDim), words.check_fields);
+  if (m == 0) refuse(4, text("block side m is 0, expected 1 to ", kMaxBlockDim), kCheckFields);
   if (m > kMaxBlockDim) {
-    refuse(4, text("block side m is ", m, ", expected 1 to ", kMaxBlockDim), words.large_m);
+    refuse(4, text("block side m is ", m, ", expected 1 to ", kMaxBlockDim),
+           "store the matrix with smaller blocks; if it has them, check that the header is little-endian");
   }
-  if (n == 0) refuse(0, text("matrix side n is 0, expected a positive multiple of m = ", m), words.check_fields);
+  if (n == 0) refuse(0, text("matrix side n is 0, expected a positive multiple of m = ", m), kCheckFields);
   if (n % m != 0) {
     refuse(0, text("matrix side n is ", n, ", expected a multiple of m = ", m),
            "pad the matrix with zeros to a multiple of the block side");
@@ -39,20 +35,14 @@ void check_shape(const MatrixHeader& header, const ShapeWords& words) {
   const std::uint64_t side = header.blocks_per_side();
   if (num_blocks > side * side) {
     refuse(8, text("number of blocks is ", num_blocks, ", expected at most ", side * side, " = (n / m)^2"),
-           words.correct_count);
+           "correct the number, and store each block once");
   }
 }
 
 }  // namespace
 
 void validate_header(const MatrixHeader& header, const std::string& name) {
-  check_shape(header, {.place = [&](std::uint64_t offset) { return at_offset(name, offset); },
-                       .check_fields = "check that the file starts with n, m and the number of blocks as little-endian "
-                                       "32-bit integers",
-                       .large_m = "store the matrix with smaller blocks; if it has them, check that the header is "
-                                  "little-endian",
-                       .correct_count = "correct the header: a matrix cannot hold more blocks than block rows times "
-                                        "block columns"});
+  check_shape(header, [&](std::uint64_t offset) { return at_offset(name, offset); });
 }
 
 namespace io {
@@ -125,10 +115,7 @@ void throw_changed_length(std::uint64_t found_bytes, std::uint64_t expected_byte
 }
 
 void check_memory_shape(const MatrixHeader& header, const std::string& name) {
-  check_shape(header, {.place = [&](std::uint64_t) { return name; },
-                       .check_fields = "set n and m of the matrix",
-                       .large_m = "store the matrix with smaller blocks",
-                       .correct_count = "store each block once: there are more than block rows times block columns"});
+  check_shape(header, [&](std::uint64_t) { return name; });
 }
 
 void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,

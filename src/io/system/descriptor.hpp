@@ -1,7 +1,9 @@
-// An owned file descriptor, its lock, and what the errors of system calls mean to the user.
+// An owned file descriptor, its lock, its bytes, and what the errors of system calls mean to the user.
 #pragma once
 
-#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -30,16 +32,14 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// How long a file server may take to answer: more than the 90 s after its start in which an NFS server gives no locks.
-inline constexpr std::chrono::seconds kLockPatience{120};
+/// Takes an exclusive lock of the file if no other process has one. Returns 0 or the error (EWOULDBLOCK: another has).
+int try_lock(int fd);
 
-/// flock() that waits for a file server no longer than that, by a thread that the call may leave behind. On local file
-/// systems LOCK_NB needs none.
-/// Values: operation = LOCK_EX | LOCK_NB and so on. Returns 0 or the error; ETIMEDOUT: no answer.
-int lock_within(int fd, int operation, std::chrono::milliseconds patience = kLockPatience);
+/// Reads bytes at an offset. Returns how many; where they are too few, `error` says why: 0 = the file ends there.
+std::size_t read_at(int fd, std::uint64_t offset, std::span<std::byte> dst, int& error);
 
-/// After ETIMEDOUT. Errors: OutputError that names the output.
-[[noreturn]] void throw_no_lock(const std::string& output);
+/// Writes bytes at an offset. Returns how many; where they are too few, `error` says why.
+std::size_t write_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes, int& error);
 
 /// "No space left on device" for ENOSPC.
 std::string error_text(int error);

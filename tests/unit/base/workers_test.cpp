@@ -89,11 +89,10 @@ TEST_CASE("several callers at once, also from within a body") {
 }
 
 TEST_CASE("parallel_for covers every number once, and stops handing out after a failure") {
-  Workers workers;
   for (const std::uint64_t grain : {0u, 1u, 7u, 1000u}) {
     std::vector<std::atomic<int>> times(1000);
     std::atomic<std::uint64_t> too_long{0};
-    parallel_for(workers, 5, times.size(), grain, [&](std::uint64_t begin, std::uint64_t end) {
+    parallel_for(5, times.size(), grain, [&](std::uint64_t begin, std::uint64_t end) {
       if (end - begin > std::max<std::uint64_t>(grain, 1)) too_long = end - begin;
       for (std::uint64_t x = begin; x < end; ++x) ++times.at(x);
     });
@@ -105,9 +104,9 @@ TEST_CASE("parallel_for covers every number once, and stops handing out after a 
     ++calls;
     throw std::runtime_error("stop");
   };
-  CHECK_THROWS_AS(parallel_for(workers, 4, 1000, 1, fail), std::runtime_error);
+  CHECK_THROWS_AS(parallel_for(4, 1000, 1, fail), std::runtime_error);
   CHECK(calls <= 4);
-  parallel_for(workers, 4, 0, 1, fail);
+  parallel_for(4, 0, 1, fail);
   CHECK(calls <= 4);
 }
 
@@ -126,7 +125,7 @@ TEST_CASE("where no thread can be started the caller does all the work") {
       all_here = all_here && std::this_thread::get_id() == start;
     });
     std::atomic<std::uint64_t> sum{0};
-    parallel_for(workers, 4, 100, 3, [&](std::uint64_t begin, std::uint64_t end) {
+    parallel_for(4, 100, 3, [&](std::uint64_t begin, std::uint64_t end) {
       for (std::uint64_t x = begin; x < end; ++x) sum += x;
     });
     const bool none = !start_thread([] {}).joinable();

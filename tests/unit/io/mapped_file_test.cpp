@@ -109,16 +109,5 @@ TEST_CASE("a result written through mappings has the bytes and the length of one
   }
 }
 
-TEST_CASE("machines with few cores write by pwrite") {
-  CHECK(io::fastest_tuning(2).mode == io::WriteMode::pwrite);
-  CHECK(io::fastest_tuning(2).num_writers == io::kNumWriters);
-  CHECK(io::fastest_tuning(16).mode == io::WriteMode::mapped);
-  CHECK(io::fastest_tuning(200).num_writers == io::kMaxMappedWriters);
-  CHECK(io::fastest_tuning(16, 0).num_writers == 16);
-  CHECK(io::fastest_tuning(16, 2).num_writers == 8);
-  CHECK(io::fastest_tuning(16, 8).num_writers == io::kMinMappedWriters);  // of each file
-  CHECK(io::fastest_tuning(200, 4).num_writers == io::kMaxMappedWriters);
-}
-
 }  // namespace
 }  // namespace spmm::test

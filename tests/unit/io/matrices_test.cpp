@@ -1,8 +1,6 @@
 // Whole matrices and sources: what is written is what is read.
 #include <array>
-#include <atomic>
 #include <random>
-#include <thread>
 
 #include "base/run/parallel.hpp"
 #include "spmm/error.hpp"
@@ -161,38 +159,6 @@ TEST_CASE("a file that changes its length while it is read is refused") {
 
   std::filesystem::resize_file(path, 0);
   CHECK_THROWS_AS(source->read(0, 1, dst), FormatError);
-}
-
-TEST_CASE("readers survive a file that shrinks and grows under them") {
-  const TempFolder folder;
-  const auto path = folder / "x.bin";
-  const auto matrix = random_matrix<std::uint16_t>(400, 4, 3000);
-  write_matrix(path, matrix);
-  const std::string bytes = read_bytes(path);
-  const auto source = open_file_source(path);
-  std::atomic<bool> stop{false};
-  std::thread changer([&] {
-    while (!stop) {
-      std::filesystem::resize_file(path, bytes.size() / 3);
-      std::filesystem::resize_file(path, bytes.size() + 10);
-      std::filesystem::resize_file(path, bytes.size());
-    }
-  });
-  std::atomic<int> reads{0};
-  parallel_for(3, 300, 1, [&](std::uint64_t, std::uint64_t) {
-    try {
-      all_records(*source);
-    } catch (const FormatError&) {
-    }
-    try {
-      read_matrix(path);  // also finds zeros where the file was cut, which are duplicates of block (0, 0)
-    } catch (const FormatError&) {
-    }
-    ++reads;
-  });
-  stop = true;
-  changer.join();
-  CHECK(reads == 300);
 }
 
 TEST_CASE("memory sink: records become a matrix when published") {

@@ -3,19 +3,15 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "io/files/file_sink.hpp"
 #include "io/files/output_file.hpp"
-#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"
@@ -262,30 +258,6 @@ TEST_CASE("ext4 that runs out of space while it reserves") {
   } else {
     CHECK(result == "ok");
   }
-}
-
-TEST_CASE("a lock without an answer is waited for no longer than asked") {
-  const TempFolder folder;
-  write_bytes(folder / "c", "");
-  const auto opened = [&] { return io::Descriptor(::open((folder / "c").c_str(), O_RDWR)); };
-  const io::Descriptor other = opened();
-  {
-    io::Descriptor first = opened();
-    CHECK(io::lock_within(first.get(), LOCK_EX | LOCK_NB) == 0);
-    CHECK(io::lock_within(other.get(), LOCK_EX | LOCK_NB) == EWOULDBLOCK);
-    // Without LOCK_NB the call waits, as one to a file server that is away.
-    CHECK(io::lock_within(other.get(), LOCK_EX, std::chrono::milliseconds(20)) == ETIMEDOUT);
-  }
-  // What was left behind gets the lock in the end.
-  int error = 0;
-  const io::Descriptor last = opened();
-  for (int look = 0; look < 1000 && error != EWOULDBLOCK; ++look) {
-    error = io::lock_within(last.get(), LOCK_EX | LOCK_NB);
-    if (error == 0) ::flock(last.get(), LOCK_UN);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  CHECK(error == EWOULDBLOCK);
-  CHECK_THROWS_AS(io::throw_no_lock("c.bin"), OutputError);
 }
 
 }  // namespace

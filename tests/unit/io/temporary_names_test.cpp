@@ -35,7 +35,6 @@ void put_empty(const fs::path& path, TempKind kind) {
 
 std::atomic<int> num_handled{0};
 std::atomic<int> num_handled_in_rename{0};
-std::atomic<bool> in_rename{false};
 
 TEST_CASE("a signal of the publishing thread waits until the rename is done") {
   const TempFolder folder;
@@ -96,32 +95,6 @@ TEST_CASE("the process ends while outputs with names are open") {
   });
   CHECK(status == kEnded);
   CHECK(folder.names() == std::vector<std::string>{"d"});
-}
-
-TEST_CASE("the process ends while another thread gives a file its name") {
-  if (!kForksWithThreads) {
-    WARN("not with this sanitizer or emulator");
-    return;
-  }
-  const TempFolder folder;
-  for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
-    write_bytes(folder / "c", "old");
-    const int status = status_of_child([&] {
-      system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
-        in_rename = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        return real_calls.renameat(from_folder, from, to_folder, to);
-      };
-      std::jthread publisher([&] { put_empty(folder / "c", kind); });
-      while (!in_rename) std::this_thread::yield();
-      ::kill(::getpid(), SIGTERM);
-      publisher.join();
-      while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
-    });
-    CHECK(status == kEnded);
-    CHECK(folder.names() == std::vector<std::string>{"c"});
-    CHECK(read_bytes(folder / "c") == header_bytes(4, 4, 0));
-  }
 }
 
 TEST_CASE("the process does not end while an output is given its name, and then it may") {

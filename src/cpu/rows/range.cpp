@@ -1,4 +1,4 @@
-#include "base/range.hpp"
+#include "cpu/rows/range.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Ranges of a product: what they cover, hold, and how evenly long rows are cut.
-#include "base/range.hpp"
+#include "cpu/rows/range.hpp"
 
 #include <algorithm>
 #include <cstdint>
