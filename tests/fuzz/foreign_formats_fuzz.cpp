@@ -11,7 +11,6 @@ void convert(std::uint8_t mode, std::string_view content) {
   options.in = scratch.holding(content);
   options.out = "/dev/null";
   options.from_mtx = true;
-  options.transposed = (mode & 1) != 0;
   options.auto_block = (mode & 2) != 0;
   options.rule = {.scale = (mode & 4) != 0 ? 0.5 : 1, .round = (mode & 8) != 0, .saturate = (mode & 16) != 0};
   if ((mode & 32) != 0) options.block = 1u + (mode >> 6);

@@ -117,7 +117,7 @@ MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<M
   return out.publish();
 }
 
-void for_each_block(const MatrixFile& matrix, bool transposed,
+void for_each_block(const MatrixFile& matrix,
                     const std::function<void(BlockIndex at, const std::vector<std::uint32_t>& elements)>& take) {
   const io::InputFile& file = matrix.file;
   const std::size_t m = file.header().m;
@@ -133,9 +133,9 @@ void for_each_block(const MatrixFile& matrix, bool transposed,
       ascends = ascends && (first + r == 0 || before < at);
       before = at;
       for (std::size_t e = 0; e < m * m; ++e) {
-        elements[transposed ? e % m * m + e / m : e] = element_at(record, matrix.type, e);
+        elements[e] = element_at(record, matrix.type, e);
       }
-      take(transposed ? BlockIndex{.i = at.j, .j = at.i} : at, elements);
+      take(at, elements);
     }
   });
   if (!ascends) check_blocks(file, "spmm-convert");

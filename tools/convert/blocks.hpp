@@ -65,10 +65,10 @@ class BlockOutput {
 MatrixHeader write_blocks(const std::filesystem::path& path, const std::vector<MatrixEntry>& entries, std::uint32_t n,
                           std::uint32_t m);
 
-/// Calls take(block index, elements [m, m]) for each block in the order of the file, transposed if asked for.
+/// Calls take(block index, elements [m, m]) for each block in the order of the file.
 /// Memory: 4 MB; that of check_blocks() if blocks are not in order. Errors: FormatError (a block outside the matrix, or
 /// twice, which is found at the end), IoError, Interrupted, and those of take().
-void for_each_block(const MatrixFile& matrix, bool transposed,
+void for_each_block(const MatrixFile& matrix,
                     const std::function<void(BlockIndex at, const std::vector<std::uint32_t>& elements)>& take);
 
 }  // namespace spmm::tools

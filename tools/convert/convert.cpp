@@ -9,7 +9,6 @@
 #include <fstream>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/memory/machine_memory.hpp"
@@ -156,7 +155,7 @@ constexpr std::uint64_t kBufferBytes = 20'000'000;
 constexpr std::uint64_t kElementBytes = sizeof(MatrixEntry) + 8;
 
 /// Errors: OutOfMemory, as early as it is known; those of MtxFile::read().
-std::vector<MatrixEntry> read_entries(const MtxFile& file, bool transposed) {
+std::vector<MatrixEntry> read_entries(const MtxFile& file) {
   const std::uint64_t free_bytes = available_memory_bytes();
   const std::uint64_t needed = kBufferBytes + file.max_elements() * kElementBytes;
   if (needed > free_bytes) {
@@ -169,7 +168,6 @@ std::vector<MatrixEntry> read_entries(const MtxFile& file, bool transposed) {
   entries.reserve(file.max_elements());
   file.read([&](std::uint32_t row, std::uint32_t column, double value) {
     if (value == 0) return;  // stored zeros change nothing; a NaN is kept, and refused later
-    if (transposed) std::swap(row, column);
     entries.push_back({.column = column, .row = row, .value = value});
   });
   return entries;
@@ -179,17 +177,16 @@ std::string mtx_to_bin(const ConvertOptions& options) {
   const MtxFile file(options.in);
   const MatrixShape& shape = file.shape();
   Size size = fixed_size(shape, options);
-  std::vector<MatrixEntry> entries = read_entries(file, options.transposed);
+  std::vector<MatrixEntry> entries = read_entries(file);
   ChangedElements changed;
-  make_elements(entries, options.rule, changed, file.name(), options.transposed);
+  make_elements(entries, options.rule, changed, file.name());
   if (size.m == 0) size.m = choose_block_side(entries, size.n);
   if (size.n == 0) size.n = padded_side(shape, size.m, options.in);
   const MatrixHeader header = write_blocks(options.out, entries, size.n, size.m);
   const std::uint64_t places = header.num_blocks * std::uint64_t{header.m} * header.m;
-  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ",
-              entries.size(), " elements -> n ", header.n, ", m ", header.m, ", ", header.num_blocks, " blocks (",
-              places == 0 ? 100 : entries.size() * 100 / places, " % full), ",
-              human_bytes(io::file_bytes_of(ElementType::u16, header)), changed.summary());
+  return text(options.out, ": ", shape.rows, " x ", shape.columns, ", ", entries.size(), " elements -> n ", header.n,
+              ", m ", header.m, ", ", header.num_blocks, " blocks (", places == 0 ? 100 : entries.size() * 100 / places,
+              " % full), ", human_bytes(io::file_bytes_of(ElementType::u16, header)), changed.summary());
 }
 
 /// A result becomes an operand.
@@ -199,14 +196,13 @@ std::string bin_to_bin(const ConvertOptions& options) {
   BlockOutput out(options.out, matrix.file.header().n, m);
   ChangedElements changed;
   std::vector<std::uint16_t> values(std::size_t{m} * m);
-  for_each_block(matrix, options.transposed, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
+  for_each_block(matrix, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
     for (std::size_t e = 0; e < values.size(); ++e) {
       const RuledElement element = apply_rule(elements[e], options.rule, changed);
       if (element.problem != nullptr) {
-        std::uint64_t row = at.i * m + e / m;
-        std::uint64_t column = at.j * m + e % m;
-        if (options.transposed) std::swap(row, column);
-        throw_bad_element(options.in, text("the element at row ", row, ", column ", column, " (counted from 0)"),
+        throw_bad_element(options.in,
+                          text("the element at row ", at.i * std::uint64_t{m} + e / m, ", column ",
+                               at.j * std::uint64_t{m} + e % m, " (counted from 0)"),
                           elements[e], options.rule, element);
       }
       values[e] = element.value;
@@ -215,9 +211,9 @@ std::string bin_to_bin(const ConvertOptions& options) {
     if (!is_zero) std::memcpy(out.add(at), values.data(), values.size() * sizeof(std::uint16_t));
   });
   const MatrixHeader header = out.publish();
-  return text(options.out, ":", options.transposed ? " transposed," : "", " n ", header.n, ", m ", header.m, ", ",
-              header.num_blocks, " blocks with elements of 16 bits, ",
-              human_bytes(io::file_bytes_of(ElementType::u16, header)), changed.summary());
+  return text(options.out, ": n ", header.n, ", m ", header.m, ", ", header.num_blocks,
+              " blocks with elements of 16 bits, ", human_bytes(io::file_bytes_of(ElementType::u16, header)),
+              changed.summary());
 }
 
 std::string bin_to_mtx(const ConvertOptions& options) {
@@ -230,7 +226,7 @@ std::string bin_to_mtx(const ConvertOptions& options) {
                      text("give at most ", n, "x", n));
   }
   MtxOutput out(options.out, shape, options.rule.scale);
-  for_each_block(matrix, options.transposed, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
+  for_each_block(matrix, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
     for (std::size_t e = 0; e < elements.size(); ++e) {
       if (elements[e] == 0) continue;
       const std::uint64_t row = at.i * m + e / m;
@@ -240,14 +236,12 @@ std::string bin_to_mtx(const ConvertOptions& options) {
         continue;
       }
       throw ShapeError(options.in,
-                       text("the element at row ", row, ", column ", column, " (counted from 0",
-                            options.transposed ? ", transposed" : "", ") is ", elements[e], ", outside the shape ",
-                            shape.rows, "x", shape.columns),
+                       text("the element at row ", row, ", column ", column, " (counted from 0) is ", elements[e],
+                            ", outside the shape ", shape.rows, "x", shape.columns),
                        "give a larger --shape");
     }
   });
-  return text(options.out, ": ", shape.rows, " x ", shape.columns, options.transposed ? " transposed" : "", ", ",
-              out.publish(), " elements");
+  return text(options.out, ": ", shape.rows, " x ", shape.columns, ", ", out.publish(), " elements");
 }
 
 }  // namespace
@@ -258,7 +252,6 @@ cli::OptionTable make_convert_options() {
   options.usage("[options] IN OUT", "spmm convert");
   options.add_options("hidden")("in", "", value())("out", "", value());
   options.add_options()                                                                      //
-      ("transpose", "write the transposed matrix")                                           //
       ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")  //
       ("q,quiet", "print nothing on success");
   cli::add_common_options(options);
@@ -288,7 +281,6 @@ ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
   }
   refuse_useless_options(parsed, options.from_mtx, options.to_mtx);
   parse_size(parsed, options);
-  options.transposed = cli::option_flag(parsed, "transpose");
   options.quiet = cli::option_flag(parsed, "quiet");
   if (const auto scale = cli::option_text(parsed, "scale")) options.rule.scale = parse_scale(*scale);
   options.rule.round = cli::option_flag(parsed, "round");

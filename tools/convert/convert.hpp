@@ -17,7 +17,6 @@ struct ConvertOptions {
   std::string out;
   bool from_mtx = false;  ///< IN is a Matrix Market file, else one of blocks
   bool to_mtx = false;
-  bool transposed = false;
   bool quiet = false;
 
   ElementRule rule;  ///< its factor goes for .mtx, too

@@ -63,7 +63,7 @@ void throw_bad_element(const std::string& file, const std::string& which, double
 }
 
 void make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed,
-                   const std::string& file, bool is_transposed) {
+                   const std::string& file) {
   const auto before = [](const MatrixEntry& x, const MatrixEntry& y) { return x.key() < y.key(); };
   if (!std::is_sorted(entries.begin(), entries.end(), before)) std::sort(entries.begin(), entries.end(), before);
   std::size_t kept = 0;
@@ -83,12 +83,10 @@ void make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, C
       ruled.hint = "store each element once";
     }
     if (ruled.problem != nullptr) {
-      const auto [row, column] =
-          is_transposed ? std::pair(element.column, element.row) : std::pair(element.row, element.column);
       throw_bad_element(
           file,
           text(end - begin > 1 ? text("the sum of ", end - begin, " elements") : "the element", " at row ",
-               row + std::uint64_t{1}, ", column ", column + std::uint64_t{1}, " (counted from 1)"),
+               element.row + std::uint64_t{1}, ", column ", element.column + std::uint64_t{1}, " (counted from 1)"),
           element.value, rule, ruled);
     }
     element.value = static_cast<double>(ruled.value);

@@ -48,9 +48,8 @@ RuledElement apply_rule(double sum, const ElementRule& rule, ChangedElements& ch
                                     const ElementRule& rule, const RuledElement& bad);
 
 /// Sorts a list by row and column, adds up the numbers of each place and replaces them by elements; zeros are dropped.
-/// Memory: none beyond the list. Values: is_transposed = messages name column and row the other way round.
-/// Errors: FormatError with the first place in the file that breaks the rule.
+/// Memory: none beyond the list. Errors: FormatError with the first place in the file that breaks the rule.
 void make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed,
-                   const std::string& file, bool is_transposed);
+                   const std::string& file);
 
 }  // namespace spmm::tools

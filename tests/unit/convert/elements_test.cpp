@@ -44,7 +44,7 @@ TEST_CASE("convert: blocks are counted as by definition, and the shortest file i
   for (const std::uint32_t side : {7u, 100u, 3000u, 4'000'000'000u}) {
     auto entries = random_entries(3000, side, 7);
     ChangedElements changed;
-    make_elements(entries, {.saturate = true}, changed, "a.mtx", false);
+    make_elements(entries, {.saturate = true}, changed, "a.mtx");
     for (const std::uint32_t m : kTriedSides) CHECK(count_blocks(entries, m) == blocks_by_definition(entries, m));
     std::uint64_t least = UINT64_MAX;
     for (const std::uint32_t m : kTriedSides) {
@@ -111,7 +111,7 @@ TEST_CASE("convert: numbers become elements by the rule, whatever surrounds them
       std::shuffle(entries.begin(), entries.end(), random);
       INFO(one.result << " of " << one.values.size() << ": " << one.values[0]);
       try {
-        make_elements(entries, one.rule, changed, "a.mtx", false);
+        make_elements(entries, one.rule, changed, "a.mtx");
       } catch (const FormatError& error) {
         CHECK(std::string(error.what()).find(one.result) != std::string::npos);
         CHECK(std::string(error.what()).find("at row 51, column 10 ") != std::string::npos);
@@ -126,7 +126,7 @@ TEST_CASE("convert: numbers become elements by the rule, whatever surrounds them
       if (value != 0) alone.push_back({.column = 9, .row = 50, .value = value});
     }
     ChangedElements changed;
-    make_elements(alone, one.rule, changed, "a.mtx", false);
+    make_elements(alone, one.rule, changed, "a.mtx");
     CHECK(changed.rounded == (one.change == "rounded" ? 1 : 0));
     CHECK(changed.raised == (one.change == "raised" ? 1 : 0));
     CHECK(changed.cut == (one.change == "cut" ? 1 : 0));
@@ -139,7 +139,7 @@ TEST_CASE("convert: the summary counts what the rule has changed", "[convert]") 
     wide.push_back({.column = static_cast<std::uint32_t>(wide.size()), .row = 0, .value = value});
   }
   ChangedElements changed;
-  make_elements(wide, {.round = true, .saturate = true}, changed, "a.mtx", false);
+  make_elements(wide, {.round = true, .saturate = true}, changed, "a.mtx");
   CHECK(changed.summary() == "; 4 rounded, 2 raised to 0, 3 cut to 65535");
   CHECK(ChangedElements{}.summary().empty());
 }

@@ -153,7 +153,7 @@ TEST_CASE("convert: blocks in any order, outside of the matrix, and twice", "[co
     write_product(path, {.n = 4, .m = 1, .index = std::move(places), .values = std::move(values)});
   };
   for (const std::string name : {"out.bin", "out.mtx"}) {
-    const std::vector<std::string> words = {path, folder.file(name), "--transpose"};
+    const std::vector<std::string> words = {path, folder.file(name)};
     write({{.i = 2, .j = 0}, {.i = 0, .j = 1}, {.i = 2, .j = 3}});
     CHECK(run_convert(words).exit_code == 0);
     fs::remove(folder.file(name));

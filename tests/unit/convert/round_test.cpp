@@ -56,9 +56,6 @@ TEST_CASE("convert: every side, there and back, is the same file", "[convert]") 
     CHECK(content_of(folder.file("back.bin")) == content_of(folder.file("a.bin")));
     convert({there, folder.file("back.bin"), "--like", folder.file("a.bin")});
     CHECK(content_of(folder.file("back.bin")) == content_of(folder.file("a.bin")));
-    convert({folder.file("a.bin"), there, "--transpose"});
-    convert({there, folder.file("back.bin"), "--block", std::to_string(m), "--transpose"});
-    CHECK(content_of(folder.file("back.bin")) == content_of(folder.file("a.bin")));
   }
 }
 
@@ -81,7 +78,7 @@ TEST_CASE("convert: records in any order, and results with 32 bits", "[convert]"
   CHECK(content_of(folder.file("d.mtx")).find("4294967295") == std::string::npos);
 }
 
-TEST_CASE("convert: size, side, transposition and scale", "[convert]") {
+TEST_CASE("convert: size, side and scale", "[convert]") {
   const TemporaryFolder folder;
   write_content(folder.file("s.mtx"), kSmall);
   const auto to_bin = [&](std::vector<std::string> options) {
@@ -93,7 +90,6 @@ TEST_CASE("convert: size, side, transposition and scale", "[convert]") {
   CHECK(to_bin({"--block", "2", "--n", "8"}).n == 8);
   CHECK(to_bin({"--block", "auto"}).m == 3);
   CHECK(to_bin({"--n", "3", "--block", "1"}) == matrix_of<std::uint16_t>(3, 1, {{0, 0}, {0, 1}, {1, 2}}, {4, 1, 9}));
-  CHECK(to_bin({"--block", "1", "--transpose"}) == matrix_of<std::uint16_t>(3, 1, {{0, 0}, {1, 0}, {2, 1}}, {4, 1, 9}));
   CHECK(to_bin({"--block", "1", "--scale", "7000"}).values == std::vector<std::uint16_t>{28000, 7000, 63000});
   CHECK(to_bin({"--block", "1", "--scale", "0.3", "--round"}).values == std::vector<std::uint16_t>{1, 3});
   CHECK(to_bin({"--block", "1", "--scale", "-1", "--on-overflow", "saturate"}).index.empty());
@@ -109,7 +105,6 @@ TEST_CASE("convert: size, side, transposition and scale", "[convert]") {
   };
   CHECK(to_mtx({"--shape", "2x3"}) == head_of("integer", "2 3", "3") + "1 1 4\n1 2 1\n2 3 9\n");
   CHECK(to_mtx({}) == head_of("integer", "4 4", "3") + "1 1 4\n1 2 1\n2 3 9\n");
-  CHECK(to_mtx({"--shape", "3x2", "--transpose"}) == head_of("integer", "3 2", "3") + "1 1 4\n2 1 1\n3 2 9\n");
   CHECK(to_mtx({"--scale", "0.5"}) == head_of("real", "4 4", "3") + "1 1 2\n1 2 0.5\n2 3 4.5\n");
   const ProcessResult cut = run_convert({folder.file("s.bin"), folder.file("u.mtx"), "--shape", "2x2"});
   CHECK(cut.exit_code == 65);

@@ -107,7 +107,6 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("input", metavar="IN")
     add("output", metavar="OUT")
-    add("--transpose", action="store_true", help="write the transposed matrix")
     add("--scale", type=_scale, default=1.0, metavar="X", help="multiply all elements by this number, such as 256 or 1/256")
     add("--memory-limit", type=_bytes, metavar="SIZE", help="host memory of the conversion; default: 90 %% of what is free")
     add("-q", "--quiet", action="store_true", help="print nothing on success")

@@ -140,9 +140,8 @@ def read_entries(path: str, kind: str, limit: int) -> Entries:
 
 def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
     """Elements by the rule of tools/convert/README.md. Errors: FormatError with the first bad place."""
-    rows, columns = (entries.columns, entries.rows) if options.transpose else (entries.rows, entries.columns)
-    order = np.lexsort((columns, rows))
-    rows, columns, values = rows[order], columns[order], entries.values[order]
+    order = np.lexsort((entries.columns, entries.rows))
+    rows, columns, values = entries.rows[order], entries.columns[order], entries.values[order]
     del order
     is_first = np.ones(len(rows), dtype=bool)
     is_first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
@@ -162,11 +161,10 @@ def make_elements(entries: Entries, options: argparse.Namespace) -> Elements:
         is_bad = is_inexact | bad_elements(kept, np)
     if is_bad.any():
         at = int(is_bad.argmax())
-        place = (rows[begins[at]], columns[begins[at]])[::-1 if options.transpose else 1]
         what = "the element" if counts[at] == 1 else f"the sum of {counts[at]} elements"
         times = "" if options.scale == 1 else f", times {options.scale:.17g}"
         problem, hint = next(words for is_it, *words in faults if is_it[at])
-        raise FormatError(options.input, f"{what} at row {place[0]}, column {place[1]} (counted from 0) is "
+        raise FormatError(options.input, f"{what} at row {rows[begins[at]]}, column {columns[begins[at]]} (counted from 0) is "
                           f"{sums[at]:.17g}{times}, which {problem}; expected a {RANGE}", hint)
     found = [(int((whole != scaled)[(whole >= 0) & (whole <= OPERAND.largest)].sum()), "rounded"),
              (int((whole < 0).sum()), "raised to 0"), (int((whole > OPERAND.largest).sum()), "cut to 65535")]
@@ -221,7 +219,7 @@ def to_bin(options: argparse.Namespace) -> str:
     indptr = np.searchsorted(blocks, np.arange(n // m + 1, dtype=np.uint64) << np.uint64(32))
     _engine.write(options.output, Bsr(indptr, (blocks & np.uint64(MAX_N)).astype(np.int64), data, (n, n)))
     full = len(elements.values) * 100 // data.size if len(blocks) else 100
-    return (f"{entries.shape[0]} x {entries.shape[1]}{' transposed' if options.transpose else ''}, {len(elements.values)} "
+    return (f"{entries.shape[0]} x {entries.shape[1]}, {len(elements.values)} "
             f"elements{elements.changes} -> n {n}, m {m}, {len(blocks)} blocks ({full} % full)")
 
 
@@ -267,8 +265,6 @@ def from_bin(options: argparse.Namespace) -> str:
     values = matrix.data[block, row, column]
     rows = (np.searchsorted(matrix.indptr, block, side="right") - 1) * m + row
     columns = matrix.indices[block] * m + column
-    if options.transpose:
-        rows, columns = columns, rows
     outside = (rows >= shape[0]) | (columns >= shape[1])
     if outside.any():
         at = int(outside.argmax())
@@ -293,4 +289,4 @@ def from_bin(options: argparse.Namespace) -> str:
         what, save = made.format, lambda file: sparse.save_npz(file, made, compressed=bool(options.deflate))
     with complete_output(options.output) as file:
         save(file)
-    return f"{shape[0]} x {shape[1]}{' transposed' if options.transpose else ''}, {what} of {dtype}"
+    return f"{shape[0]} x {shape[1]}, {what} of {dtype}"
