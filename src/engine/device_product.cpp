@@ -77,26 +77,33 @@ std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
   return static_cast<std::uint32_t>(std::max({a.rows, a.cols, b.cols}));
 }
 
-/// Errors: UsageError if the matrices that many products make cannot be numbered.
-void check_sums(const DevicePair& sums) {
-  const std::uint64_t most = sums.a.index_bytes == 4 ? 0x7FFF'FFFFu : 0xFFFF'FFFFu;
+/// Many products as one: what is known of them before a device is started.
+struct ManyProducts {
+  cuda::ManyMatrices a{};
+  cuda::ManyMatrices b{};
+  DevicePair sums{};       // sizes of the two matrices that have all products on the diagonal
+  DeviceBsrBatch batch{};  // of the result: sizes, and where the rows of each product begin
+};
+
+/// Sets the sizes of the result. Errors: UsageError if the two matrices cannot be numbered.
+void finish(ManyProducts& many, std::uint64_t cols) {
+  const auto& [a, b] = many.sums;
+  const std::uint64_t most = a.index_bytes == 4 ? 0x7FFF'FFFFu : 0xFFFF'FFFFu;
   const auto require = [](std::uint64_t sum, std::uint64_t limit, const char* what) {
     if (sum <= limit) return;
     throw UsageError("products", text("they have ", sum, " ", what, " together, at most ", limit, " can be numbered"),
                      "split them into several calls");
   };
-  for (const std::uint64_t side : {sums.a.rows, sums.a.cols, sums.b.cols}) {
+  for (const std::uint64_t side : {a.rows, a.cols, b.cols}) {
     require(side, 0xFFFF'FFFFu, "rows or columns");
-    require(side / sums.a.m, most, "block rows or columns");
+    require(side / a.m, most, "block rows or columns");
   }
-  for (const std::uint64_t blocks : {sums.a.num_blocks, sums.b.num_blocks})
-    require(blocks, most, "blocks of an operand");
-}
-
-void add_sizes(const DeviceBsrView& view, DeviceBsrView& sum) {
-  sum.rows += view.rows;
-  sum.cols += view.cols;
-  sum.num_blocks += view.num_blocks;
+  for (const std::uint64_t blocks : {a.num_blocks, b.num_blocks}) require(blocks, most, "blocks of an operand");
+  many.batch.num_products = many.a.size();
+  many.batch.all.rows = a.rows;
+  many.batch.all.cols = cols;
+  many.batch.all.m = a.m;
+  many.batch.all.index_bytes = a.index_bytes;
 }
 
 bool has_sizes_of(const DeviceBsrView& view, const DeviceBsrView& other) {
@@ -104,11 +111,16 @@ bool has_sizes_of(const DeviceBsrView& view, const DeviceBsrView& other) {
          view.num_blocks == other.num_blocks && view.index_bytes == other.index_bytes;
 }
 
-/// Sizes of the two matrices that have all products on the diagonal. Errors: ShapeError, FormatError, UsageError.
-DevicePair sums_of(std::span<const DevicePair> products) {
+/// Values: at least one product. Errors: ShapeError, FormatError, UsageError (products that do not go together).
+ManyProducts check_products(std::span<const DevicePair> products) {
   const DeviceBsrView& first = products.front().a;
-  DevicePair sums{.a = {.rows = 0, .cols = 0, .m = first.m, .index_bytes = first.index_bytes}};
-  sums.b = sums.a;
+  ManyProducts many{.a = {products, &DevicePair::a}, .b = {products, &DevicePair::b}};
+  many.sums.a = {.rows = 0, .cols = 0, .m = first.m, .index_bytes = first.index_bytes};
+  many.sums.b = many.sums.a;
+  std::vector<std::uint64_t>& first_row = many.batch.first_row;
+  first_row.reserve(products.size() + 1);
+  first_row.push_back(0);
+  std::uint64_t cols = 0;
   for (std::uint64_t x = 0; x < products.size(); ++x) {
     const auto& [a, b] = products[x];
     const bool is_alike =
@@ -120,26 +132,16 @@ DevicePair sums_of(std::span<const DevicePair> products) {
                             first.index_bytes, " bytes"),
                        "pass products of one m and index_bytes in a call");
     }
-    add_sizes(a, sums.a);
-    add_sizes(b, sums.b);
+    for (const auto& [view, sum] : {std::pair{&a, &many.sums.a}, {&b, &many.sums.b}}) {
+      sum->rows += view->rows;
+      sum->cols += view->cols;
+      sum->num_blocks += view->num_blocks;
+    }
+    first_row.push_back(first_row.back() + a.rows / a.m);
+    cols = std::max(cols, b.cols);
   }
-  check_sums(sums);
-  return sums;
-}
-
-/// The same of stacks. Errors: as above.
-DevicePair sums_of(const DeviceStacks& products) {
-  DevicePair sums{.a = products.a.first, .b = products.b.first};
-  check_pair(sums.a, sums.b);
-  const std::uint64_t count = std::min(products.num_products, std::uint64_t{1} << 32);  // more are too many anyhow
-  for (DeviceBsrView* const sum : {&sums.a, &sums.b}) {
-    sum->rows *= count;
-    sum->cols *= count;
-    sum->num_blocks *= count;
-    sum->indptr = sum->indices = sum->values = nullptr;
-  }
-  check_sums(sums);
-  return sums;
+  finish(many, cols);
+  return many;
 }
 
 /// Errors: FormatError if the arrays of a stack leave the address space.
@@ -156,13 +158,23 @@ void check_strides(const DeviceBsrStack& stack, std::uint64_t count, const char*
   check(stack.strides.values, sizeof(std::uint16_t), "values");
 }
 
-/// Sizes of the result. Values: sums = those of the operands.
-DeviceBsrBatch empty_batch(const DevicePair& sums, std::uint64_t num_products) {
-  DeviceBsrBatch batch{.num_products = num_products};
-  batch.all.rows = sums.a.rows;
-  batch.all.m = sums.a.m;
-  batch.all.index_bytes = sums.a.index_bytes;
-  return batch;
+/// As above, of stacks: does not look at each product.
+ManyProducts check_products(const DeviceStacks& products) {
+  const std::uint64_t num_products = products.num_products;
+  ManyProducts many{.a = {products.a, num_products}, .b = {products.b, num_products}};
+  many.sums = {.a = products.a.first, .b = products.b.first};
+  check_pair(many.sums.a, many.sums.b);
+  const std::uint64_t count = std::min(num_products, std::uint64_t{1} << 32);  // more are too many anyhow
+  for (DeviceBsrView* const sum : {&many.sums.a, &many.sums.b}) {
+    sum->rows *= count;
+    sum->cols *= count;
+    sum->num_blocks *= count;
+    sum->indptr = sum->indices = sum->values = nullptr;
+  }
+  finish(many, products.b.first.cols);
+  check_strides(products.a, num_products, "matrix A");
+  check_strides(products.b, num_products, "matrix B");
+  return many;
 }
 
 ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) {
@@ -188,37 +200,6 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
   ProductOptions on_cuda = options;
   on_cuda.backend = Backend::cuda;
   return on_cuda;
-}
-
-/// Many products as one: what is known of them before a device is started.
-struct ManyProducts {
-  cuda::ManyMatrices a{};
-  cuda::ManyMatrices b{};
-  DevicePair sums{};       // sizes of the two matrices that they make
-  DeviceBsrBatch batch{};  // of the result: sizes, and where the rows of each product begin
-};
-
-/// Values: at least one product. Errors: ShapeError, FormatError, UsageError (products that do not go together).
-ManyProducts check_products(std::span<const DevicePair> products) {
-  const DevicePair sums = sums_of(products);
-  DeviceBsrBatch batch = empty_batch(sums, products.size());
-  batch.first_row.reserve(products.size() + 1);
-  batch.first_row.push_back(0);
-  for (const DevicePair& product : products) {
-    batch.first_row.push_back(batch.first_row.back() + product.a.rows / product.a.m);
-    batch.all.cols = std::max(batch.all.cols, product.b.cols);
-  }
-  return {.a = {products, &DevicePair::a}, .b = {products, &DevicePair::b}, .sums = sums, .batch = std::move(batch)};
-}
-
-ManyProducts check_products(const DeviceStacks& products) {
-  const std::uint64_t count = products.num_products;
-  const DevicePair sums = sums_of(products);
-  check_strides(products.a, count, "matrix A");
-  check_strides(products.b, count, "matrix B");
-  DeviceBsrBatch batch = empty_batch(sums, count);
-  batch.all.cols = products.b.first.cols;
-  return {.a = {products.a, count}, .b = {products.b, count}, .sums = sums, .batch = std::move(batch)};
 }
 
 }  // namespace
@@ -368,8 +349,9 @@ void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Repor
   product.arrays.is_timed = report != nullptr;
   record.stay_on(product.arrays);
   multiply({product.source_a, product.source_b}, product.sink, "the result", product.options, record);
-  record.close();
   product.batch.all.num_saturated = record.report.saturated_elements;
+  if (report == nullptr && record.trace == nullptr) return;  // to ask for the peak of the process takes 40 us
+  record.close();
   if (report != nullptr) *report = record.report;
 }
 

@@ -1,6 +1,7 @@
 // The way to run a product: backend, kernel, memory; at once or out of core.
 #include "plan/decide.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -27,11 +28,13 @@ Execution shape_of_best(const Statistics& s, const Limits& limits, Backend backe
     return backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
   };
   if (limits.kernel) return shape_of(row_of(*limits.kernel));
-  const KernelId first = backend == Backend::cuda ? choose_kernel(s, limits.has_dense_tensor()) : KernelId::row_merge;
-  Execution best = shape_of(row_of(first));
+  const auto of_cpu = [](const KernelRow& row) { return row.backend == Backend::cpu; };
+  const KernelRow& first = backend == Backend::cuda ? choose_kernel(s, limits.has_dense_tensor())
+                                                    : *std::ranges::find_if(registry(), of_cpu);
+  Execution best = shape_of(first);
   for (const KernelRow& row : registry()) {
     if (!best.is_refused()) break;
-    const bool is_usable = row.backend == backend && row.is_automatic && row.id != first &&
+    const bool is_usable = row.backend == backend && row.is_automatic && &row != &first &&
                            (!row.needs_hopper || limits.has_dense_tensor()) &&
                            (row.expansion != Expansion::tiles || s.tiles.counted);
     if (!is_usable) continue;

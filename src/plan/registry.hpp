@@ -1,5 +1,5 @@
-// Every multiply kernel, one row each: its name and what it needs. A new kernel is a row here and a
-// case in its backend.
+// Every multiply kernel, one row each: its name, what it needs, when it is fastest, and how long it takes. A new kernel
+// is a row here and one in its backend.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "kernels/tuning.hpp"
-#include "plan/statistics.hpp"
+#include "plan/execution.hpp"
 #include "spmm/plan.hpp"
 
 namespace spmm::plan {
@@ -34,6 +34,9 @@ using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, I
 /// Why a CUDA kernel cannot run a product of blocks that it takes, or "".
 using DeviceRefusal = std::string (*)(const Statistics&);
 
+/// Milliseconds of a kernel: CUDA from parsing to packed records, CPU the stage multiply.
+using KernelTime = double (*)(const Execution& e, const Statistics& s, const Limits& limits);
+
 /// The memory of dense operands: none, byte planes, u16 elements, or byte planes of non-empty tiles.
 enum class Expansion : std::uint8_t { none, byte_planes, elements, tiles };
 
@@ -56,13 +59,16 @@ struct KernelRow {
   bool may_outgrow = false;            ///< exact: may want more memory than was expected of headers
   std::uint64_t panel_bytes = kernels::kPanelBytes;  ///< CUDA: records of a panel that are useful
   unsigned max_threads = 0;                          ///< CPU; 0 = any number
+  bool (*suits)(const Statistics&) = nullptr;        ///< CUDA: rule.hpp; null: the rule never takes it
+  KernelTime ms = nullptr;                           ///< times.hpp; null: not predicted
   DeviceRefusal refusal = nullptr;
   HostMemory host_bytes = nullptr;
 
   [[nodiscard]] bool is_dense() const { return expansion != Expansion::none; }
 };
 
-/// All rows, those of CUDA first, in the order in which help texts list them.
+/// All rows, those of CUDA first, in the order in which help texts list them. The rule looks at them from the last one
+/// on.
 std::span<const KernelRow> registry();
 
 const KernelRow& row_of(KernelId id);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "kernels/tuning.hpp"
+#include "plan/registry.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {
@@ -45,30 +47,7 @@ double row_kernel_work(const Statistics& s) {
   return s.num_pairs * m * m * m * dense_advantage(s.m()) * (s.m() > 2 && has_checked_sums(s) ? kCheckedSums : 1);
 }
 
-/// Whether the sums of most rows fit a warp of small-blocks, or those of hardly any do: between, CTAs that write in
-/// order wait for warps. Source: an H200, m = 2, 256 pairs a row: small-blocks 10.9 ms, row-rank 1.0.
-bool suits_small_blocks(const Statistics& s) {
-  constexpr double kApart = 6;
-  if (s.m() > 3 || s.nb() == 0) return false;
-  if (s.m() == 1) return true;
-  const double slots = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideBytes).hash_slots;
-  return mean_row_pairs(s) * kApart <= slots || (s.m() == 2 && mean_row_pairs(s) > slots * kApart);
-}
-
-/// Whether row-rank suits: rows with more pairs than a CTA lists, most of whose places stay empty. If row-spread has to
-/// check its sums, row-rank, which counts pairs instead, is also faster where places have many.
-bool suits_row_rank(const Statistics& s) {
-  constexpr double kFewPairs = 4e6;  // it looks at the operands and waits: 0.3 ms
-  const std::uint32_t side = kernels::padded_side(s.m());
-  if (side > kernels::kMaxRankedSide || s.c_columns() > kernels::kMaxRankedColumns || s.num_pairs < kFewPairs)
-    return false;
-  if (mean_row_pairs(s) <= kernels::kShortRowPairs) return false;
-  const double pairs = pairs_per_place(s);
-  if (pairs < (side == 16 ? 8 : 0.7)) return true;  // of side 16, row-spread holds few sums
-  const double fitting = fitting_pairs(s);
-  return has_checked_sums(s) && fitting >= kernels::kMinCountedPairs && pairs < fitting / 2 && side >= 8;
-}
-
+constexpr double kLeastDense = 1e9;           // byte products or multiply-adds: fewer are over before anything else is
 constexpr double kStageByteProducts = 4.4e6;  // dense-tensor's, while tile-tensor multiplies two tiles: 5.5 ns
 
 /// Tiles counted: products of tiles, and what else tile-tensor does, in their time.
@@ -127,21 +106,49 @@ kernels::TileGrid tile_grid(const Statistics& s) {
           .num_planes = kernels::num_byte_planes(s.max_element)};
 }
 
-KernelId choose_kernel(const Statistics& s, bool has_dense_tensor) {
-  constexpr double kLeastDense = 1e9;        // byte products: less is over before anything else is
+bool suits_tile_tensor(const Statistics& s) {
+  return s.tiles.counted && !s.tiles.rows.empty() && tile_stages(s) * kStageByteProducts < fastest_work(s);
+}
+
+bool suits_dense_tensor(const Statistics& s) {
+  const double products = dense_byte_products(s);
+  return products >= kLeastDense && products <= row_kernel_work(s);
+}
+
+bool suits_dense_tiled(const Statistics& s) {
   constexpr double kTiledShare = 1 / 123.0;  // multiply-adds of dense-tiled, for a byte product of dense-tensor
-  if (s.num_pairs < 1) return KernelId::rows;
-  const double dense = dense_byte_products(s);
-  if (has_dense_tensor && s.tiles.counted && !s.tiles.rows.empty() &&
-      tile_stages(s) * kStageByteProducts < fastest_work(s)) {
-    return KernelId::tile_tensor;
-  }
-  if (has_dense_tensor && dense >= kLeastDense && dense <= row_kernel_work(s)) return KernelId::dense_tensor;
   const double side = static_cast<double>(s.nb()) * s.m();
-  const double tiled_terms = static_cast<double>(s.a_rows) * s.m() * side * side;
-  if (tiled_terms >= kLeastDense && tiled_terms <= row_kernel_work(s) * kTiledShare) return KernelId::dense_tiled;
-  if (suits_small_blocks(s)) return KernelId::small_blocks;
-  return suits_row_rank(s) ? KernelId::row_rank : KernelId::rows;
+  const double terms = static_cast<double>(s.a_rows) * s.m() * side * side;
+  return terms >= kLeastDense && terms <= row_kernel_work(s) * kTiledShare;
+}
+
+bool suits_small_blocks(const Statistics& s) {
+  constexpr double kApart = 6;
+  if (s.m() > 3 || s.nb() == 0) return false;
+  if (s.m() == 1) return true;
+  const double slots = kernels::small_shape(s.m(), std::max(1u, s.c_columns()), kernels::kSmallWideBytes).hash_slots;
+  return mean_row_pairs(s) * kApart <= slots || (s.m() == 2 && mean_row_pairs(s) > slots * kApart);
+}
+
+bool suits_row_rank(const Statistics& s) {
+  constexpr double kFewPairs = 4e6;  // it looks at the operands and waits: 0.3 ms
+  const std::uint32_t side = kernels::padded_side(s.m());
+  if (side > kernels::kMaxRankedSide || s.c_columns() > kernels::kMaxRankedColumns || s.num_pairs < kFewPairs)
+    return false;
+  if (mean_row_pairs(s) <= kernels::kShortRowPairs) return false;
+  const double pairs = pairs_per_place(s);
+  if (pairs < (side == 16 ? 8 : 0.7)) return true;  // of side 16, row-spread holds few sums
+  const double fitting = fitting_pairs(s);
+  return has_checked_sums(s) && fitting >= kernels::kMinCountedPairs && pairs < fitting / 2 && side >= 8;
+}
+
+const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor) {
+  const auto suits = [&](const KernelRow& row) {
+    return row.suits != nullptr && (!row.needs_hopper || has_dense_tensor) && row.suits(s);
+  };
+  const auto rows = std::views::reverse(registry());
+  const auto found = s.num_pairs < 1 ? rows.end() : std::ranges::find_if(rows, suits);
+  return found == rows.end() ? registry().front() : *found;
 }
 
 std::uint64_t tile_stages_worth(const Statistics& s) {

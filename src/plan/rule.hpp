@@ -7,10 +7,23 @@
 
 namespace spmm::plan {
 
-/// The kernel that is fastest, were there memory enough.
+struct KernelRow;
+
+/// The kernel that is fastest, were there memory enough: the last one of the registry that suits, or its first one.
 /// Values: before tiles are counted, any but tile-tensor. Test: tests/unit/plan/rule_test.cpp compares it with
 /// measured times.
-KernelId choose_kernel(const Statistics& s, bool has_dense_tensor);
+const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor);
+
+/// Whether a kernel is faster than those in front of it in the registry.
+bool suits_tile_tensor(const Statistics& s);
+bool suits_dense_tensor(const Statistics& s);
+bool suits_dense_tiled(const Statistics& s);
+/// The sums of most rows fit a warp of small-blocks, or those of hardly any do: between, CTAs that write in order wait
+/// for warps. Source: an H200, m = 2, 256 pairs a row: small-blocks 10.9 ms, row-rank 1.0.
+bool suits_small_blocks(const Statistics& s);
+/// Rows with more pairs than a CTA lists, most of whose places stay empty. If row-spread has to check its sums,
+/// row-rank, which counts pairs instead, is also faster where places have many.
+bool suits_row_rank(const Statistics& s);
 
 /// Products of tiles that take tile-tensor as long as the kernel without it; 0 if its tiles are not worth counting.
 std::uint64_t tile_stages_worth(const Statistics& s);

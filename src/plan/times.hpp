@@ -18,6 +18,14 @@ inline constexpr double kMoreDeviceStartS = 0.1;
 /// CUDA, which are not predicted.
 double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits);
 
+/// The kernels' own: what rows of the registry name. pairs_ms: of all that multiply pair by pair.
+double pairs_ms(const Execution& e, const Statistics& s, const Limits& limits);
+double dense_tensor_ms(const Execution& e, const Statistics& s, const Limits& limits);
+double tile_tensor_ms(const Execution& e, const Statistics& s, const Limits& limits);
+double dense_tiled_ms(const Execution& e, const Statistics& s, const Limits& limits);
+double row_merge_ms(const Execution& e, const Statistics& s, const Limits& limits);
+double reference_ms(const Execution& e, const Statistics& s, const Limits& limits);
+
 /// Seconds of one product at once. Without the start of the device.
 double product_seconds(const Execution& e, const Statistics& s, const Limits& limits);
 

@@ -109,7 +109,7 @@ std::vector<MeasuredCase> measured_cases() {
 }
 
 std::string chosen(const plan::Statistics& s) {
-  return std::string(plan::row_of(plan::choose_kernel(s, true)).name);
+  return std::string(plan::choose_kernel(s, true).name);
 }
 
 }  // namespace
