@@ -15,22 +15,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Whether spmm-gen would count the places of a pattern with a large side, which takes as long as the side is.
-bool counts_large_pattern(const std::vector<const char*>& argv) {
-  bool counts = false;
-  bool is_large = false;
-  for (const std::string_view word : argv) {
-    counts = counts || word.ends_with("all");
-    std::size_t digits = 0;
-    for (const char c : word) {
-      const bool is_unit = digits > 0 && std::string_view("kKmMgGtTpPeE").find(c) != std::string_view::npos;
-      if (c != '_') digits = c >= '0' && c <= '9' ? digits + 1 : 0;
-      is_large = is_large || is_unit || digits > 4;
-    }
-  }
-  return counts && is_large;
-}
-
 void parse(std::uint8_t program, const std::vector<const char*>& argv) {
   const int argc = static_cast<int>(argv.size());
   switch (program % 5) {
@@ -41,7 +25,6 @@ void parse(std::uint8_t program, const std::vector<const char*>& argv) {
       batch::parse_batch_options(argc, argv.data());
       return;
     case 2: {
-      if (counts_large_pattern(argv)) return;
       cli::OptionTable options = tools::make_gen_options();
       tools::parse_gen_options(cli::parse_strictly(options, argc, argv.data()));
       return;

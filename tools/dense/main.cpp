@@ -28,7 +28,8 @@ using tools::Json;
 
 constexpr const char* kNotes = R"(
 Multiplies random matrices A (J x K) and B (K x L). Types: i32 (wraps like C), f32, u16 (exact, saturated at
-4294967295). Elements are uniform from -10 to 10, of u16 from 0 to 1023. --list shows the kernels of this build with their tile widths.
+4294967295). Elements are uniform from -10 to 10, of u16 from 0 to 1023. --list shows the kernels of this build with
+their tile widths.
 
 Each kernel of the GPU runs once without a clock and --runs times between events, operands resident; host-naive runs
 --runs times. GFLOPS = 2 J K L operations over the median. threads, regs, shared: of one CTA, regs per thread;

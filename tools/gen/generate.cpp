@@ -142,22 +142,6 @@ PatternKind pattern_of(const cli::ParsedOptions& parsed) {
   return kind;
 }
 
-/// The number of blocks; "all" = every place of the pattern.
-std::uint32_t num_blocks_of(const cli::ParsedOptions& parsed, PatternKind kind, std::uint32_t nb,
-                            const PatternOptions& options) {
-  const auto given = cli::option_text(parsed, "k");
-  if (!given || given->value != "all") return required_count(parsed, "k", 0, kMax32);
-  const auto places = num_places(kind, nb, options);
-  if (!places) {
-    throw UsageError(given->where,
-                     text("the places of this ", pattern_name(kind), " pattern depend on the number of blocks"),
-                     "give a number, or --bandwidth with --pattern banded");
-  }
-  if (*places <= kMax32) return static_cast<std::uint32_t>(*places);
-  throw UsageError(given->where, text("the pattern has ", *places, " places, a file at most ", kMax32, " blocks"),
-                   "give a number or a smaller --n");
-}
-
 }  // namespace
 
 void generate_file(const std::filesystem::path& path, const std::vector<Part>& pattern,
@@ -196,7 +180,7 @@ cli::OptionTable make_gen_options() {
   options.add_options()                                                               //
       ("n", "side of the matrix in elements, a multiple of m", value(), "N")          //
       ("m", "side of a block, 1 to 64", value(), "M")                                 //
-      ("k", "number of blocks, or all", value(), "K")                                 //
+      ("k", "number of blocks", value(), "K")                                         //
       ("seed", "which of the random matrices", value("1"), "S")                       //
       ("max-value", "elements are uniform from 0 to this", value("2047"), "V")        //
       ("pattern", "where the blocks lie, see below", value("uniform"), "NAME")        //
@@ -220,7 +204,7 @@ GenJob parse_gen_options(const cli::ParsedOptions& parsed) {
   job.shape = {.bandwidth = cli::option_count(parsed, "bandwidth", 0, kMax32),
                .group = cli::option_count(parsed, "group", 1, kMax32),
                .seed = *cli::option_count(parsed, "seed")};
-  header.num_blocks = num_blocks_of(parsed, job.kind, header.blocks_per_side(), job.shape);
+  header.num_blocks = required_count(parsed, "k", 0, kMax32);
   const std::uint64_t places = std::uint64_t{header.blocks_per_side()} * header.blocks_per_side();
   if (header.num_blocks > places) {
     throw UsageError("--k", text(header.num_blocks, " blocks are more than the ", places, " places of the matrix"),

@@ -23,7 +23,7 @@ Examples:
   spmm-gen b.bin --n 8192 --m 8 --k 100e3 --seed 2 --order sorted
   spmm-gen narrow.bin --n 65536 --m 4 --k 1e6 --max-value 255 --pattern banded --bandwidth 64
   spmm-gen skewed.bin --n 1048576 --m 8 --k 1e6 --pattern power-law --zero-blocks 0.1
-  spmm-gen poisson.bin --n 1000000 --m 1 --k all --pattern stencil-27
+  spmm-gen poisson.bin --n 1000000 --m 1 --k 26463592 --pattern stencil-27
   spmm-gen graph.bin --n 65536 --m 1 --k 1e6 --pattern rmat
 
 Patterns, on a grid of n/m x n/m blocks:
@@ -44,12 +44,9 @@ Patterns, on a grid of n/m x n/m blocks:
   saddle-point  [[K, B^T], [B, 0]]: K is a 7-point stencil over three quarters of the block rows, each row of B has at
                 most 8 blocks
 
---k all: every place that the pattern has (not for power-law, rmat and banded without --bandwidth): a dense band, a
-complete stencil, full groups.
-
-All k blocks lie at different places. The same options give the same bytes on every machine and for every number of
-threads; --order changes the order of the records, not the blocks. Give A and B different seeds. The file appears under
-its name when it is complete.
+All k blocks lie at different places; the error for a larger --k says how many the pattern has. The same options give the
+same bytes on every machine and for every number of threads; --order changes the order of the records, not the blocks.
+Give A and B different seeds. The file appears under its name when it is complete.
 
 Exit codes: 0 written, 2 usage (also: the blocks do not fit), 71 memory, 73 cannot create the file, 74 writing failed,
 75 interrupted (nothing was written).

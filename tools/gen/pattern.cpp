@@ -341,13 +341,4 @@ std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t
   return parts;
 }
 
-std::optional<std::uint64_t> num_places(PatternKind kind, std::uint32_t nb, const PatternOptions& options) {
-  if (kind == PatternKind::power_law || kind == PatternKind::rmat) return std::nullopt;
-  if (kind == PatternKind::banded && !options.bandwidth) return std::nullopt;
-  const bool is_anywhere = kind == PatternKind::uniform || kind == PatternKind::heavy_row ||
-                           kind == PatternKind::heavy_column || kind == PatternKind::hub;
-  if (is_anywhere) return std::uint64_t{nb} * nb;
-  return make_pattern(kind, nb, 0, options).front().region.capacity;
-}
-
 }  // namespace spmm::tools

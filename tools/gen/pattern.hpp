@@ -55,8 +55,4 @@ struct PatternOptions {
 /// Memory: uniform, heavy-row, heavy-column and hub: none; rmat: about 16 bytes a block; others: 8 bytes a block row.
 std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options);
 
-/// Number of places of a pattern that has the same ones for any number of blocks; nothing for power-law, rmat and
-/// banded without a bandwidth.
-std::optional<std::uint64_t> num_places(PatternKind kind, std::uint32_t nb, const PatternOptions& options);
-
 }  // namespace spmm::tools

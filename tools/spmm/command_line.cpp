@@ -250,7 +250,7 @@ Kernels:
 )";
   for (const KernelInfo& kernel : kernel_names()) {
     help += text("  ", kernel.name, std::string(16 - std::min<std::size_t>(15, kernel.name.size()), ' '),
-                 backend_name(kernel.backend), has_backend(kernel.backend) ? "" : ", not in this build", ": ",
+                 backend_name(kernel.backend), has_backend(kernel.backend) ? "" : ", not built", ": ",
                  kernel.summary, "\n");
   }
   help += R"(

@@ -16,7 +16,6 @@ namespace {
 
 using namespace spmm;
 using tools::make_pattern;
-using tools::num_places;
 using tools::PatternKind;
 using Cells = std::set<BlockIndex>;
 
@@ -30,6 +29,15 @@ Cells cells_of(const tools::Region& region, std::uint32_t nb) {
     cells.insert(at);
   }
   return cells;
+}
+
+/// Nothing if the pattern has fewer places.
+std::vector<tools::Part> parts_if_they_fit(PatternKind kind, std::uint32_t nb, std::uint64_t k) {
+  try {
+    return make_pattern(kind, nb, k, {});
+  } catch (const UsageError&) {
+    return {};
+  }
 }
 
 Cells cells_of(PatternKind kind, std::uint32_t nb, const tools::PatternOptions& options = {}) {
@@ -67,11 +75,13 @@ TEST_CASE("every pattern numbers its cells completely and in order", "[tools][pa
     const auto kind = static_cast<PatternKind>(number);
     for (const std::uint32_t nb : {1u, 2u, 3u, 7u, 16u, 33u}) {
       for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{nb}, std::uint64_t{nb} * nb}) {
-        if (kind == PatternKind::rmat || k > num_places(kind, nb, {}).value_or(k)) continue;
+        if (kind == PatternKind::rmat) continue;
         INFO(tools::pattern_name(kind) << ", nb " << nb << ", k " << k);
         std::uint64_t count = 0;
         Cells all;
-        for (const auto& part : make_pattern(kind, nb, k, {})) {
+        const auto parts = parts_if_they_fit(kind, nb, k);
+        if (parts.empty()) continue;
+        for (const auto& part : parts) {
           const Cells cells = cells_of(part.region, nb);
           REQUIRE(part.count <= cells.size());
           count += part.count;
@@ -112,8 +122,8 @@ TEST_CASE("bands, stencils, groups, arrows and saddle points are their definitio
           }));
   }
   CHECK_THROWS_AS(make_pattern(PatternKind::block_diagonal, 8, 4, {.group = 9}), UsageError);
-  CHECK(num_places(PatternKind::block_diagonal, 130, {}) == 2u * 64 * 64 + 4);
-  CHECK(num_places(PatternKind::stencil_27, 1000, {}) == 28u * 28u * 28u);
+  CHECK(cells_of(PatternKind::block_diagonal, 130).size() == 2u * 64 * 64 + 4);
+  CHECK(cells_of(PatternKind::stencil_27, 1000).size() == 28u * 28u * 28u);
 }
 
 TEST_CASE("a long row, a long column, and both", "[tools][pattern]") {
