@@ -103,22 +103,29 @@ TEST_CASE("--verify proves rows on every rank; the output may be a device") {
 }
 
 TEST_CASE("elements at the limit are counted once, or are an error that names the first of them") {
-  const MpiPlace place;
-  const spmm::BlockMatrix a = random_matrix(256, 4, 2000, 65535, 1);
-  place.set_operands(a, a);
-  const std::uint64_t expected = num_saturated(oracle_multiply(a, a));
-  REQUIRE(expected > 0);
-  CHECK(report_of(3, {})["saturated_elements"] == expected);
-  std::filesystem::remove("z.bin");
-  const Words words = {"--on-saturation", "error", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  const ProcessResult refused = run_ranks(3, words);
-  CHECK(refused.exit_code == 76);
-  CHECK(refused.err.find("z.bin: " + std::to_string(expected) + " elements are at the limit") != std::string::npos);
-  const std::string first = run_ranks(1, words).err;
-  const std::size_t where = first.find(", the first at row ");
-  REQUIRE(where != std::string::npos);
-  CHECK(refused.err.find(first.substr(where, first.find(';', where) - where)) != std::string::npos);
-  CHECK(other_names({"x.bin", "y.bin", "expected.bin", "report.json"}).empty());
+  for (const std::uint32_t first_row : {0u, 50u}) {  // of 64: where the first rank has none, too
+    const MpiPlace place;
+    const spmm::BlockMatrix b = random_matrix(256, 4, 2000, 65535, 1);
+    spmm::BlockMatrix a = b;
+    for (std::size_t block = 0; block < a.index.size(); ++block) {
+      const auto values = a.values.begin() + static_cast<std::ptrdiff_t>(block * 16);
+      if (a.index[block].i < first_row) std::fill_n(values, 16, std::uint16_t{1});
+    }
+    place.set_operands(a, b);
+    const std::uint64_t expected = num_saturated(oracle_multiply(a, b));
+    REQUIRE(expected > 0);
+    CHECK(report_of(3, {})["saturated_elements"] == expected);
+    std::filesystem::remove("z.bin");
+    const Words words = {"--on-saturation", "error", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
+    const ProcessResult refused = run_ranks(3, words);
+    CHECK(refused.exit_code == 76);
+    CHECK(refused.err.find("z.bin: " + std::to_string(expected) + " elements are at the limit") != std::string::npos);
+    const std::string first = run_ranks(1, words).err;
+    const std::size_t where = first.find(", the first at row ");
+    REQUIRE(where != std::string::npos);
+    CHECK(refused.err.find(first.substr(where, first.find(';', where) - where)) != std::string::npos);
+    CHECK(other_names({"x.bin", "y.bin", "expected.bin", "report.json"}).empty());
+  }
 }
 
 TEST_CASE("ranks share the block rows of a range, and transpose what they read") {

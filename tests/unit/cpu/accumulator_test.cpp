@@ -52,4 +52,20 @@ TEST_CASE("cpu: sums of rows in memory that leave 32 bits are folded and saturat
   }
 }
 
+TEST_CASE("cpu: sums of rows in memory, one row of elements alone leaves 32 bits") {
+  for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u}) {
+    const std::uint32_t terms = 1128 / m + 1;  // times m and 2,047 squared: 1.1 times 2^32
+    const std::uint32_t columns = 40;          // fewer would be ordered
+    const std::uint32_t side = terms + columns;
+    MatrixBuilder a(side, m, 7);
+    MatrixBuilder b(side, m, 8);
+    for (std::uint32_t t = 0; t < terms; ++t) {
+      a.add_constant(0, t, 0);
+      for (std::uint32_t x = 0; x < m; ++x) a.element(m - 1, x) = 2047;
+      for (std::uint32_t j = 0; j < columns; ++j) b.add_constant(t, j, 2047);
+    }
+    check_product(a.matrix(), b.matrix());
+  }
+}
+
 }  // namespace spmm::test

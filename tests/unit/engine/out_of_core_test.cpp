@@ -313,6 +313,31 @@ TEST_CASE("one block as often as there are records occurs twice, however little 
   }
 }
 
+TEST_CASE("ranges of a source: the same records from any record on, across narrow gaps and wide ones") {
+  const BlockMatrix matrix = test::random_matrix(3'000'000, 1, 5'000, 300, 1);
+  const auto source = make_memory_source(matrix, "B");
+  std::mt19937 random(2);
+  const auto below = [&](std::uint32_t bound) { return static_cast<std::uint32_t>(random() % bound); };
+  std::vector<RecordRange> ranges;
+  std::vector<BlockIndex> expected;
+  for (std::uint32_t begin = 0; begin < 4'000; begin = ranges.back().end + below(below(5) == 0 ? 500 : 30)) {
+    ranges.push_back({.begin = begin, .end = begin + 1 + below(40)});
+    for (std::uint32_t r = begin; r < ranges.back().end; ++r) expected.push_back(matrix.index[r]);
+  }
+  const RangesSource some(*source, ranges);
+  REQUIRE(some.header().num_blocks == expected.size());
+  std::size_t num_wrong = 0;
+  for (int x = 0; x < 300; ++x) {
+    const std::uint64_t first = random() % expected.size();
+    const std::uint64_t count = 1 + random() % (expected.size() - first);
+    std::vector<std::byte> raw(count * input_record_bytes(1));
+    some.read(first, count, raw.data());
+    for (std::uint64_t r = 0; r < count; ++r)
+      num_wrong += read_index(raw.data() + r * input_record_bytes(1)) == expected[first + r] ? 0 : 1;
+  }
+  CHECK(num_wrong == 0);
+}
+
 TEST_CASE("row tables: marked runs have all rows that were asked for, and no more memory than allowed") {
   const BlockMatrix matrix = test::random_matrix(3'000'000, 1, 5'000, 300, 1);
   const auto source = make_memory_source(matrix, "B");

@@ -91,6 +91,8 @@ TEST_CASE("arrays that are wrong are refused in the caller's words") {
   expect("matrix A, indptr[0]: is 1, expected 0");
   arrays.indptr = {0, 2, 1, 3};
   expect("matrix A, indptr[2]: is 1, less than 2 before it");
+  arrays.indptr = {0, 1, 4, 3};
+  expect("matrix A, indptr[3]: is 3, less than 4 before it");
   arrays.indptr = {0, 1, 1, 4};
   expect("matrix A, indices: has 3 entries, expected 4");
   arrays.data.pop_back();

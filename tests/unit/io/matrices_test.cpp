@@ -1,8 +1,11 @@
 // Whole matrices and sources: what is written is what is read.
+#include <algorithm>
 #include <array>
+#include <map>
 #include <random>
 
 #include "base/run/parallel.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
@@ -71,6 +74,23 @@ TEST_CASE("round trips keep every byte and the order") {
     CHECK((read_header(path, ElementType::u32) == product.header()));
   }
   CHECK(folder.names() == std::vector<std::string>{"x.bin"});
+}
+
+TEST_CASE("block-CSR arrays of a file in any order have its blocks by row and column") {
+  const TempFolder folder;
+  const auto matrix = random_matrix<std::uint16_t>(320, 4, 1000);
+  write_matrix(folder / "x.bin", matrix);
+  const BsrMatrix<std::uint16_t> arrays = read_bsr<std::uint16_t>(folder / "x.bin");
+  std::map<BlockIndex, std::size_t> blocks;
+  for (std::size_t x = 0; x < matrix.index.size(); ++x) blocks[matrix.index[x]] = x;
+  std::size_t place = 0;
+  for (const auto& [at, x] : blocks) {
+    CHECK(arrays.indptr.at(at.i) <= static_cast<std::int64_t>(place));
+    CHECK(arrays.indptr.at(at.i + 1) > static_cast<std::int64_t>(place));
+    CHECK(arrays.indices.at(place) == at.j);
+    CHECK(std::equal(matrix.block(x), matrix.block(x) + 16, arrays.data.data() + 16 * place++));
+  }
+  CHECK(arrays.data.size() == matrix.values.size());
 }
 
 TEST_CASE("file and memory sources give the same records") {
