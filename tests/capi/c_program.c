@@ -88,52 +88,6 @@ static int in_memory(spmm_engine* engine) {
   return 0;
 }
 
-static int saturated(spmm_engine* engine) {
-  const uint32_t index[] = {0, 0};
-  const uint16_t values[] = {65535, 65535, 65535, 65535};
-  spmm_matrix* c = NULL;
-  spmm_report* report = NULL;
-  spmm_product_options options = {0};
-  spmm_blocks a = {0};
-  a.struct_size = sizeof a;
-  a.n = 2;
-  a.block_side = 2;
-  a.index = index;
-  a.values = values;
-  a.num_blocks = 1;
-  options.struct_size = sizeof options;
-  options.backend = "cpu";
-  CHECK(spmm_multiply_blocks(engine, &a, &a, &options, &c, &report) == SPMM_OK);
-  CHECK(spmm_report_num_saturated(report) == 4);
-  CHECK(strstr(spmm_report_json(report), "\"saturated_elements\":4") != NULL);
-  spmm_matrix_destroy(c);
-  spmm_report_destroy(report);
-  options.on_saturation = SPMM_SATURATION_ERROR;
-  CHECK(spmm_multiply_blocks(engine, &a, &a, &options, &c, NULL) == SPMM_ERROR_SATURATED);
-  CHECK(strstr(spmm_last_error_text(), "4 elements are at the limit 4294967295") != NULL);
-  CHECK(strstr(spmm_last_error_hint(), "on_saturation = report") != NULL);
-  options.on_saturation = 7;
-  CHECK(spmm_multiply_blocks(engine, &a, &a, &options, &c, NULL) == SPMM_ERROR_USAGE);
-  return 0;
-}
-
-static int of_blocks(spmm_engine* engine) {
-  const uint32_t index[] = {1, 0, 0, 1};
-  const uint16_t values[] = {3, 5};
-  spmm_matrix* c = NULL;
-  spmm_blocks a = {0};
-  a.struct_size = sizeof a;
-  a.n = 2;
-  a.block_side = 1;
-  a.index = index;
-  a.values = values;
-  a.num_blocks = 2;
-  CHECK(spmm_multiply_blocks(engine, &a, &a, NULL, &c, NULL) == SPMM_OK);
-  CHECK(spmm_matrix_num_blocks(c) == 2 && ((const uint32_t*)spmm_matrix_data(c))[0] == 15);
-  spmm_matrix_destroy(c);
-  return 0;
-}
-
 static int files(spmm_engine* engine, const char* folder) {
   char in[512];
   char out[512];
@@ -210,7 +164,7 @@ int main(int argc, char** argv) {
   CHECK(strncmp(spmm_version(), "spmm ", 5) == 0 && spmm_c_api() == SPMM_C_API);
   CHECK(spmm_has_cuda_device() == 0 || spmm_has_cuda_device() == 1);
   CHECK(spmm_engine_create(&options, &engine) == SPMM_OK);
-  result = in_memory(engine) || saturated(engine) || of_blocks(engine) || files(engine, argv[1]) || errors(engine);
+  result = in_memory(engine) || files(engine, argv[1]) || errors(engine);
   spmm_engine_destroy(engine);
   if (result == 0) puts("the C interface does what it says");
   return result;

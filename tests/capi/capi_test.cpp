@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -355,18 +354,6 @@ TEST_CASE("what this version does not carry out is refused") {
   CHECK(std::string(spmm_last_error_place()) == "matrix A, element_bits");
   bsr.element_bits = 0;
   CHECK(spmm_multiply_bsr(engine.get(), &bsr, &bsr, nullptr, &c, nullptr) != SPMM_OK);  // no arrays
-}
-
-TEST_CASE("plans in device memory: what is missing") {
-  const auto engine = make_engine();
-  spmm_device_plan* plan = nullptr;
-  const auto matrix = sized<spmm_device_bsr>();
-  CHECK(spmm_plan_device(engine.get(), nullptr, &matrix, nullptr, nullptr, &plan) == SPMM_ERROR_USAGE);
-  CHECK(spmm_plan_device(engine.get(), &matrix, &matrix, nullptr, nullptr, nullptr) == SPMM_ERROR_USAGE);
-  CHECK(spmm_plan_device(engine.get(), &matrix, &matrix, nullptr, nullptr, &plan) == SPMM_ERROR_FORMAT);
-  CHECK(plan == nullptr);
-  CHECK(spmm_device_plan_multiply(nullptr, nullptr, nullptr, nullptr, nullptr) == SPMM_ERROR_USAGE);
-  spmm_device_plan_destroy(nullptr);
 }
 
 TEST_CASE("many products in device memory: none of them, sizes of structs") {

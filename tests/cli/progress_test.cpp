@@ -1,10 +1,7 @@
 // The progress bar: its text, how often it is drawn, and on which terminals.
 #include "cli/progress_bar.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <sstream>
 
 #include "cli/workplace.hpp"
 #include "support/catch.hpp"
@@ -26,24 +23,6 @@ TEST_CASE("a progress line shows stage, share, rate and remaining time") {
   CHECK(progress_line(Stage::multiply, 11, 10, 1.0, 200) ==
         "multiply [##############################] 100%  10 rows/s  ETA 0:00");
   CHECK(progress_line(Stage::multiply, 5, 10, 1.0, 12) == "multiply [##");
-}
-
-TEST_CASE("the bar is drawn at most ten times a second and cleared at the end") {
-  std::ostringstream out;
-  {
-    const auto start = std::chrono::steady_clock::now();
-    ProgressBar bar(out);
-    for (std::uint64_t done = 0; done < 1000; ++done) bar.update(Stage::multiply, done, 1000);
-    const std::string drawn = out.str();
-    const auto tenths = (std::chrono::steady_clock::now() - start) / std::chrono::milliseconds(100);
-    CHECK(std::count(drawn.begin(), drawn.end(), '\r') <= 2 + tenths);
-    CHECK(drawn.find("\rmultiply [") == 0);
-  }
-  CHECK(out.str().size() > 4);
-  CHECK(out.str().substr(out.str().size() - 4) == "\r\033[K");
-  std::ostringstream untouched;
-  { ProgressBar bar(untouched); }
-  CHECK(untouched.str().empty());
 }
 
 TEST_CASE("the bar is silent in logs, drawn when asked for, and taken away") {

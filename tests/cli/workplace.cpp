@@ -1,10 +1,7 @@
 // A folder with good and bad files, and spmm run inside it.
 #include "cli/workplace.hpp"
 
-#include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
@@ -34,38 +31,10 @@ std::string record(std::uint32_t i, std::uint32_t j) {
 
 }  // namespace
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write_bytes(const fs::path& path, const std::string& bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out << bytes;
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Workplace::Workplace()
-    : before_(fs::current_path()), a_(random_matrix(64, 4, 60, 65535, 1)), b_(random_matrix(64, 4, 70, 65535, 2)) {
-  fs::current_path(folder_.path());
+Workplace::Workplace() : a_(random_matrix(64, 4, 60, 65535, 1)), b_(random_matrix(64, 4, 70, 65535, 2)) {
   write_matrix("a.bin", a_);
   write_matrix("b.bin", b_);
   write_bytes("old.bin", kOldContent);
-}
-
-Workplace::~Workplace() {
-  std::error_code ignored;
-  fs::current_path(before_, ignored);
 }
 
 void Workplace::add_bad_files() {

@@ -1,7 +1,6 @@
 // A folder with good and bad files, and the spmm program run inside it.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,23 +10,11 @@
 
 namespace spmm::test {
 
-bool has(const std::string& text, const std::string& part);
-
-/// Bytes of a file; "" if there is none.
-std::string bytes_of(const std::filesystem::path& path);
-void write_bytes(const std::filesystem::path& path, const std::string& bytes);
-
-/// Names in a folder, sorted.
-std::vector<std::string> names_in(const std::filesystem::path& folder);
-
 /// A fresh folder that is the working directory while the object lives, with the operands a.bin and b.bin
 /// (n 64, m 4) and an earlier output old.bin.
 class Workplace {
  public:
   Workplace();
-  ~Workplace();
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
 
   /// Adds the files that spmm must refuse.
   void add_bad_files();
@@ -36,8 +23,7 @@ class Workplace {
   [[nodiscard]] const BlockMatrix& b() const { return b_; }
 
  private:
-  TemporaryFolder folder_;
-  std::filesystem::path before_;
+  WorkingFolder folder_;
   BlockMatrix a_;
   BlockMatrix b_;
 };

@@ -10,7 +10,6 @@
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
-#include "support/json_schema.hpp"
 #include "support/oracle.hpp"
 #include "test_paths.hpp"
 
@@ -24,7 +23,7 @@ namespace fs = std::filesystem;
 std::string wrong_outputs(const std::map<std::string, std::string>& complete, bool all) {
   std::string wrong;
   for (const auto& [name, content] : complete) {
-    const std::string found = content_of(name);
+    const std::string found = bytes_of(name);
     if (found != content && (all || found != kOldOutput)) wrong += name + " ";
   }
   return wrong;
@@ -33,7 +32,7 @@ std::string wrong_outputs(const std::map<std::string, std::string>& complete, bo
 }  // namespace
 
 TEST_CASE("a batch survives every fault, and is completed by --resume") {
-  const FaultPlace place;
+  const WorkingFolder place;
   std::map<std::string, std::string> complete;
   std::string list;
   const auto b = random_matrix(128, 4, 60, 65535, 9);
@@ -43,11 +42,11 @@ TEST_CASE("a batch survives every fault, and is completed by --resume") {
     const auto a = random_matrix(128, 4, 50, 65535, static_cast<std::uint64_t>(job) + 20);
     spmm::write_matrix("a" + number + ".bin", a);
     spmm::write_product("c.bin", oracle_multiply(a, b));
-    complete["c" + number + ".bin"] = content_of("c.bin");
+    complete["c" + number + ".bin"] = bytes_of("c.bin");
     list += "a" + number + ".bin\tb.bin\tc" + number + ".bin\n";
   }
   fs::remove("c.bin");
-  put_content("jobs.tsv", list);
+  write_bytes("jobs.tsv", list);
   FaultScenario scenario{.name = "batch",
                          .words = {SPMM_BIN_DIR "/spmm-batch", "--backend", "cpu", "--report", "r.json", "jobs.tsv"},
                          .prepare = {},
@@ -59,7 +58,7 @@ TEST_CASE("a batch survives every fault, and is completed by --resume") {
       if (entry.path().filename().string().starts_with("jobs.tsv.")) fs::remove_all(entry.path());
     }
     fs::remove("r.json");
-    for (const auto& [name, content] : complete) put_content(name, kOldOutput);
+    for (const auto& [name, content] : complete) write_bytes(name, kOldOutput);
   };
   scenario.judge = [&](const ProcessResult& result) -> std::string {
     const std::vector<std::string> names = {"a1.bin", "a2.bin", "a3.bin",   "b.bin",  "c1.bin",
@@ -78,9 +77,9 @@ TEST_CASE("a batch survives every fault, and is completed by --resume") {
 }
 
 TEST_CASE("a first worker that cannot be started ends the run") {
-  const FaultPlace place;
+  const WorkingFolder place;
   spmm::write_matrix("a.bin", random_matrix(128, 4, 50, 65535, 1));
-  put_content("jobs.tsv", "a.bin\ta.bin\tc.bin\n");
+  write_bytes("jobs.tsv", "a.bin\ta.bin\tc.bin\n");
   const FaultFile file;
   file.set({.kind = FaultKind::process, .mode = FaultMode::once, .at = 1, .error = EAGAIN});
   const ProcessOptions options{.env = {{kFaultStateVariable, file.path()}, {"LD_PRELOAD", SPMM_FAULT_SHIM}},

@@ -9,7 +9,6 @@
 #include "faults/fault_place.hpp"
 #include "faults/fault_run.hpp"
 #include "spmm/io.hpp"
-#include "spmm/multiply.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/matrix_builder.hpp"
@@ -31,7 +30,7 @@ std::string put_operands(const spmm::BlockMatrix& a, const spmm::BlockMatrix& b)
   spmm::write_matrix("a.bin", a);
   spmm::write_matrix("b.bin", b);
   spmm::write_product("c.bin", oracle_multiply(a, b));
-  std::string complete = content_of("c.bin");
+  std::string complete = bytes_of("c.bin");
   fs::remove("c.bin");
   return complete;
 }
@@ -49,12 +48,12 @@ FaultScenario file_scenario(const std::string& name, const Words& options, const
   scenario.prepare = [has_old] {
     fs::remove("r.json");
     fs::remove("c.bin");
-    if (has_old) put_content("c.bin", kOldOutput);
+    if (has_old) write_bytes("c.bin", kOldOutput);
   };
   scenario.judge = [complete, has_old](const ProcessResult& result) -> std::string {
     if (const std::string left = other_names({"a.bin", "b.bin", "c.bin", "r.json"}); !left.empty())
       return "left " + left;
-    const std::string content = content_of("c.bin");
+    const std::string content = bytes_of("c.bin");
     const bool is_complete = content == complete;
     if (result.exit_code == kOk) {
       if (!is_complete) return "wrong output";
@@ -77,7 +76,7 @@ spmm::BlockMatrix banded(std::uint32_t num_rows, std::uint32_t m, std::uint64_t 
 }  // namespace
 
 TEST_CASE("a small product survives every fault") {
-  const FaultPlace place;
+  const WorkingFolder place;
   const auto a = random_matrix(256, 4, 120, kFullRange, 1);
   const auto b = random_matrix(256, 4, 130, kFullRange, 2);
   const std::string complete = put_operands(a, b);
@@ -91,7 +90,7 @@ TEST_CASE("a small product survives every fault") {
 }
 
 TEST_CASE("signals while the output is given its name leave the exit code to the product") {
-  const FaultPlace place;
+  const WorkingFolder place;
   const auto a = random_matrix(256, 4, 120, kFullRange, 1);
   const std::string complete = put_operands(a, a);
   const auto check = [&](FaultKind kind, const Words& options, const char* out, int num_signals) {
@@ -120,16 +119,16 @@ TEST_CASE("signals while the output is given its name leave the exit code to the
     CHECK(other_names({"a.bin", "b.bin", "c.bin", "r.json"}).empty());
   };
   check(FaultKind::link, {"--threads", "2"}, "c.bin", 1);
-  CHECK(content_of("c.bin") == complete);
+  CHECK(bytes_of("c.bin") == complete);
   for (const int num_signals : {1, 2}) {
-    put_content("c.bin", kOldOutput);
+    write_bytes("c.bin", kOldOutput);
     check(FaultKind::rename, {"--threads", "2"}, "c.bin", num_signals);
-    CHECK(content_of("c.bin") == complete);
+    CHECK(bytes_of("c.bin") == complete);
   }
 }
 
 TEST_CASE("a product out of core survives every fault") {
-  const FaultPlace place;
+  const WorkingFolder place;
   spmm::write_matrix("a.bin", banded(1800, 8, 3));
   spmm::write_matrix("b.bin", banded(1800, 8, 4));
   for (const char* const kernel : {"row-merge", "reference"}) {
@@ -143,7 +142,7 @@ TEST_CASE("a product out of core survives every fault") {
       whole = run_process(words);
     }
     REQUIRE(whole.err.find("out of core: A in ") != std::string::npos);
-    const std::string complete = content_of("c.bin");
+    const std::string complete = bytes_of("c.bin");
     FaultScenario scenario = file_scenario(std::string("out of core, ") + kernel, options, complete, true);
     scenario.quick = 3;
     run_scenario(scenario);
@@ -151,13 +150,13 @@ TEST_CASE("a product out of core survives every fault") {
 }
 
 TEST_CASE("a product with a long output survives faults of its calls") {
-  const FaultPlace place;
+  const WorkingFolder place;
   const auto a = random_matrix(6400, 64, 1050, 1000, 5);
   const spmm::BlockMatrix identity = identity_matrix(6400, 64);
   spmm::write_matrix("a.bin", a);
   spmm::write_matrix("b.bin", identity);
   REQUIRE(run_process(spmm_with({"-q", "a.bin", "b.bin", "c.bin"})).exit_code == 0);
-  const std::string complete = content_of("c.bin");
+  const std::string complete = bytes_of("c.bin");
   REQUIRE(complete.size() > (16u << 20));  // space is reserved from there on
   FaultScenario scenario = file_scenario("long", {"--threads", "2"}, complete, true);
   if (!all_points()) scenario.left_out = {FaultKind::memory, FaultKind::open, FaultKind::status, FaultKind::read};

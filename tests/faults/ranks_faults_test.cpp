@@ -32,16 +32,16 @@ TEST_CASE("ranks survive every fault of their own calls") {
     WARN("skipped: mpirun does not work here: " << error.what());
     return;
   }
-  const FaultPlace place;
+  const WorkingFolder place;
   const auto a = random_matrix(256, 4, 120, 65535, 30);
   const auto b = random_matrix(256, 4, 130, 65535, 31);
   spmm::write_matrix("a.bin", a);
   spmm::write_matrix("b.bin", b);
   spmm::write_product("c.bin", oracle_multiply(a, b));
-  const std::string complete = content_of("c.bin");
+  const std::string complete = bytes_of("c.bin");
   FaultScenario scenario{.name = "ranks",
                          .words = ranks,
-                         .prepare = [] { put_content("c.bin", kOldOutput); },
+                         .prepare = [] { write_bytes("c.bin", kOldOutput); },
                          .judge = {},
                          .exit_codes = {kNoInput, kMemory, kCannotCreate, kIoError},
                          .quick = 1};
@@ -53,7 +53,7 @@ TEST_CASE("ranks survive every fault of their own calls") {
       if (result.exit_code == kOk || left != std::string(kTemporary) + " ") return "left " + left;
       fs::remove(kTemporary);
     }
-    const std::string content = content_of("c.bin");
+    const std::string content = bytes_of("c.bin");
     if (result.exit_code == kOk) return content == complete ? "" : "wrong output";
     return content == complete || content == kOldOutput ? "" : "neither the old output nor the complete one";
   };

@@ -24,9 +24,9 @@ nlohmann::json report_of(int num_ranks, Words options) {
   const ProcessResult result = run_ranks(num_ranks, options);
   INFO(num_ranks << " ranks: " << result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
-  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin", "report.json"}).empty());
-  return parse_report("report", content_of("report.json"));
+  CHECK(bytes_of("z.bin") == bytes_of("expected.bin"));
+  CHECK(names_in(".", {"x.bin", "y.bin", "z.bin", "expected.bin", "report.json"}).empty());
+  return parse_report("report", bytes_of("report.json"));
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ TEST_CASE("--verify proves rows on every rank; the output may be a device") {
   const ProcessResult device =
       run_ranks(3, {"-q", "--backend", "cpu", "--report", "report.json", "x.bin", "y.bin", "/dev/null"});
   CHECK(device.exit_code == 0);
-  CHECK(parse_report("report", content_of("report.json"))["c"]["blocks"] ==
+  CHECK(parse_report("report", bytes_of("report.json"))["c"]["blocks"] ==
         spmm::read_product("expected.bin").index.size());
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("elements at the limit are counted once, or are an error that names th
     const std::size_t where = first.find(", the first at row ");
     REQUIRE(where != std::string::npos);
     CHECK(refused.err.find(first.substr(where, first.find(';', where) - where)) != std::string::npos);
-    CHECK(other_names({"x.bin", "y.bin", "expected.bin", "report.json"}).empty());
+    CHECK(names_in(".", {"x.bin", "y.bin", "expected.bin", "report.json"}).empty());
   }
 }
 

@@ -27,14 +27,14 @@ constexpr const char* kTemporary = ".z.bin.spmm-mpi.tmp";
 /// Operands, and an old output in their way.
 void prepare(const MpiPlace& place, std::uint32_t n, std::uint32_t k) {
   place.set_operands(random_matrix(n, 4, k, 65535, 61), random_matrix(n, 4, k, 65535, 62));
-  put_content("z.bin", kOld);
+  write_bytes("z.bin", kOld);
 }
 
 /// Runs a product that must fail: code, one message with these words, the old output, nothing else left. Returns the
 /// message.
 std::string check_failure(int num_ranks, const std::vector<std::string>& arguments, int code, const std::string& words,
                           const Variables& variables = {}) {
-  const std::vector<std::string> before = other_names({});
+  const std::vector<std::string> before = names_in(".");
   const ProcessResult result = run_ranks(num_ranks, arguments, variables);
   INFO(result.err);
   CHECK_FALSE(result.timed_out);
@@ -43,18 +43,18 @@ std::string check_failure(int num_ranks, const std::vector<std::string>& argumen
   REQUIRE(messages.size() == 1);
   CHECK(messages.front().find(words) != std::string::npos);
   CHECK(messages.front().find("[rank ") != std::string::npos);
-  CHECK(content_of("z.bin") == kOld);
-  CHECK(other_names({}) == before);
+  CHECK(bytes_of("z.bin") == kOld);
+  CHECK(names_in(".") == before);
   return messages.front();
 }
 
 /// A file with one record changed to lie at (i, j).
 void move_record(const std::string& path, std::uint64_t record, std::uint32_t i, std::uint32_t j) {
-  std::string bytes = content_of(path);
+  std::string bytes = bytes_of(path);
   const std::uint64_t at = 12 + record * 40;
   bytes.replace(at, 4, reinterpret_cast<const char*>(&i), 4);
   bytes.replace(at + 4, 4, reinterpret_cast<const char*>(&j), 4);
-  put_content(path, bytes);
+  write_bytes(path, bytes);
 }
 
 /// A product in which rank R stops before its N-th read or write, until a message lets it go on ("stop-write:R:N").
@@ -92,7 +92,7 @@ class StoppedRun {
 TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product on all with the same message",
           "[slow]") {
   const MpiPlace place;
-  put_content("old.bin", kOld);
+  write_bytes("old.bin", kOld);
   ProductList products;
   const ProductList::How operands =
       products.add_operands(random_matrix(4096, 4, 20000, 65535, 61), random_matrix(4096, 4, 20000, 65535, 62));
@@ -108,7 +108,7 @@ TEST_CASE("a disk that fails on one rank, at any of its calls, fails the product
     }
   }
   products.run(3);
-  CHECK(content_of("z.bin") == kOld);
+  CHECK(bytes_of("z.bin") == kOld);
 }
 
 TEST_CASE("a disk that fails on one rank ends all with one message") {
@@ -128,7 +128,7 @@ TEST_CASE("a rank that fails interrupts the others") {
   const MpiPlace place;
   spmm::write_matrix("x.bin", random_matrix(6400, 64, 8000, 65535, 1));  // 640,000 pairs of side 64
   std::filesystem::copy_file("x.bin", "y.bin");
-  put_content("z.bin", kOld);
+  write_bytes("z.bin", kOld);
   const auto start = std::chrono::steady_clock::now();
   // Rank 1 fails when it reads its rows; by the reference rank 0 would compute for a minute or more.
   const ProcessResult result = run_ranks(2, {"--kernel", "reference", "--threads", "1", "x.bin", "y.bin", "z.bin"},
@@ -137,7 +137,7 @@ TEST_CASE("a rank that fails interrupts the others") {
   CHECK(result.exit_code == kIoError);
   CHECK(own_messages(result.err).back().find("[rank 1 of 2 on ") != std::string::npos);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
-  CHECK(content_of("z.bin") == kOld);
+  CHECK(bytes_of("z.bin") == kOld);
 }
 
 TEST_CASE("a result with more blocks than a file holds ends all ranks with one message") {
@@ -163,8 +163,8 @@ TEST_CASE("an input that changes while ranks read it is an error") {
   const std::vector<std::string> messages = own_messages(result.err);
   REQUIRE(messages.size() == 1);
   CHECK(messages.front().find("y.bin: the file was changed while it was read") != std::string::npos);
-  CHECK(content_of("z.bin") == kOld);
-  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+  CHECK(bytes_of("z.bin") == kOld);
+  CHECK(names_in(".", {"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
 TEST_CASE("bad inputs and options are rejected once, with the rank that saw them", "[slow]") {
@@ -180,14 +180,14 @@ TEST_CASE("bad inputs and options are rejected once, with the rank that saw them
   check_failure(2, {"-q", "x.bin", "y.bin", "x.bin"}, kUsage, "same file");
   check_failure(2, {"-q", "x.bin", "y.bin", "z.mtx"}, kUsage, "spmm-convert z.bin z.mtx");
   check_failure(2, {"--memory-limit", "5k", "-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"}, kMemory, "memory");
-  const std::string good_a = content_of("x.bin");
-  const std::string good_b = content_of("y.bin");
+  const std::string good_a = bytes_of("x.bin");
+  const std::string good_b = bytes_of("y.bin");
   move_record("x.bin", 250, 64, 0);
   check_failure(2, words, kBadData, "x.bin, record 250 (byte offset 10012): block index (64, 0)");
-  put_content("x.bin", good_a);
+  write_bytes("x.bin", good_a);
   move_record("y.bin", 7, 0, 64);
   check_failure(3, words, kBadData, "y.bin, record 7 ");
-  put_content("y.bin", good_b);
+  write_bytes("y.bin", good_b);
   // The same block twice, in the shares of two ranks; of a row of B that nothing meets as well.
   move_record("x.bin", 3, 5, 5);
   move_record("x.bin", 290, 5, 5);
@@ -204,18 +204,18 @@ TEST_CASE("a second run with the same output is refused while the first one live
   const MpiPlace place;
   prepare(place, 256, 300);
   const std::vector<std::string> words = {"-q", "--backend", "cpu", "x.bin", "y.bin", "z.bin"};
-  put_content(kTemporary, "");
+  write_bytes(kTemporary, "");
   const int fd = ::open(kTemporary, O_RDWR);
   REQUIRE(::flock(fd, LOCK_EX) == 0);
   check_failure(2, words, kCannotCreate, "another run writes it now");
   check_failure(1, words, kCannotCreate, "another run writes it now");
   ::close(fd);
   // What a killed run has left is taken over, whatever it holds.
-  put_content(kTemporary, std::string(1'000'000, 'x'));
+  write_bytes(kTemporary, std::string(1'000'000, 'x'));
   ::chmod(kTemporary, 0600);
   CHECK(run_ranks(2, words).exit_code == 0);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
-  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+  CHECK(bytes_of("z.bin") == bytes_of("expected.bin"));
+  CHECK(names_in(".", {"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
 TEST_CASE("tasks that do not see each other are refused") {
@@ -229,7 +229,7 @@ TEST_CASE("tasks that do not see each other are refused") {
   INFO(result.err);
   CHECK(result.exit_code == kUsage);
   CHECK(result.err.find("SLURM_NTASKS says 4 tasks") != std::string::npos);
-  CHECK(content_of("z.bin") == kOld);
+  CHECK(bytes_of("z.bin") == kOld);
 }
 
 TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old output and leaves one temporary at most",
@@ -249,13 +249,13 @@ TEST_CASE("kill -9 of any rank at any of its calls ends all, keeps the old outpu
     INFO(result.err);
     CHECK_FALSE(result.timed_out);
     CHECK(result.exit_code == 137);
-    CHECK(content_of("z.bin") == kOld);
-    const std::vector<std::string> left = other_names({"x.bin", "y.bin", "z.bin", "expected.bin"});
+    CHECK(bytes_of("z.bin") == kOld);
+    const std::vector<std::string> left = names_in(".", {"x.bin", "y.bin", "z.bin", "expected.bin"});
     CHECK((left.empty() || left == std::vector<std::string>{kTemporary}));
   }
   CHECK(run_ranks(3, words).exit_code == 0);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
-  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+  CHECK(bytes_of("z.bin") == bytes_of("expected.bin"));
+  CHECK(names_in(".", {"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
 TEST_CASE("an MPI that does not serve threads is refused") {
@@ -277,8 +277,8 @@ TEST_CASE("SIGTERM to a rank is an interruption: code 75, nothing left") {
   INFO(result.err);
   CHECK(result.exit_code == kInterrupted);
   CHECK(own_messages(result.err).size() == 1);
-  CHECK(content_of("z.bin") == kOld);
-  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+  CHECK(bytes_of("z.bin") == kOld);
+  CHECK(names_in(".", {"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
 TEST_CASE("SIGTERM to all ranks while rank 0 renames the output leaves the exit code to the product") {
@@ -292,8 +292,8 @@ TEST_CASE("SIGTERM to all ranks while rank 0 renames the output leaves the exit 
   const ProcessResult result = run.go_on();
   INFO(result.err);
   CHECK(result.exit_code == kOk);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
-  CHECK(other_names({"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
+  CHECK(bytes_of("z.bin") == bytes_of("expected.bin"));
+  CHECK(names_in(".", {"x.bin", "y.bin", "z.bin", "expected.bin"}).empty());
 }
 
 TEST_CASE("standard streams of spmm-mpi that are closed lead to /dev/null") {
@@ -314,5 +314,5 @@ TEST_CASE("standard streams of spmm-mpi that are closed lead to /dev/null") {
   const ProcessResult result = run.wait();
   INFO(result.err);
   CHECK(result.exit_code == kOk);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
+  CHECK(bytes_of("z.bin") == bytes_of("expected.bin"));
 }

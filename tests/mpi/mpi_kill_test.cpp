@@ -79,9 +79,9 @@ void kill_ranks(const Words& options, const std::string& out) {
   old.insert(old.end(), {"y.bin", "x.bin", out});
   words.insert(words.end(), {"x.bin", "y.bin", out});
   Seconds length = length_of(words);
-  const std::string complete = content_of(out);
+  const std::string complete = bytes_of(out);
   REQUIRE(run_ranks(1, old).exit_code == 0);
-  const std::string before = content_of(out);
+  const std::string before = bytes_of(out);
   const Words known = {"x.bin", "y.bin", "expected.bin", out};
   std::mt19937 random(17);
   int killed = 0;
@@ -94,9 +94,9 @@ void kill_ranks(const Words& options, const std::string& out) {
     INFO("kill " << kill << ": exit code " << result.exit_code << "\n" << result.err);
     CHECK_FALSE(result.timed_out);
     CHECK((result.exit_code == 0 || result.exit_code == kSigkillCode));
-    const std::string found = content_of(out);
+    const std::string found = bytes_of(out);
     CHECK((found == complete || (result.exit_code != 0 && found == before)));
-    const Words left = other_names(known);
+    const Words left = names_in(".", known);
     CAPTURE(left);
     CHECK((result.exit_code == 0 ? left.empty() : left.size() <= 1));
     killed += result.exit_code == 0 ? 0 : 1;
@@ -105,8 +105,8 @@ void kill_ranks(const Words& options, const std::string& out) {
   }
   if (num_kills() > 2) WARN(out << ": " << killed << " of " << num_kills() << " runs were killed");
   REQUIRE(run_ranks(kRanks, words).exit_code == 0);
-  CHECK((content_of(out) == complete));
-  CHECK(other_names(known).empty());
+  CHECK((bytes_of(out) == complete));
+  CHECK(names_in(".", known).empty());
 }
 
 }  // namespace

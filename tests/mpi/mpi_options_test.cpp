@@ -42,7 +42,7 @@ void check_refused(const Words& first, const Words& second, int code, const std:
   CHECK(messages.front().find(words) != std::string::npos);
   CHECK(messages.front().find(" on rank 0 (") != std::string::npos);
   CHECK(messages.front().find("[rank 1 of 2 on ") != std::string::npos);
-  CHECK(other_names({"x.bin", "y.bin", "expected.bin", "others"}).empty());
+  CHECK(names_in(".", {"x.bin", "y.bin", "expected.bin", "others"}).empty());
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ TEST_CASE("options of each rank may differ") {
     const ProcessResult result = run_apart(few, others);
     INFO(result.err);
     REQUIRE(result.exit_code == 0);
-    CHECK(content_of("z.bin") == content_of("expected.bin"));
+    CHECK(bytes_of("z.bin") == bytes_of("expected.bin"));
   }
 }
 
@@ -93,11 +93,11 @@ TEST_CASE("inputs that ranks see differently are an error, whatever their names"
   const MpiPlace place;
   write_operands(place);
   std::filesystem::create_directory("others");
-  std::string bytes = content_of("x.bin");
-  put_content("others/x.bin", bytes);
+  std::string bytes = bytes_of("x.bin");
+  write_bytes("others/x.bin", bytes);
   bytes.back() = 7;  // an element of the last block
   bytes[bytes.size() - 2] = 7;
-  put_content("others/changed.bin", bytes);
+  write_bytes("others/changed.bin", bytes);
   const auto product = [](const char* a) { return Words{"-q", "--backend", "cpu", a, "y.bin", "z.bin"}; };
   check_refused(product("x.bin"), product("others/changed.bin"), kNoInput,
                 "others/changed.bin: n 2, m 1, 4 blocks with digest ");
@@ -105,5 +105,5 @@ TEST_CASE("inputs that ranks see differently are an error, whatever their names"
   const ProcessResult result = run_apart(product("x.bin"), product("others/x.bin"));
   INFO(result.err);
   CHECK(result.exit_code == 0);
-  CHECK(content_of("z.bin") == content_of("expected.bin"));
+  CHECK(bytes_of("z.bin") == bytes_of("expected.bin"));
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -20,7 +18,7 @@ namespace fs = std::filesystem;
 /// "" for a process that has gone, also while it is read.
 std::string content_of_process(const std::string& pid, const std::string& file) {
   try {
-    return content_of("/proc/" + pid + "/" + file);
+    return bytes_of("/proc/" + pid + "/" + file);
   } catch (const std::ios_base::failure&) {
     return "";
   }
@@ -66,9 +64,9 @@ void ProductList::add(const How& operands, const How& how) {
 }
 
 void ProductList::run(int num_ranks, const Variables& variables) {
-  put_content("list", std::exchange(lines_, ""));
-  put_content("z.bin", kOld);
-  const std::vector<std::string> before = other_names({});
+  write_bytes("list", std::exchange(lines_, ""));
+  write_bytes("z.bin", kOld);
+  const std::vector<std::string> before = names_in(".");
   ProcessOptions options;
   options.env = variables;
   options.timeout = kPatience;
@@ -77,7 +75,7 @@ void ProductList::run(int num_ranks, const Variables& variables) {
   const ProcessResult result = run_process(words, options);
   INFO(num_ranks << " ranks: " << result.err);
   CHECK(result.exit_code == 0);
-  CHECK(other_names({}) == before);
+  CHECK(names_in(".") == before);
 }
 
 std::vector<std::string> own_messages(const std::string& err) {
@@ -89,15 +87,6 @@ std::vector<std::string> own_messages(const std::string& err) {
   return lines;
 }
 
-MpiPlace::MpiPlace() : before_(fs::current_path().string()) {
-  fs::current_path(folder_.path());
-}
-
-MpiPlace::~MpiPlace() {
-  std::error_code ignored;
-  fs::current_path(before_, ignored);
-}
-
 void MpiPlace::set_operands(const BlockMatrix& a, const BlockMatrix& b) const {
   write_matrix("x.bin", a);
   write_matrix("y.bin", b);
@@ -105,25 +94,6 @@ void MpiPlace::set_operands(const BlockMatrix& a, const BlockMatrix& b) const {
   options.backend = Backend::cpu;
   multiply("x.bin", "y.bin", "expected.bin", options);
   fs::remove("z.bin");
-}
-
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void put_content(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
-std::vector<std::string> other_names(const std::vector<std::string>& known) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(".")) {
-    const std::string name = entry.path().filename().string();
-    if (std::find(known.begin(), known.end(), name) == known.end()) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 std::vector<int> ranks_running(const std::string& out) {

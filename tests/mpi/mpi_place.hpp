@@ -50,24 +50,12 @@ std::vector<std::string> own_messages(const std::string& err);
 /// A fresh folder that is the working directory while it lives.
 class MpiPlace {
  public:
-  MpiPlace();
-  ~MpiPlace();
-  MpiPlace(const MpiPlace&) = delete;
-  MpiPlace& operator=(const MpiPlace&) = delete;
-
   /// Writes x.bin, y.bin, and the product as spmm writes it to expected.bin; removes z.bin.
   void set_operands(const BlockMatrix& a, const BlockMatrix& b) const;
 
  private:
-  TemporaryFolder folder_;
-  std::string before_;
+  WorkingFolder folder_;
 };
-
-std::string content_of(const std::string& path);
-void put_content(const std::string& path, const std::string& bytes);
-
-/// Names of the folder that are not among those given, sorted.
-std::vector<std::string> other_names(const std::vector<std::string>& known);
 
 /// Processes that run spmm-mpi with this output as their last argument.
 std::vector<int> ranks_running(const std::string& out);

@@ -46,31 +46,6 @@ class Interrupts(unittest.TestCase):
                     self.multiply(progress=progress)
                 self.check_engine()
 
-    def test_a_callback_that_raises_in_a_stage(self):
-        for wanted in ("read", "multiply"):
-            def progress(stage, done, total):
-                if stage == wanted:
-                    raise Stop(stage)
-
-            with self.assertRaises(Stop):
-                self.multiply(progress=progress)
-            self.check_engine()
-
-    def test_a_callback_that_raises_on_another_thread(self):
-        caught = []
-
-        def work():
-            try:
-                self.multiply(progress=lambda *_: (_ for _ in ()).throw(Stop()))
-            except Stop as error:
-                caught.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        self.assertEqual(len(caught), 1)
-        self.check_engine()
-
     def test_ctrl_c(self):
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)

@@ -298,31 +298,6 @@ class Files(unittest.TestCase):
             with self.assertRaises(kind):
                 spmm.read(self.at("r.bin"), shape=bad)
 
-    def test_products_of_files(self):
-        a = random_dense(random_source(12), 16, 16, 4, density=0.6)
-        spmm.write(self.at("a.bin"), as_arrays(a, 4))
-        report = spmm.multiply_files(self.at("a.bin"), self.at("a.bin"), self.at("c.bin"), backend="cpu")
-        c = spmm.multiply(as_arrays(a, 4), as_arrays(a, 4))
-        self.assertEqual(report["c"]["blocks"], len(c.indices))
-        spmm.write(self.at("d.bin"), c)  # elements of 32 bits stay so
-        with open(self.at("c.bin"), "rb") as first, open(self.at("d.bin"), "rb") as second:
-            self.assertEqual(first.read(), second.read())
-        np.testing.assert_array_equal(spmm.read(self.at("c.bin")).data, c.data)
-
-    def test_a_result_at_the_limit_leaves_the_old_file(self):
-        spmm.write(self.at("a.bin"), as_arrays(np.full((8, 8), 65535), 4))
-        spmm.write(self.at("c.bin"), as_arrays(np.eye(8), 4))
-        with open(self.at("c.bin"), "rb") as file:
-            old = file.read()
-        with self.assertRaises(spmm.SaturationError) as caught:
-            spmm.multiply_files(self.at("a.bin"), self.at("a.bin"), self.at("c.bin"), on_saturation="error")
-        self.assertEqual(caught.exception.place, self.at("c.bin"))
-        self.assertIn("the first at row 0, column 0", caught.exception.problem)
-        with open(self.at("c.bin"), "rb") as file:
-            self.assertEqual(file.read(), old)
-        report = spmm.multiply_files(self.at("a.bin"), self.at("a.bin"), self.at("c.bin"))
-        self.assertEqual(report["saturated_elements"], 64)
-
     def test_errors(self):
         with self.assertRaises(spmm.InputError) as caught:
             spmm.read(self.at("none.bin"))

@@ -216,15 +216,4 @@ int exit_status_under_thread_limit(unsigned num_threads, const std::function<int
   return WIFEXITED(status) && WEXITSTATUS(status) != kFailed ? WEXITSTATUS(status) : -1;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "spmm-test-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) check(errno, "mkdtemp");
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 }  // namespace spmm::test

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/files.hpp"
+
 namespace spmm::test {
 
 /// Whether a child of fork() may start threads although its parent has some: ThreadSanitizer and qemu-user end such a
@@ -24,7 +26,7 @@ inline constexpr bool kForksWithThreads = true;
 struct ProcessOptions {
   /// Added to the environment of the tests, from which all SPMM_* variables are taken away first.
   std::vector<std::pair<std::string, std::string>> env;
-  std::filesystem::path folder;      ///< working folder; empty = that of the tests
+  std::filesystem::path folder;       ///< working folder; empty = that of the tests
   std::chrono::seconds timeout{300};  ///< the process is killed after that: against hangs, also on a busy machine
 };
 
@@ -74,20 +76,5 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
 /// Runs `body` in a child process as a user without special rights who may have `num_threads` threads in all (0: none
 /// beyond those there are). Returns what `body` returns, or -1 when it throws or a signal ends it.
 int exit_status_under_thread_limit(unsigned num_threads, const std::function<int()>& body);
-
-/// A fresh folder, removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace spmm::test

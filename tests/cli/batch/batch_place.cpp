@@ -13,17 +13,10 @@ namespace spmm::test {
 
 namespace fs = std::filesystem;
 
-BatchPlace::BatchPlace(int num_operands, std::uint32_t n, std::uint32_t num_blocks)
-    : before_(fs::current_path()), num_operands_(num_operands) {
-  fs::current_path(folder_.path());
+BatchPlace::BatchPlace(int num_operands, std::uint32_t n, std::uint32_t num_blocks) : num_operands_(num_operands) {
   for (int o = 1; o <= num_operands; ++o) {
     write_matrix(std::to_string(o) + ".bin", random_matrix(n, 4, num_blocks, 65535, static_cast<std::uint64_t>(o)));
   }
-}
-
-BatchPlace::~BatchPlace() {
-  std::error_code ignored;
-  fs::current_path(before_, ignored);
 }
 
 std::size_t BatchPlace::write_list(int times) {

@@ -1,7 +1,6 @@
 // A folder with small operands and a list of jobs, and spmm-batch run inside it.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,9 +15,6 @@ class BatchPlace {
  public:
   /// Shapes: operands of n x n elements with blocks of 4 x 4.
   explicit BatchPlace(int num_operands = 4, std::uint32_t n = 64, std::uint32_t num_blocks = 60);
-  ~BatchPlace();
-  BatchPlace(const BatchPlace&) = delete;
-  BatchPlace& operator=(const BatchPlace&) = delete;
 
   /// jobs.tsv: the products of all pairs to cIJ.bin, `times` times over; returns how many.
   std::size_t write_list(int times = 1);
@@ -29,8 +25,7 @@ class BatchPlace {
   [[nodiscard]] std::vector<std::string> unexpected_files() const;
 
  private:
-  TemporaryFolder folder_;
-  std::filesystem::path before_;
+  WorkingFolder folder_;
   int num_operands_;
   std::map<std::string, std::string> expected_;  // content by name of the output
 };

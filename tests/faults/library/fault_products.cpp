@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -143,9 +142,9 @@ Scenario files_scenario(const ProductOptions& product, const EngineOptions& engi
   write_matrix("a.bin", a);
   write_matrix("b.bin", b);
   write_product("c.bin", oracle_multiply(a, b));
-  const std::string complete = content_of("c.bin");
+  const std::string complete = bytes_of("c.bin");
   const auto engine = std::make_shared<std::unique_ptr<Engine>>();
-  return {.prepare = [] { put_content("c.bin", kOldOutput); },
+  return {.prepare = [] { write_bytes("c.bin", kOldOutput); },
           .multiply =
               [=] {
                 if (!keeps_engine) {
@@ -157,11 +156,11 @@ Scenario files_scenario(const ProductOptions& product, const EngineOptions& engi
               },
           .is_complete =
               [=] {
-                return content_of("c.bin") == complete && other_names({"a.bin", "b.bin", "c.bin"}).empty();
+                return bytes_of("c.bin") == complete && other_names({"a.bin", "b.bin", "c.bin"}).empty();
               },
           .is_untouched =
               [] {
-                return content_of("c.bin") == kOldOutput && other_names({"a.bin", "b.bin", "c.bin"}).empty();
+                return bytes_of("c.bin") == kOldOutput && other_names({"a.bin", "b.bin", "c.bin"}).empty();
               }};
 }
 
@@ -196,15 +195,15 @@ Scenario mapped_scenario() {
     sink->finish({.n = 100 * kM, .m = kM, .num_blocks = kBlocks});
     sink->publish();
   };
-  return {.prepare = [] { put_content("c.bin", kOldOutput); },
+  return {.prepare = [] { write_bytes("c.bin", kOldOutput); },
           .multiply = write,
           .is_complete =
               [=] {
-                const std::string content = content_of("c.bin");
+                const std::string content = bytes_of("c.bin");
                 return content.size() == 12 + records->size() &&
                        content.compare(12, std::string::npos, *records) == 0 && other_names({"c.bin"}).empty();
               },
-          .is_untouched = [] { return content_of("c.bin") == kOldOutput && other_names({"c.bin"}).empty(); },
+          .is_untouched = [] { return bytes_of("c.bin") == kOldOutput && other_names({"c.bin"}).empty(); },
           .quick = 4};
 }
 
@@ -232,6 +231,6 @@ int main(int argc, char** argv) {
   if (data == MAP_FAILED) return 2;
   state = static_cast<FaultState*>(data);
   ::signal(SIGALRM, on_alarm);
-  const FaultPlace place;
+  const WorkingFolder place;
   return run(scenario_of(argv[1]), argv[1]);
 }

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -18,6 +17,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/gpu_kernels.hpp"
 #include "support/on_device.hpp"
 #include "support/oracle.hpp"
@@ -39,15 +39,6 @@ ProductMatrix multiply_on_device(Engine& engine, const BlockMatrix& a, const Blo
   const DeviceMatrix<Index> on_a(a);
   const DeviceMatrix<Index> on_b(b);
   return blocks_on_host<Index>(engine.multiply(on_a.view(), on_b.view(), call, options, report), a.n);
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 }  // namespace
@@ -154,8 +145,9 @@ TEST_CASE("device plans: what is wrong is reported, and the engine goes on") {
   Arrays bad = as_bsr(a);
   bad.indices[17] = 20;
   const DeviceMatrix<std::int32_t> on_bad(bad);
-  CHECK(message_of([&] { static_cast<void>(engine.plan(on_a.view(), on_bad.view(), {})); }).find("indices[17]") !=
-        std::string::npos);
+  CHECK(test::message_of<Error>([&] {
+          static_cast<void>(engine.plan(on_a.view(), on_bad.view(), {}));
+        }).find("indices[17]") != std::string::npos);
   Engine tiny({.memory_limit_bytes = 1u << 20});
   const BlockMatrix large = test::random_matrix(8 * 512, 8, 9000, 2047, 7);
   const DeviceMatrix<std::int32_t> on_large(large);
@@ -351,7 +343,7 @@ TEST_CASE("device arrays: operands on two devices") {
   const DeviceMatrix<std::int32_t> on_second(a);
   check(cudaSetDevice(0), "device");
   Engine engine({.device = 0});
-  CHECK(message_of([&] { engine.multiply(on_first.view(), on_second.view(), {}); }).find("device 1") !=
+  CHECK(test::message_of<Error>([&] { engine.multiply(on_first.view(), on_second.view(), {}); }).find("device 1") !=
         std::string::npos);
   CHECK((blocks_on_host<std::int32_t>(engine.multiply(on_first.view(), on_first.view(), {}), a.n) ==
          test::oracle_multiply(a, a)));
@@ -365,8 +357,8 @@ TEST_CASE("device arrays: what is wrong is reported with its place, and the next
   const DeviceMatrix<std::int32_t> on_a(a);
   const auto message = [&](const Arrays& bad) {
     const DeviceMatrix<std::int32_t> on_bad(bad);
-    const std::string first = message_of([&] { engine.multiply(on_bad.view(), on_a.view(), {}); });
-    const std::string second = message_of([&] { engine.multiply(on_a.view(), on_bad.view(), {}); });
+    const std::string first = test::message_of<Error>([&] { engine.multiply(on_bad.view(), on_a.view(), {}); });
+    const std::string second = test::message_of<Error>([&] { engine.multiply(on_a.view(), on_bad.view(), {}); });
     CHECK(first.starts_with("matrix A"));
     CHECK(second.starts_with("matrix B"));
     CHECK((multiply_on_device<std::int32_t>(engine, a, a, {}) == expected));
@@ -434,7 +426,7 @@ TEST_CASE("device arrays: random indices end in a report or a product") {
           number(4) == 0 ? static_cast<std::int32_t>(random()) : number(80) - 10;
     }
     const DeviceMatrix<std::int32_t> one(arrays);
-    if (message_of([&] { engine.multiply(one.view(), one.view(), {}); }) != "accepted") ++num_wrong;
+    if (test::message_of<Error>([&] { engine.multiply(one.view(), one.view(), {}); }) != "no such error") ++num_wrong;
   }
   CHECK(num_wrong > 300);
   check(cudaDeviceSynchronize(), "the context is sound");

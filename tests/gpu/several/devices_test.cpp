@@ -1,11 +1,7 @@
 // One product on several GPUs: the same bytes as on one. If there is only one, it plays several.
 #include <cuda_runtime_api.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +13,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/memory_stream.hpp"
 #include "support/product_cases.hpp"
 #include "support/wrapped_calls.hpp"
@@ -24,7 +21,6 @@
 namespace {
 
 using namespace spmm;
-namespace fs = std::filesystem;
 
 int num_devices() {
   int count = 0;
@@ -58,20 +54,6 @@ std::string name_of(const std::vector<int>& devices) {
   for (const int device : devices) name += " " + std::to_string(device);
   return name;
 }
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// A folder that goes with everything in it.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("spmm-devices-" + std::to_string(::getpid()));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-};
 
 /// Pairs whose result fills many panels of little memory.
 struct LargeCase {
@@ -126,8 +108,8 @@ void check_shares(const Report& report, std::size_t num_devices_used) {
 
 TEST_CASE("devices: files hold the bytes of one device, whatever the panels") {
   constexpr std::uint64_t kLimits[] = {std::uint64_t{1} << 30, std::uint64_t{300} << 20};
-  const Folder folder;
-  const auto path = [&](const std::string& name) { return folder.path / name; };
+  const test::TemporaryFolder folder;
+  const auto path = [&](const std::string& name) { return folder / name; };
   for (const LargeCase& one : large_cases()) {
     write_matrix(path("a.bin"), one.a);
     write_matrix(path("b.bin"), one.b);
@@ -143,7 +125,7 @@ TEST_CASE("devices: files hold the bytes of one device, whatever the panels") {
           several.memory_limit_bytes = limit;
           several.verify_blocks = limit == kLimits[0] ? 0 : 20;  // verification takes records in order
           const Report report = multiply(path("a.bin"), path("b.bin"), path("several.bin"), several);
-          REQUIRE((bytes_of(path("several.bin")) == bytes_of(path("one.bin"))));
+          REQUIRE((test::bytes_of(path("several.bin")) == test::bytes_of(path("one.bin"))));
           if (report.plan.num_a_slabs > 1) continue;
           check_shares(report,
                        devices.front() == kAllDevices ? static_cast<std::size_t>(num_devices()) : devices.size());

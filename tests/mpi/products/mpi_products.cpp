@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
@@ -15,6 +14,7 @@
 #include "cli/failure.hpp"
 #include "mpi/product.hpp"
 #include "mpi/products/mpi_fault.hpp"
+#include "support/files.hpp"
 #include "support/wrapped_calls.hpp"
 
 namespace {
@@ -48,11 +48,6 @@ Words words_of(const std::string& line) {
   return words;
 }
 
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 void set_variable(const char* name, const std::string& value) {
   if (value.empty()) {
     ::unsetenv(name);
@@ -65,9 +60,9 @@ void set_variable(const char* name, const std::string& value) {
 std::string complaint_about(const Words& words, const mpi::DistributedReport& report) {
   if (!words["fault"].empty()) return "succeeded in spite of the fault";
   if (report.whole.proof.is_proven != (words["verify"] == "full")) return "the result is not proven";
-  if (content_of(kOut) != content_of(words["expected"])) return "the bytes differ";
+  if (bytes_of(kOut) != bytes_of(words["expected"])) return "the bytes differ";
   const std::uint64_t bytes = kHeaderBytes + report.whole.c_blocks * output_record_bytes(report.whole.c.m);
-  return content_of(kOut).size() == bytes ? "" : "the report has another number of blocks";
+  return bytes_of(kOut).size() == bytes ? "" : "the report has another number of blocks";
 }
 
 std::string complaint_about(const Words& words, const mpi::AgreedFailure& failure, int num_ranks) {
@@ -79,7 +74,7 @@ std::string complaint_about(const Words& words, const mpi::AgreedFailure& failur
   const std::string error = fault.starts_with("enospc") ? "No space left on device" : "Input/output error";
   if (failure.code() != cli::kIoError) return "code " + std::to_string(failure.code());
   if (message.find(place) == message.npos || message.find(error) == message.npos) return "another failure: " + message;
-  return content_of(kOut) == content_of("old.bin") ? "" : "the output has changed";
+  return bytes_of(kOut) == bytes_of("old.bin") ? "" : "the output has changed";
 }
 
 std::string run(const mpi::Communicator& ranks, const Words& words) {

@@ -1,7 +1,6 @@
 // spmm-convert: wrong command lines and files that break their format are refused with the place, and nothing is
 // written; the other programs name it.
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -141,7 +140,7 @@ TEST_CASE("convert: malformed Matrix Market files, and elements that do not fit 
   for (const auto& [content, place] : table) {
     write_content(in, content);
     check_refused(folder, {{{in, out}, 65, place}});
-    CHECK(content_of(out) == "what was there before");
+    CHECK(bytes_of(out) == "what was there before");
   }
 }
 

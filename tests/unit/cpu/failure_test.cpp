@@ -6,6 +6,7 @@
 #include "spmm/multiply.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/wrapped_calls.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
@@ -24,10 +25,6 @@ std::string format_error(const BlockMatrix& a, const BlockMatrix& b, const Setti
   return "";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_CASE("cpu: of a block that is there three times the first two records are named") {
   const BlockMatrix good = identity_matrix(40, 2);
   BlockMatrix bad = good;
@@ -35,8 +32,8 @@ TEST_CASE("cpu: of a block that is there three times the first two records are n
   for (const std::string& kernel : available_kernels()) {
     INFO(kernel);
     const std::string message = format_error(bad, good, {.kernel = kernel});
-    CHECK(contains(message, "left.bin, record 11 "));
-    CHECK(contains(message, "record 4 "));
+    CHECK(has(message, "left.bin, record 11 "));
+    CHECK(has(message, "record 4 "));
   }
 }
 

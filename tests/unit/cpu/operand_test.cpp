@@ -1,7 +1,6 @@
 // Operands against a plain sort: skewed rows, words of 8 and of 16 bytes, positions that are out of range or occur
 // twice.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <set>
@@ -11,8 +10,8 @@
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/prepared.hpp"
 #include "spmm/error.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/memory_stream.hpp"
 
 namespace spmm::test {
@@ -96,16 +95,6 @@ TEST_CASE("cpu: operands are in order, in words of 8 and of 16 bytes") {
   }
 }
 
-/// What building says of a matrix that is refused.
-std::string refusal_of(const BlockMatrix& matrix) {
-  try {
-    build(matrix, 3);
-  } catch (const FormatError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
 TEST_CASE("cpu: of indices out of range the first record is named, whatever its piece") {
   constexpr std::uint32_t kBlocks = 3 * 65'536 + 17;
   BlockMatrix matrix = spread_matrix(5000, 1, kBlocks, 5000);
@@ -113,7 +102,7 @@ TEST_CASE("cpu: of indices out of range the first record is named, whatever its 
   matrix.index[kBlocks - 1].j = 5000;
   matrix.index[70'000].i = 0xFFFF'FFFFu;
   matrix.index[70'001].i = 5000;
-  CHECK(refusal_of(matrix).find("record 70000 ") != std::string::npos);
+  CHECK(message_of<FormatError>([&] { build(matrix, 3); }).find("record 70000 ") != std::string::npos);
 }
 
 TEST_CASE("cpu: the first position that occurs twice is named with its first two records") {
@@ -122,7 +111,7 @@ TEST_CASE("cpu: the first position that occurs twice is named with its first two
       BlockMatrix matrix = spread_matrix(nb, m, 40'000, 200);
       matrix.index[39'000] = matrix.index[30'000] = matrix.index[20'000] = {.i = 200, .j = 77};
       matrix.index[500] = matrix.index[10] = {.i = 201, .j = 3};
-      const std::string message = refusal_of(matrix);
+      const std::string message = message_of<FormatError>([&] { build(matrix, 3); });
       INFO("m " << m << ", " << nb << " block rows: " << message);
       CHECK(message.find("20000") != std::string::npos);
       CHECK(message.find("30000") != std::string::npos);

@@ -5,6 +5,7 @@
 
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 
 namespace {
 
@@ -14,25 +15,14 @@ DeviceBsrView empty_matrix(std::uint64_t rows, std::uint64_t cols, std::uint32_t
   return {.rows = rows, .cols = cols, .m = m};
 }
 
-template <class Kind, class Multiply>
-std::string refusal_by(const Multiply& multiply) {
-  Engine engine;
-  try {
-    multiply(engine);
-  } catch (const Kind& error) {
-    return error.what();
-  }
-  return "accepted, or another error";
-}
-
 template <class Kind>
 std::string refusal_of(const std::vector<DevicePair>& products) {
-  return refusal_by<Kind>([&](Engine& engine) { engine.multiply_many(products, {}); });
+  return test::message_of<Kind>([&] { Engine().multiply_many(products, {}); });
 }
 
 template <class Kind>
 std::string refusal_of(const DeviceStacks& products) {
-  return refusal_by<Kind>([&](Engine& engine) { engine.multiply_stacks(products, {}); });
+  return test::message_of<Kind>([&] { Engine().multiply_stacks(products, {}); });
 }
 
 }  // namespace

@@ -4,25 +4,12 @@
 
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/product_cases.hpp"
 
 namespace {
 
 using namespace spmm;
-
-template <class E>
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no such error";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 ProductOptions on_host() {
   ProductOptions options;
@@ -50,11 +37,11 @@ struct OuterProduct {
 TEST_CASE("a result in memory counts against the limit, a result in a file does not") {
   const OuterProduct outer(256, 8);  // 65,536 blocks of 264 bytes: 17 MB
   Engine engine({.num_threads = 1, .memory_limit_bytes = 16'000'000});
-  const std::string message = error_of<OutOfMemory>([&] { engine.multiply(outer.a, outer.b, on_host()); });
+  const std::string message = message_of<OutOfMemory>([&] { engine.multiply(outer.a, outer.b, on_host()); });
   INFO(message);
-  CHECK(contains(message, "result in memory: its first "));
-  CHECK(contains(message, "do not fit the limit of 16"));
-  CHECK(contains(message, "EngineOptions::memory_limit_bytes"));
+  CHECK(has(message, "result in memory: its first "));
+  CHECK(has(message, "do not fit the limit of 16"));
+  CHECK(has(message, "EngineOptions::memory_limit_bytes"));
   // Nothing of it is counted any more: what does not keep its records has the whole limit.
   test::MemorySink sink({.n = outer.a.n, .m = 8, .num_blocks = 0});
   const auto a = make_memory_source(outer.a, "matrix A");
@@ -90,7 +77,7 @@ TEST_CASE("an interrupted product in memory gives everything back") {
     ProductOptions options = on_host();
     options.cancel = &cancel;
     options.on_progress = [&](Stage, std::uint64_t, std::uint64_t) { cancel = true; };
-    CHECK(contains(error_of<Interrupted>([&] { engine.multiply(outer.a, outer.b, options); }), "interrupted"));
+    CHECK(has(message_of<Interrupted>([&] { engine.multiply(outer.a, outer.b, options); }), "interrupted"));
     Report report;
     CHECK(engine.multiply(outer.a, outer.b, on_host(), &report).index.size() == 10'000);
     CHECK(report.plan.host_limit_bytes > 20'000'000);
@@ -104,40 +91,40 @@ TEST_CASE("messages about matrices in memory name blocks, not bytes of files") {
     spoil(bad);
     ProductOptions options = on_host();
     options.kernel = kernel;
-    const std::string text = error_of<FormatError>([&] { multiply(good, bad, {{.num_threads = 2}, options}); });
+    const std::string text = message_of<FormatError>([&] { multiply(good, bad, {{.num_threads = 2}, options}); });
     INFO(text);
-    CHECK_FALSE(contains(text, "byte"));
-    CHECK_FALSE(contains(text, "header"));
-    CHECK_FALSE(contains(text, "file"));
+    CHECK_FALSE(has(text, "byte"));
+    CHECK_FALSE(has(text, "header"));
+    CHECK_FALSE(has(text, "file"));
     return text;
   };
   for (const char* kernel : {"reference", "row-merge"}) {
-    CHECK(contains(message(
-                       [](BlockMatrix& b) {
-                         b.index[1] = {1, 2};
-                       },
-                       kernel),
-                   "matrix B, block 1: block index (1, 2) is out of range, expected both from 0 to 1"));
-    CHECK(contains(message(
-                       [](BlockMatrix& b) {
-                         b.index[1] = {0, 0};
-                       },
-                       kernel),
-                   "matrix B, block 1: block (0, 0) was stored before in block 0"));
+    CHECK(has(message(
+                  [](BlockMatrix& b) {
+                    b.index[1] = {1, 2};
+                  },
+                  kernel),
+              "matrix B, block 1: block index (1, 2) is out of range, expected both from 0 to 1"));
+    CHECK(has(message(
+                  [](BlockMatrix& b) {
+                    b.index[1] = {0, 0};
+                  },
+                  kernel),
+              "matrix B, block 1: block (0, 0) was stored before in block 0"));
   }
-  CHECK(contains(message([](BlockMatrix& b) { b.m = 0; }, "auto"), "matrix B: block side m is 0"));
-  CHECK(contains(message([](BlockMatrix& b) { b.n = 5; }, "auto"), "matrix B: matrix side n is 5"));
-  CHECK(contains(message([](BlockMatrix& b) { b.values.pop_back(); }, "auto"), "matrix B, block 1: 7 values"));
+  CHECK(has(message([](BlockMatrix& b) { b.m = 0; }, "auto"), "matrix B: block side m is 0"));
+  CHECK(has(message([](BlockMatrix& b) { b.n = 5; }, "auto"), "matrix B: matrix side n is 5"));
+  CHECK(has(message([](BlockMatrix& b) { b.values.pop_back(); }, "auto"), "matrix B, block 1: 7 values"));
   const BlockMatrix other{.n = 6, .m = 2, .index = {}, .values = {}};
-  CHECK(error_of<ShapeError>([&] {
+  CHECK(message_of<ShapeError>([&] {
           multiply(good, other, {{}, on_host()});
         }) == "matrix A and matrix B: n = 4, m = 2 against n = 6, m = 2; multiply matrices of the same n and m");
   ProductOptions unknown = on_host();
   unknown.kernel = "none";
-  CHECK(contains(error_of<UsageError>([&] {
-                   multiply(good, good, {{}, unknown});
-                 }),
-                 "ProductOptions::kernel: unknown kernel 'none'"));
+  CHECK(has(message_of<UsageError>([&] {
+              multiply(good, good, {{}, unknown});
+            }),
+            "ProductOptions::kernel: unknown kernel 'none'"));
 }
 
 TEST_CASE("an error can be taken apart") {

@@ -9,8 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <numeric>
 #include <random>
 #include <set>
@@ -35,20 +33,6 @@ namespace {
 using namespace spmm;
 using namespace spmm::out_of_core;
 
-std::string bytes_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const OutOfMemory& error) {
-    return error.what();
-  }
-  return "no such error";
-}
-
 Options within(std::uint64_t limit_bytes, unsigned num_threads = 1) {
   EngineOptions engine;
   engine.num_threads = num_threads;
@@ -67,13 +51,13 @@ class Operands {
     write_matrix(file("a"), a);
     write_matrix(file("b"), b);
     multiply(file("a"), file("b"), file("c"), within(0));
-    expected_ = bytes_of_file(file("c"));
+    expected_ = test::bytes_of(file("c"));
   }
 
   /// The report of a product within a limit, which has the bytes of the product at once.
   [[nodiscard]] Report check(const Options& options) const {
     const Report report = multiply(file("a"), file("b"), file("limited"), options);
-    CHECK((bytes_of_file(file("limited")) == expected_));
+    CHECK((test::bytes_of(file("limited")) == expected_));
     std::filesystem::remove(file("limited"));
     return report;
   }
@@ -146,8 +130,8 @@ TEST_CASE("a block row that does not fit with one column is refused before anyth
   const test::TemporaryFolder folder;
   write_matrix(folder.file("a"), a);
   write_matrix(folder.file("b"), b);
-  const std::string message =
-      message_of([&] { multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(2'000'000)); });
+  const std::string message = test::message_of<OutOfMemory>(
+      [&] { multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(2'000'000)); });
   CHECK(message.find("block row 7 of A: its 40000 blocks do not fit") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder.file("c")));
 }
@@ -209,8 +193,8 @@ TEST_CASE("a disk that is full while operands are sorted or merged") {
   };
   for (full_file = 0; full_file < 2; ++full_file) {
     files.clear();
-    const std::string message =
-        message_of([&] { multiply(operands.file("a"), operands.file("b"), operands.file("limited"), within(kLimit)); });
+    const std::string message = test::message_of<OutOfMemory>(
+        [&] { multiply(operands.file("a"), operands.file("b"), operands.file("limited"), within(kLimit)); });
     CHECK(message.find("No space left on device") != std::string::npos);
     CHECK(message.find("set TMPDIR") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(operands.file("limited")));
@@ -230,7 +214,7 @@ TEST_CASE("a file that is both operands is sorted once, and transposed ones as t
     options.memory_limit_bytes = 2'400'000;
     const Report report = multiply(folder.file("a"), folder.file("a"), folder.file("d"), options);
     CHECK(report.plan.scratch_bytes == (transposed ? 3 : 2) * 30'000 * input_record_bytes(8));
-    CHECK((bytes_of_file(folder.file("c")) == bytes_of_file(folder.file("d"))));
+    CHECK((test::bytes_of(folder.file("c")) == test::bytes_of(folder.file("d"))));
   }
 }
 
@@ -254,7 +238,7 @@ TEST_CASE("without a folder on a disk the product is refused, and the message sa
     return -1;
   };
   const std::string message =
-      message_of([&] { multiply(operands.file("a"), operands.file("b"), "/dev/null", options); });
+      test::message_of<OutOfMemory>([&] { multiply(operands.file("a"), operands.file("b"), "/dev/null", options); });
   CHECK(message.find("/nowhere: No such file") != std::string::npos);
   CHECK(message.find("/var/tmp: ") != std::string::npos);
   CHECK(message.find("set TMPDIR") != std::string::npos);

@@ -10,6 +10,7 @@
 #include "spmm/spmm.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/memory_stream.hpp"
 
 namespace {
@@ -40,16 +41,6 @@ BlockMatrix sorted_by_rows(const BlockMatrix& matrix) {
   BlockMatrix sorted{.n = matrix.n, .m = matrix.m, .index = {}, .values = {}};
   for (std::uint32_t row = 0; row < matrix.n / matrix.m; ++row) append_rows(matrix, {row, row + 1}, sorted);
   return sorted;
-}
-
-template <class E, class Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no such error";
 }
 
 /// Run of a source that is made outside of a product.
@@ -102,7 +93,7 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
 TEST_CASE("rows that there are not, and what is wrong with A, are named") {
   const BlockMatrix a = test::random_matrix(50 * 4, 4, 300, 9, 1);
   const auto with_rows = [&](RowRange rows) {
-    return message_of<UsageError>([&] { multiply(a, a, {{}, rows_on_cpu(rows)}); });
+    return test::message_of<UsageError>([&] { multiply(a, a, {{}, rows_on_cpu(rows)}); });
   };
   CHECK(with_rows({0, 51}).find("0:51 leaves the product, which has 50 block rows") != std::string::npos);
   CHECK(with_rows({51, 0xFFFF'FFFFu}).find("leaves the product") != std::string::npos);
@@ -112,14 +103,14 @@ TEST_CASE("rows that there are not, and what is wrong with A, are named") {
 
   BlockMatrix outside = a;
   outside.index[17] = {.i = 3, .j = 70};
-  CHECK(message_of<FormatError>([&] {
+  CHECK(test::message_of<FormatError>([&] {
           multiply(outside, a, {{}, rows_on_cpu({40, 50})});
         }).find("matrix A, block 17: block index (3, 70)") != std::string::npos);
   BlockMatrix twice = sorted_by_rows(a);
   std::size_t in_last = twice.index.size() - 1;
   twice.index[in_last - 1] = twice.index[in_last];
   const auto duplicate = [&](RowRange rows) {
-    return message_of<FormatError>([&] { multiply(twice, a, {{}, rows_on_cpu(rows)}); });
+    return test::message_of<FormatError>([&] { multiply(twice, a, {{}, rows_on_cpu(rows)}); });
   };
   CHECK(duplicate({twice.index[in_last].i, 50}).find("block " + std::to_string(in_last)) != std::string::npos);
   CHECK(duplicate({0, twice.index[in_last].i}) == "no such error");  // of rows outside, indices alone are checked

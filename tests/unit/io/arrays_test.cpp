@@ -73,7 +73,7 @@ TEST_CASE("a list of blocks is read as it lies") {
   const auto short_values = [&] {
     make_block_source({.n = 2, .m = 1, .index = index, .values = std::span(values).first(1)}, "left");
   };
-  CHECK(contains(message_of<FormatError>(short_values), "left, block 1: 1 values for 2 blocks, expected 2"));
+  CHECK(has(message_of<FormatError>(short_values), "left, block 1: 1 values for 2 blocks, expected 2"));
 }
 
 TEST_CASE("arrays that are wrong are refused in the caller's words") {
@@ -81,8 +81,8 @@ TEST_CASE("arrays that are wrong are refused in the caller's words") {
   const auto expect = [&](const std::string& words) {
     const std::string message = message_of_source(arrays.view());
     INFO(message);
-    CHECK(contains(message, words));
-    CHECK_FALSE(contains(message, "byte offset"));
+    CHECK(has(message, words));
+    CHECK_FALSE(has(message, "byte offset"));
     arrays = {};
   };
   arrays.indptr = {0, 1, 1};
@@ -107,18 +107,18 @@ TEST_CASE("arrays that are wrong are refused in the caller's words") {
     view.rows = rows;
     view.cols = cols;
     view.m = static_cast<std::uint32_t>(m);
-    CHECK(contains(message_of_source(view), m == 2 ? "multiples of m = 2" : "block side m is"));
+    CHECK(has(message_of_source(view), m == 2 ? "multiples of m = 2" : "block side m is"));
   }
 }
 
 TEST_CASE("A and B that do not fit each other are told apart") {
   const Arrays<std::int64_t> a;
   Arrays<std::int64_t> b;
-  CHECK(contains(message_of<ShapeError>([&] { padded_side(a.view(), b.view()); }), "shapes 6 x 8 and 6 x 8"));
+  CHECK(has(message_of<ShapeError>([&] { padded_side(a.view(), b.view()); }), "shapes 6 x 8 and 6 x 8"));
   BsrView<std::uint16_t> other = b.view();
   other.m = 1;
   other.rows = 8;
-  CHECK(contains(message_of<ShapeError>([&] { padded_side(a.view(), other); }), "blocks of side 2 against 1"));
+  CHECK(has(message_of<ShapeError>([&] { padded_side(a.view(), other); }), "blocks of side 2 against 1"));
   other.m = 2;
   CHECK(padded_side(a.view(), other) == 8);
 }
@@ -159,9 +159,9 @@ TEST_CASE("a block that is stored twice is found by the product and named by its
     options.kernel = kernel;
     const std::string message = message_of<FormatError>([&] { multiply(engine, square, right, options); });
     INFO(message);
-    CHECK(contains(message,
-                   "matrix A, indices[2] (block row 2): block (2, 3) was stored before in indices[1] (block row 2)"));
-    CHECK_FALSE(contains(message, "byte"));
+    CHECK(
+        has(message, "matrix A, indices[2] (block row 2): block (2, 3) was stored before in indices[1] (block row 2)"));
+    CHECK_FALSE(has(message, "byte"));
   }
 }
 

@@ -28,7 +28,7 @@ ssize_t pread_of_growing(int fd, void* to, size_t size, off_t offset) {
 }  // namespace
 
 TEST_CASE("no matrix is returned of a file that grew while it was read") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   growing = folder / "a.bin";
   write_bytes(growing, header_bytes(4, 2, 2) + record16(2, 0, 1) + record16(2, 1, 0));
   const auto before = system_calls;
@@ -36,6 +36,6 @@ TEST_CASE("no matrix is returned of a file that grew while it was read") {
   num_first_reads = 0;
   const std::string message = message_of<FormatError>([&] { read_matrix(growing); });
   system_calls = before;
-  CHECK(contains(message, "a.bin"));
+  CHECK(has(message, "a.bin"));
   CHECK(num_first_reads == 1);
 }

@@ -34,7 +34,7 @@ std::string settled_identity(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("the identity of a file stays while the file does, and tells what is read") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "x.bin";
   write_bytes(path, one_block(1));
   const std::string first = settled_identity(path);
@@ -46,7 +46,7 @@ TEST_CASE("the identity of a file stays while the file does, and tells what is r
 }
 
 TEST_CASE("a changed file has another identity: same size, same time of modification, or replaced") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "x.bin";
   write_bytes(path, one_block(1));
   const std::string first = settled_identity(path);

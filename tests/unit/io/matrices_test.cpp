@@ -33,7 +33,7 @@ BlockList<T> random_matrix(std::uint32_t n, std::uint32_t m, std::uint32_t count
 }
 
 template <class T>
-std::string bytes_of(const BlockList<T>& matrix) {
+std::string packed_bytes(const BlockList<T>& matrix) {
   std::string bytes = header_bytes(matrix.n, matrix.m, static_cast<std::uint32_t>(matrix.index.size()));
   for (std::size_t b = 0; b < matrix.index.size(); ++b) {
     bytes += packed(matrix.index[b].i, matrix.index[b].j);
@@ -49,7 +49,7 @@ std::string all_records(const Source& source) {
 }
 
 TEST_CASE("round trips keep every byte and the order") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "x.bin";
   constexpr std::array<std::array<std::uint32_t, 3>, 8> kShapes = {{{1, 1, 0},
                                                                     {1, 1, 1},
@@ -63,13 +63,13 @@ TEST_CASE("round trips keep every byte and the order") {
     INFO("n " << n << ", m " << m << ", blocks " << count);
     const auto matrix = random_matrix<std::uint16_t>(n, m, count);
     write_matrix(path, matrix);
-    CHECK((read_bytes(path) == bytes_of(matrix)));
+    CHECK((bytes_of(path) == packed_bytes(matrix)));
     CHECK((read_matrix(path) == matrix));
     CHECK((read_header(path) == matrix.header()));
 
     const auto product = random_matrix<std::uint32_t>(n, m, count);
     write_product(path, product);
-    CHECK((read_bytes(path) == bytes_of(product)));
+    CHECK((bytes_of(path) == packed_bytes(product)));
     CHECK((read_product(path) == product));
     CHECK((read_header(path, ElementType::u32) == product.header()));
   }
@@ -94,7 +94,7 @@ TEST_CASE("block-CSR arrays of a file in any order have its blocks by row and co
 }
 
 TEST_CASE("file and memory sources give the same records") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "x.bin";
   const auto matrix = random_matrix<std::uint16_t>(400, 4, 3000);
   write_matrix(path, matrix);
@@ -102,7 +102,7 @@ TEST_CASE("file and memory sources give the same records") {
   const auto memory = make_memory_source(matrix, "matrix A");
   CHECK(file->name() == path.string());
   CHECK(memory->name() == "matrix A");
-  const std::string expected = bytes_of(matrix).substr(kHeaderBytes);
+  const std::string expected = packed_bytes(matrix).substr(kHeaderBytes);
   const std::size_t record = input_record_bytes(4);
   for (const Source* source : {file.get(), memory.get()}) {
     CHECK((source->header() == matrix.header()));
@@ -124,13 +124,13 @@ TEST_CASE("file and memory sources give the same records") {
 }
 
 TEST_CASE("a matrix in memory that does not fit itself is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const BlockMatrix good = random_matrix<std::uint16_t>(8, 4, 3);
   const auto refused = [&](BlockMatrix bad, const std::string& part) {
     const std::string message = message_of<FormatError>([&] { make_memory_source(bad, "matrix A"); });
     INFO(message);
     CHECK(names_place_and_hint(message, "matrix A"));
-    CHECK(contains(message, part));
+    CHECK(has(message, part));
     CHECK_THROWS_AS(write_matrix(folder / "x.bin", bad), FormatError);
   };
   BlockMatrix bad = good;
@@ -155,7 +155,7 @@ TEST_CASE("a matrix in memory that does not fit itself is refused") {
 }
 
 TEST_CASE("a file that changes its length while it is read is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder / "x.bin";
   const auto matrix = random_matrix<std::uint16_t>(400, 4, 3000);
   write_matrix(path, matrix);
@@ -168,13 +168,13 @@ TEST_CASE("a file that changes its length while it is read is refused") {
   CHECK_NOTHROW(source->read(0, 3000, dst));
   const std::string grown = message_of<FormatError>([&] { source->check_unchanged(); });
   CHECK(names_place_and_hint(grown, path));
-  CHECK(contains(grown, "now " + std::to_string(size + 1) + " bytes, expected " + std::to_string(size)));
+  CHECK(has(grown, "now " + std::to_string(size + 1) + " bytes, expected " + std::to_string(size)));
 
   std::filesystem::resize_file(path, size - 1);
   CHECK_NOTHROW(source->read(0, 2999, dst));
   const std::string shrunk = message_of<FormatError>([&] { source->read(2999, 1, dst); });
   CHECK(names_place_and_hint(shrunk, path));
-  CHECK(contains(shrunk, "now " + std::to_string(size - 1) + " bytes"));
+  CHECK(has(shrunk, "now " + std::to_string(size - 1) + " bytes"));
   CHECK_THROWS_AS(source->check_unchanged(), FormatError);
 
   std::filesystem::resize_file(path, 0);
@@ -183,7 +183,7 @@ TEST_CASE("a file that changes its length while it is read is refused") {
 
 TEST_CASE("memory sink: records become a matrix when published") {
   const auto product = random_matrix<std::uint32_t>(320, 4, 500);
-  const std::string records = bytes_of(product).substr(kHeaderBytes);
+  const std::string records = packed_bytes(product).substr(kHeaderBytes);
   const std::size_t record = output_record_bytes(4);
   ProductMatrix out = random_matrix<std::uint32_t>(8, 8, 1);
   const ProductMatrix old = out;

@@ -17,7 +17,7 @@ TEST_CASE("a matrix of 2^32 blocks is one too many") {
   CHECK_NOTHROW(io::check_matrix_sizes(kSide, 1, kMost, kMost, "matrix A"));
   const std::string message =
       message_of<FormatError>([] { io::check_matrix_sizes(kSide, 1, kMost + 1, kMost + 1, "matrix A"); });
-  CHECK(contains(message, "the matrix has 4294967296 blocks, expected at most 4294967295"));
+  CHECK(has(message, "the matrix has 4294967296 blocks, expected at most 4294967295"));
 }
 
 TEST_CASE("values are counted in 64 bits") {

@@ -48,7 +48,7 @@ class Umask {
 };
 
 TEST_CASE("a new file gets what the umask allows, an old one keeps its bits") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
     for (const unsigned mask : {022u, 077u, 002u, 0u}) {
       const Umask umask(mask);
@@ -60,7 +60,7 @@ TEST_CASE("a new file gets what the umask allows, an old one keeps its bits") {
         fs::permissions(folder / "old", static_cast<fs::perms>(bits));
         put(folder / "old", kind);
         CHECK(permissions_of(folder / "old") == bits);
-        CHECK(read_bytes(folder / "old") == kContent);
+        CHECK(bytes_of(folder / "old") == kContent);
       }
     }
   }
@@ -71,7 +71,7 @@ TEST_CASE("a new file gets what the umask allows, an old one keeps its bits") {
 }
 
 TEST_CASE("a symbolic link stays and what it points to is replaced") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   fs::create_directory(folder / "data");
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
     for (const bool exists : {true, false}) {
@@ -84,7 +84,7 @@ TEST_CASE("a symbolic link stays and what it points to is replaced") {
         CHECK(fs::read_symlink(folder / "link") == points_to);
         CHECK(fs::is_symlink(folder / "chain"));
         CHECK_FALSE(fs::is_symlink(folder / "data/real"));
-        CHECK(read_bytes(folder / "data/real") == kContent);
+        CHECK(bytes_of(folder / "data/real") == kContent);
         CHECK(folder.names() == std::vector<std::string>{"chain", "data", "link"});
         CHECK(names_in(folder / "data") == std::vector<std::string>{"real"});
         for (const char* name : {"chain", "link", "data/real"}) fs::remove(folder / name);
@@ -94,15 +94,15 @@ TEST_CASE("a symbolic link stays and what it points to is replaced") {
 }
 
 TEST_CASE("no-clobber: refused when opened, and refused at the end if the file came meanwhile") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_bytes(folder / "old", "old");
-  CHECK(contains(refused(folder / "old", {.no_clobber = true}), "the file exists"));
+  CHECK(has(refused(folder / "old", {.no_clobber = true}), "the file exists"));
   fs::create_symlink("old", folder / "link");
-  CHECK(contains(refused(folder / "link", {.no_clobber = true}), "the file exists"));
-  CHECK(read_bytes(folder / "old") == "old");
+  CHECK(has(refused(folder / "link", {.no_clobber = true}), "the file exists"));
+  CHECK(bytes_of(folder / "old") == "old");
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
     put(folder / "new", kind, {.no_clobber = true});
-    CHECK(read_bytes(folder / "new") == kContent);
+    CHECK(bytes_of(folder / "new") == kContent);
     fs::remove(folder / "new");
     {
       OutputFile file(folder / "new", {.no_clobber = true}, kind);
@@ -110,30 +110,30 @@ TEST_CASE("no-clobber: refused when opened, and refused at the end if the file c
       write_bytes(folder / "new", "theirs");
       const std::string message = message_of<OutputError>([&] { file.publish(); });
       CHECK(names_place_and_hint(message, folder / "new"));
-      CHECK(contains(message, "the file exists"));
+      CHECK(has(message, "the file exists"));
     }
-    CHECK(read_bytes(folder / "new") == "theirs");
+    CHECK(bytes_of(folder / "new") == "theirs");
     CHECK(folder.names() == std::vector<std::string>{"link", "new", "old"});
     fs::remove(folder / "new");
   }
 }
 
 TEST_CASE("what happens to the target meanwhile") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
     {
       OutputFile file(folder / "c", {}, kind);
       file.finish(kHeader);
       write_bytes(folder / "c", "came meanwhile");
       file.publish();
-      CHECK(read_bytes(folder / "c") == kContent);
+      CHECK(bytes_of(folder / "c") == kContent);
     }
     {
       OutputFile file(folder / "c", {}, kind);
       file.finish(kHeader);
       fs::remove(folder / "c");
       file.publish();
-      CHECK(read_bytes(folder / "c") == kContent);
+      CHECK(bytes_of(folder / "c") == kContent);
     }
     {
       OutputFile file(folder / "c", {}, kind);
@@ -142,7 +142,7 @@ TEST_CASE("what happens to the target meanwhile") {
       fs::create_directory(folder / "c");
       const std::string message = message_of<OutputError>([&] { file.publish(); });
       CHECK(names_place_and_hint(message, folder / "c"));
-      CHECK(contains(message, "Is a directory"));
+      CHECK(has(message, "Is a directory"));
     }
     CHECK(folder.names() == std::vector<std::string>{"c"});
     fs::remove(folder / "c");
@@ -158,7 +158,7 @@ TEST_CASE("what happens to the target meanwhile") {
 }
 
 TEST_CASE("a relative path means the folder of the time of opening") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   fs::create_directory(folder / "elsewhere");
   const fs::path before = fs::current_path();
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
@@ -168,14 +168,14 @@ TEST_CASE("a relative path means the folder of the time of opening") {
     file.finish(kHeader);
     file.publish();
     fs::current_path(before);
-    CHECK(read_bytes(folder / "c") == kContent);
+    CHECK(bytes_of(folder / "c") == kContent);
     CHECK(names_in(folder / "elsewhere").empty());
     fs::remove(folder / "c");
   }
 }
 
 TEST_CASE("names as long as the file system allows") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::string letters;
   while (letters.size() + 2 <= 255) letters += "\xC3\xA4";  // two bytes each
   for (const std::string& name : {std::string(255, 'n'), letters, "x" + letters}) {
@@ -191,11 +191,11 @@ TEST_CASE("names as long as the file system allows") {
     const std::string temp_name = folder.names().at(0);  // cut between two letters
     CHECK(temp_name.substr(0, temp_name.rfind(".spmm-")) == ".x" + letters.substr(0, 236));
   }
-  CHECK(contains(refused(folder / std::string(256, 'n')), "too long"));
+  CHECK(has(refused(folder / std::string(256, 'n')), "too long"));
 }
 
 TEST_CASE("targets that cannot become the output are refused at once") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_bytes(folder / "file", "old");
   fs::create_directory(folder / "folder");
   fs::create_symlink("folder", folder / "to_folder");
@@ -210,27 +210,27 @@ TEST_CASE("targets that cannot become the output are refused at once") {
   ::close(socket_fd);
   const auto names = folder.names();
 
-  CHECK(contains(refused(folder / "folder"), "is a directory"));
-  CHECK(contains(refused(folder / "folder/"), "is a directory"));
-  CHECK(contains(refused(folder / "to_folder"), "is a directory"));
-  CHECK(contains(refused(folder / "."), "is a directory"));
-  CHECK(contains(refused(folder / "pipe"), "is a pipe (FIFO)"));
-  CHECK(contains(refused(folder / "to_pipe"), "is a pipe (FIFO)"));
-  CHECK(contains(refused(folder / "socket"), "is a socket"));
-  CHECK(contains(refused(folder / "loop"), "symbolic links"));
-  CHECK(contains(refused(folder / "missing/c"), "mkdir -p " + (folder / "missing").string()));
-  CHECK(contains(refused(folder / "new/"), "names a folder"));
-  CHECK(contains(refused(folder / "file/c"), "Not a directory"));
-  CHECK(contains(message_of<OutputError>([] { open_file_sink("", 4, {}); }), "the path is empty"));
-  CHECK(contains(
+  CHECK(has(refused(folder / "folder"), "is a directory"));
+  CHECK(has(refused(folder / "folder/"), "is a directory"));
+  CHECK(has(refused(folder / "to_folder"), "is a directory"));
+  CHECK(has(refused(folder / "."), "is a directory"));
+  CHECK(has(refused(folder / "pipe"), "is a pipe (FIFO)"));
+  CHECK(has(refused(folder / "to_pipe"), "is a pipe (FIFO)"));
+  CHECK(has(refused(folder / "socket"), "is a socket"));
+  CHECK(has(refused(folder / "loop"), "symbolic links"));
+  CHECK(has(refused(folder / "missing/c"), "mkdir -p " + (folder / "missing").string()));
+  CHECK(has(refused(folder / "new/"), "names a folder"));
+  CHECK(has(refused(folder / "file/c"), "Not a directory"));
+  CHECK(has(message_of<OutputError>([] { open_file_sink("", 4, {}); }), "the path is empty"));
+  CHECK(has(
       message_of<OutputError>([&] { write_matrix(folder / "folder", {.n = 4, .m = 4, .index = {}, .values = {}}); }),
       "is a directory"));
   CHECK(folder.names() == names);
-  CHECK(read_bytes(folder / "file") == "old");
+  CHECK(bytes_of(folder / "file") == "old");
 }
 
 TEST_CASE("missing permissions are found before the work starts") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   fs::create_directory(folder / "closed");
   fs::permissions(folder / "closed", static_cast<fs::perms>(0555));
   fs::create_directory(folder / "sticky");
@@ -247,21 +247,21 @@ TEST_CASE("missing permissions are found before the work starts") {
   };
   const std::string closed = message_for(folder / "closed/c");
   CHECK(names_place_and_hint(closed, folder / "closed/c"));
-  CHECK(contains(closed, "Permission denied"));
+  CHECK(has(closed, "Permission denied"));
   const std::string read_only = message_for(folder / "read_only");
   CHECK(names_place_and_hint(read_only, folder / "read_only"));
-  CHECK(contains(read_only, "chmod u+w"));
+  CHECK(has(read_only, "chmod u+w"));
   if (::geteuid() == 0) {  // else there is no second user to own the file
     const std::string sticky = message_for(folder / "sticky/theirs");
     CHECK(names_place_and_hint(sticky, folder / "sticky/theirs"));
-    CHECK(contains(sticky, "another user"));
+    CHECK(has(sticky, "another user"));
   }
   fs::permissions(folder / "closed", static_cast<fs::perms>(0755));
 }
 
 TEST_CASE("space that was reserved for a long file and not used is given back") {
   constexpr std::uint64_t kBytes = 70u << 20;  // long enough to be reserved
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const fs::path path = folder / "long.bin";
   const std::vector<std::byte> piece(1u << 20, std::byte{7});
   for (const TempKind kind : {TempKind::automatic, TempKind::named}) {
@@ -280,7 +280,7 @@ TEST_CASE("space that was reserved for a long file and not used is given back") 
 }
 
 TEST_CASE("same file or not") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_bytes(folder / "a", "1");
   write_bytes(folder / "b", "1");
   fs::create_directory(folder / "sub");

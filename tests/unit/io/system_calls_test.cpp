@@ -6,7 +6,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 
@@ -23,8 +22,6 @@ using namespace spmm::test;
 using io::OutputFile;
 using io::TempKind;
 namespace fs = std::filesystem;
-
-constexpr std::uint32_t kSmallSide = 2;
 
 /// Gives the table back as it was.
 struct CallsRestored {
@@ -58,54 +55,8 @@ int recorded_rename(int from_folder, const char* from, int to_folder, const char
   return real_calls.renameat(from_folder, from, to_folder, to);
 }
 
-TEST_CASE("an output that cannot be cut to its length is not published") {
-  const TempFolder folder;
-  const CallsRestored restored;
-  system_calls.ftruncate = [](int, off_t) {
-    errno = EIO;
-    return -1;
-  };
-  const std::string message = message_of<IoError>([&] { io::OutputFile(folder / "c.bin", {}).finish(kHeader); });
-  CHECK(message.find("c.bin") != std::string::npos);
-  CHECK(folder.names().empty());
-}
-
-TEST_CASE("interrupted and short reads are continued") {
-  const TempFolder folder;
-  BlockMatrix matrix{.n = 400, .m = 2, .index = {}, .values = {}};
-  for (std::uint32_t b = 0; b < 300; ++b) {
-    matrix.index.push_back({.i = b / 100, .j = b % 100});
-    matrix.values.insert(matrix.values.end(), {1, 2, 3, static_cast<std::uint16_t>(b)});
-  }
-  write_matrix(folder / "a.bin", matrix);
-  const CallsRestored table;
-  system_calls.pread = [](int fd, void* to, std::size_t size, off_t offset) -> ssize_t {
-    if (is_interrupted()) return -1;
-    return real_calls.pread(fd, to, std::min<std::size_t>(size, 11), offset);
-  };
-  CHECK((read_matrix(folder / "a.bin") == matrix));
-}
-
-TEST_CASE("interrupted and short writes are continued") {
-  const TempFolder folder;
-  const std::string records = result_records(kSmallSide, 300);
-  const CallsRestored table;
-  system_calls.pwrite = [](int fd, const void* from, std::size_t size, off_t offset) -> ssize_t {
-    if (is_interrupted()) return -1;
-    return real_calls.pwrite(fd, from, std::min<std::size_t>(size, 11), offset);
-  };
-  system_calls.ftruncate = [](int fd, off_t length) {
-    return is_interrupted() ? -1 : real_calls.ftruncate(fd, length);
-  };
-  const auto sink = open_file_sink(folder / "c.bin", kSmallSide, {});
-  sink->write(0, std::as_bytes(std::span(records)), nullptr);
-  sink->finish({.n = 400, .m = kSmallSide, .num_blocks = 300});
-  sink->publish();
-  CHECK((read_bytes(folder / "c.bin") == header_bytes(400, kSmallSide, 300) + records));
-}
-
 TEST_CASE("durable: the file is synced before the rename and its folder afterwards, also when interrupted") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const CallsRestored table;
   system_calls.fsync = recorded_fsync;
   system_calls.renameat = recorded_rename;
@@ -128,30 +79,8 @@ TEST_CASE("durable: the file is synced before the rename and its folder afterwar
   CHECK(events.back() == "sync folder");
 }
 
-TEST_CASE("a full disk is told with what the whole result is expected to take") {
-  const TempFolder folder;
-  const CallsRestored table;
-  system_calls.pwrite = [](int, const void*, std::size_t, off_t) -> ssize_t {
-    errno = ENOSPC;
-    return -1;
-  };
-  const std::vector<std::byte> records(10 * output_record_bytes(kSmallSide));
-  for (const std::uint64_t result_bytes : {std::uint64_t{0}, std::uint64_t{100}, std::uint64_t{3'000'000'000}}) {
-    const std::string message = message_of<IoError>([&] {
-      const auto sink = io::open_tuned_file_sink(folder / "c", kSmallSide, {}, {.result_bytes = result_bytes});
-      sink->write(0, records, {});
-      sink->finish({.n = 40, .m = kSmallSide, .num_blocks = 10});
-    });
-    INFO(message);
-    CHECK(contains(message, "at least 252 B are needed"));
-    CHECK(contains(message, "the whole result takes about 3 GB if the blocks are evenly spread") ==
-          (result_bytes > 1000));
-    CHECK(contains(message, "(free there now: "));
-  }
-}
-
 TEST_CASE("a folder that cannot be synced is an error; one that needs no sync is none") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const CallsRestored table;
   const auto publish = [&] {
     OutputFile file(folder / "c", {.durable = true});
@@ -168,13 +97,13 @@ TEST_CASE("a folder that cannot be synced is an error; one that needs no sync is
   system_calls.fsync = [](int fd) { return kFail(fd, EIO); };
   const std::string message = message_of<IoError>(publish);
   CHECK(names_place_and_hint(message, folder / "c"));
-  CHECK(contains(message, "the output is complete"));
+  CHECK(has(message, "the output is complete"));
   system_calls.fsync = [](int fd) { return kFail(fd, EINVAL); };
   CHECK_NOTHROW(publish());
 }
 
 TEST_CASE("a reservation that fails and leaves the file longer does not change the output") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const CallsRestored table;
   // As ext4 does when it runs out of space on the way.
   system_calls.fallocate = [](int fd, int, off_t offset, off_t length) {
@@ -202,7 +131,7 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
 
 TEST_CASE("all of the expected bytes are reserved, each once") {
   static std::uint64_t reserved_end = 0;
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const CallsRestored table;
   system_calls.fallocate = [](int, int, off_t offset, off_t length) {
     if (static_cast<std::uint64_t>(offset) != reserved_end) errno = EINVAL;
@@ -251,7 +180,7 @@ std::string write_to_small_ext4(const fs::path& folder) {
 }
 
 TEST_CASE("ext4 that runs out of space while it reserves") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string result = in_child([&] { return write_to_small_ext4(folder.path()); });
   if (result.starts_with("skip")) {
     WARN(result);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -37,7 +36,7 @@ std::atomic<int> num_handled{0};
 std::atomic<int> num_handled_in_rename{0};
 
 TEST_CASE("a signal of the publishing thread waits until the rename is done") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   struct sigaction before {};
   struct sigaction action {};
   action.sa_handler = [](int) { ++num_handled; };
@@ -84,7 +83,7 @@ int status_of_child(const std::function<void()>& body) {
 }
 
 TEST_CASE("the process ends while outputs with names are open") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const int status = status_of_child([&] {
     const OutputFile first(folder / "a", {}, TempKind::named);
     const OutputFile second(folder / "b", {}, TempKind::named);
@@ -98,7 +97,7 @@ TEST_CASE("the process ends while outputs with names are open") {
 }
 
 TEST_CASE("the process does not end while an output is given its name, and then it may") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const int status = status_of_child([&] {
     const OutputFile file(folder / "c", {}, TempKind::named);
     {
@@ -117,7 +116,7 @@ TEST_CASE("the process ends while threads make, drop and publish files with name
     WARN("not with this sanitizer or emulator");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::mt19937 random(5);
   for (int round = 0; round < 30; ++round) {
     const auto delay = std::chrono::microseconds(random() % 2000);

@@ -1,7 +1,5 @@
 // The parts of a distributed product that need no other rank.
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,7 +9,6 @@
 #include "mpi/rank_share.hpp"
 #include "mpi/report.hpp"
 #include "mpi/row_cut.hpp"
-#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
@@ -48,11 +45,6 @@ std::uint64_t num_c_blocks(const BlockMatrix& a, const BlockMatrix& b, RowRange 
     for (const std::uint32_t j : rows_of_b[at.j]) found.insert({.i = at.i, .j = j});
   }
   return found.size();
-}
-
-std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 }  // namespace
@@ -153,7 +145,7 @@ TEST_CASE("records are written to their place; what shares pages goes to rank 0"
   const ProductMatrix product =
       test::oracle_multiply(test::random_matrix(1200, 4, 900, 99, 1), test::random_matrix(1200, 4, 900, 99, 2));
   write_product(folder.file("expected"), product);
-  const std::string expected = content_of(folder.file("expected"));
+  const std::string expected = bytes_of(folder.file("expected"));
   const auto* const records = reinterpret_cast<const std::byte*>(expected.data()) + kHeaderBytes;
   const std::uint64_t record = output_record_bytes(4);
   const std::uint64_t count = product.index.size();
@@ -184,7 +176,7 @@ TEST_CASE("records are written to their place; what shares pages goes to rank 0"
       write_pieces(output, second.shared_pages());
       output.finish({.n = 1200, .m = 4, .num_blocks = static_cast<std::uint32_t>(count)}, end);
       output.publish();
-      CHECK(content_of(folder.file("c")) == expected);
+      CHECK(bytes_of(folder.file("c")) == expected);
       // Without room, records are counted, released and not written.
       SharedOutput empty;
       empty.create(folder.file("d"), {});

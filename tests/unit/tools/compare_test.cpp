@@ -201,21 +201,3 @@ TEST_CASE("compare: all trouble is exit code 2", "[tools][compare]") {
   std::filesystem::resize_file(pair.file("right"), 100);
   refused({left, pair.file("right")}, "right");
 }
-
-TEST_CASE("compare: files of many reads", "[tools][compare]") {
-  const TemporaryFolder folder;
-  for (const std::string order : {"sorted", "shuffled"}) {
-    run_tool("gen", {folder.file(order), "--n", "4096", "--m", "4", "--k", "300000", "--order", order});
-  }
-  CHECK(run_tool("compare", {folder.file("sorted"), folder.file("shuffled"), "--any-order"}).out ==
-        "same: 300000 blocks\n");
-  std::filesystem::copy_file(folder.file("sorted"), folder.file("changed"));
-  std::fstream file(folder.file("changed"), std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(12 + 250'000 * 40 + 8);
-  file.write("\xff\xff", 2);
-  file.close();
-  for (const std::string other : {"sorted", "shuffled"}) {
-    CHECK(run_tool("compare", {folder.file(other), folder.file("changed"), "--any-order"})
-              .out.find("elements that differ: 1; blocks that differ: 1,") != std::string::npos);
-  }
-}

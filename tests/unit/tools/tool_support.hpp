@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -29,11 +27,6 @@ inline bool stayed_below(const ProcessResult& result, std::uint64_t limit_bytes)
   limit_bytes += 1'000'000'000;
 #endif
   return result.peak_resident_bytes <= std::max(limit_bytes, peak_resident_bytes());
-}
-
-inline std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 /// Path of a file of data/golden.

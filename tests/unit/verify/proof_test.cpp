@@ -7,6 +7,7 @@
 #include "spmm/saturate.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/oracle.hpp"
 #include "support/wrapped_calls.hpp"
 #include "unit/verify/proof_support.hpp"
@@ -30,10 +31,6 @@ void remove_duplicates(BlockMatrix& matrix) {
   }
   matrix.index.resize(num_kept);
   matrix.values.resize(num_kept * elements);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -93,8 +90,8 @@ TEST_CASE("proof: an element of C at the limit that no sum reaches, and a sum of
     c.values[5] = kMaxVal;
     const std::string said = prove(a, b, c).result.differences;
     INFO(said);
-    CHECK(contains(said, "block (1, 3): 1 of 16 elements differ, element (1, 1) expected 0, found 4294967295"));
-    CHECK(contains(prove(a, b, c, {.can_find = false}).result.differences, "block row 1: element rows 5 differ"));
+    CHECK(has(said, "block (1, 3): 1 of 16 elements differ, element (1, 1) expected 0, found 4294967295"));
+    CHECK(has(prove(a, b, c, {.can_find = false}).result.differences, "block row 1: element rows 5 differ"));
   }
 }
 
@@ -168,7 +165,7 @@ TEST_CASE("proof: long work says how long it takes before it starts, reports pro
   CHECK_FALSE(proof.look(packed(c)));
   CHECK_THROWS_AS(proof.finish(find_in(c), run), Interrupted);
   REQUIRE(notices.size() == 1);
-  CHECK(contains(notices.front(), "300 block rows hold saturated elements: they are computed again, in about "));
+  CHECK(has(notices.front(), "300 block rows hold saturated elements: they are computed again, in about "));
   CHECK(last > 0);
 }
 
@@ -181,14 +178,14 @@ TEST_CASE("proof: an alarm names the block, the element and both values") {
   const BlockIndex at = c.index[5];
   const std::string said = prove(a, b, wrong).result.differences;
   INFO(said);
-  CHECK(contains(said, "1 block row is wrong, 1 blocks of 1 of them"));
-  CHECK(contains(said, "block (" + std::to_string(at.i) + ", " + std::to_string(at.j) + "): 1 of 16 elements differ"));
-  CHECK(contains(said, "element (1, 2) expected " + std::to_string(c.values[5 * 16 + 6]) + ", found " +
-                           std::to_string(wrong.values[5 * 16 + 6])));
+  CHECK(has(said, "1 block row is wrong, 1 blocks of 1 of them"));
+  CHECK(has(said, "block (" + std::to_string(at.i) + ", " + std::to_string(at.j) + "): 1 of 16 elements differ"));
+  CHECK(has(said, "element (1, 2) expected " + std::to_string(c.values[5 * 16 + 6]) + ", found " +
+                      std::to_string(wrong.values[5 * 16 + 6])));
   const std::string unseen = prove(a, b, wrong, {.can_find = false}).result.differences;
   INFO(unseen);
-  CHECK(contains(unseen,
-                 "block row " + std::to_string(at.i) + ": element rows " + std::to_string(at.i * 4 + 1) + " differ"));
+  CHECK(
+      has(unseen, "block row " + std::to_string(at.i) + ": element rows " + std::to_string(at.i * 4 + 1) + " differ"));
 }
 
 TEST_CASE("proof: indices out of range and zero blocks are flaws with their record") {

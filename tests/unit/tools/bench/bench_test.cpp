@@ -81,7 +81,7 @@ TEST_CASE("bench: the quick suite on the CPU", "[tools][bench]") {
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   CHECK(result.out.find("| quick-m8 | row-merge | row-merge |") != std::string::npos);
-  const Json json = parse_report("bench", content_of(file));
+  const Json json = parse_report("bench", bytes_of(file));
   CHECK(json["version"].get<std::string>().find("(git " + json["revision"].get<std::string>() + ")") !=
         std::string::npos);
   CHECK(json["machine"]["memory_bytes"] > 1'000'000);
@@ -164,7 +164,7 @@ TEST_CASE("bench: processes are timed before this program has run a product, whi
                    "--runs", "2", "--e2e", "--work", folder.file("other"), "--json", file});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
-  const Json both = parse_report("bench", content_of(file));
+  const Json both = parse_report("bench", bytes_of(file));
   for (const Json& one : both["cases"]) check_spread(one["kernels"][0]["e2e_s"]);
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("bench: mistakes on the command line", "[tools][bench]") {
   const std::string suites = folder.file("suites.json");
   std::filesystem::copy_file(kSuiteFile, suites);
   CHECK(run_bench({"--case", "quick-m8", "--kernel", "reference", "--json", suites}, suites).exit_code == 2);
-  CHECK(content_of(suites) == content_of(kSuiteFile));
+  CHECK(bytes_of(suites) == bytes_of(kSuiteFile));
 }
 
 TEST_CASE("bench: suites are data", "[tools][bench]") {

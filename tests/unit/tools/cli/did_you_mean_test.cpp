@@ -15,16 +15,6 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("edit distance: insert, remove, change, swap", "[tools][program]") {
-  CHECK(cli::edit_distance("", "") == 0);
-  CHECK(cli::edit_distance("threads", "threads") == 0);
-  CHECK(cli::edit_distance("thread", "threads") == 1);
-  CHECK(cli::edit_distance("tthreads", "threads") == 1);
-  CHECK(cli::edit_distance("thraeds", "threads") == 1);
-  CHECK(cli::edit_distance("treats", "threads") == 2);
-  CHECK(cli::edit_distance("", "abc") == 3);
-}
-
 TEST_CASE("the nearest word is near, or the only one with that beginning", "[tools][program]") {
   const Words known = {"memory-limit", "kernel", "threads", "plan", "parts", "progress"};
   CHECK(cli::nearest_word("memory_limit", known) == "memory-limit");
@@ -39,12 +29,6 @@ TEST_CASE("the nearest word is near, or the only one with that beginning", "[too
   CHECK(cli::nearest_word("gpu", {"auto", "cpu"}) == "cpu");
   CHECK(cli::suggestion("thread", known, "--") == ", did you mean --threads?");
   CHECK(cli::suggestion("bogus", known, "--").empty());
-}
-
-TEST_CASE("numbers with a prefix for their unit", "[tools][program]") {
-  const std::vector<std::pair<double, std::string>> table = {
-      {0, "0 "}, {12.34, "12.34 "}, {1500, "1.5 k"}, {1.2e9, "1.2 G"}, {3e20, "3e+05 P"}};
-  for (const auto& [number, text] : table) CHECK(human_number(number) == text);
 }
 
 TEST_CASE("what is free is known of disks alone", "[tools][program]") {

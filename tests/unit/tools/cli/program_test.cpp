@@ -220,12 +220,3 @@ TEST_CASE("messages: bytes that a terminal acts on are shown as numbers", "[tool
   CHECK(printable("\xe0\x80\x9b \xed\xa0\x80") == "\\xe0\\x80\\x9b \\xed\\xa0\\x80");  // too long a form, a surrogate
   CHECK(printable("\xf0\x9f\x90\x8d") == "\xf0\x9f\x90\x8d");
 }
-
-TEST_CASE("a summary gives the reason for the backend only if a GPU failed", "[tools][program]") {
-  Report report;
-  report.plan.backend = Backend::cpu;
-  report.plan.why_backend = "CUDA failed: out of memory";
-  CHECK(cli::summary_line(report).find("CUDA failed") == std::string::npos);
-  report.plan.gpu_failed = true;
-  CHECK(cli::summary_line(report).find(" (CUDA failed: out of memory)") != std::string::npos);
-}

@@ -9,6 +9,7 @@
 
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {
@@ -39,10 +40,6 @@ Words lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 const std::string kCompletions = SPMM_SOURCE_DIR "/tools/completions/";
@@ -170,7 +167,7 @@ TEST_CASE("help2man makes a manual page of the help, without an error for mandoc
                                             "--version-string=spmm", "--output=" + path, SPMM_BIN_DIR "/" + program});
     INFO(made.err);
     REQUIRE(made.exit_code == 0);
-    const std::string page = content_of(path);
+    const std::string page = bytes_of(path);
     for (const char* part : {"\n.SH NAME\n", "\n.SH SYNOPSIS\n.B ", "\\fB\\-\\-help\\fR"}) {
       INFO(part);
       CHECK(has(page, part));
@@ -182,9 +179,9 @@ TEST_CASE("help2man makes a manual page of the help, without an error for mandoc
 }
 
 TEST_CASE("completions name every program", "[tools][program]") {
-  const std::string bash = content_of(kCompletions + "spmm.bash");
-  const std::string fish = content_of(kCompletions + "spmm.fish");
-  const std::string zsh = content_of(kCompletions + "_spmm");
+  const std::string bash = bytes_of(kCompletions + "spmm.bash");
+  const std::string fish = bytes_of(kCompletions + "spmm.fish");
+  const std::string zsh = bytes_of(kCompletions + "_spmm");
   for (const std::string& program : programs()) {
     INFO(program);
     const std::string word = program == "spmm" ? "spmm" : program.substr(5);
