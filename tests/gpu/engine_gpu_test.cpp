@@ -12,7 +12,6 @@
 #include "base/records/errors.hpp"
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/gpu_kernels.hpp"
 #include "support/memory_stream.hpp"
@@ -110,27 +109,6 @@ TEST_CASE("engine: concurrent products of different shapes and kernels give the 
   for (const std::string& one : test::wrong_at_once(engine, make_cases(), options_of)) CHECK(one == "");
 }
 
-TEST_CASE("engine: 300 products leave host and device memory as they are, on one engine and on many") {
-  const test::ProductCase one = test::make_product_case(8, 100, 3000, "auto");
-  EngineOptions shared;
-  shared.num_threads = 3;
-  Engine engine(shared);
-  const auto multiply_some = [&](int num) {
-    for (int i = 0; i < num; ++i) {
-      REQUIRE((engine.multiply(one.a, one.b, on_gpu()) == one.expected));
-      if (i % 10 == 0) REQUIRE((multiply(one.a, one.b, {shared, on_gpu()}) == one.expected));
-    }
-  };
-  multiply_some(50);
-  const std::uint64_t device_bytes = free_device_bytes();
-  const std::uint64_t host_kb = test::own_status("VmRSS");
-  const std::uint64_t threads = test::own_status("Threads");
-  multiply_some(300);
-  CHECK(free_device_bytes() + (4u << 20) >= device_bytes);
-  if (!test::kSanitizersKeepMemory) CHECK(test::own_status("VmRSS") <= host_kb + 8192);
-  CHECK(test::own_status("Threads") == threads);
-}
-
 TEST_CASE("engine: the caller's device stays current, in its threads too") {
   const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
   const int count = devices_here();
@@ -167,19 +145,6 @@ TEST_CASE("engine: work of the caller on the legacy default stream is not waited
     BlockedLegacyStream blocked;
     REQUIRE((engine.multiply(one.a, one.b, on_gpu(kernel)) == one.expected));
     CHECK(blocked.still_blocks());
-  }
-}
-
-TEST_CASE("engine: a bad operand is rejected while the other one is still being parsed, again and again") {
-  const BlockMatrix huge = test::random_matrix(8 * 2000, 8, 400'000, 65535, 1);
-  const BlockMatrix bad = with_bad_index(test::random_matrix(8 * 2000, 8, 3, 65535, 2), 1);
-  const test::ProductCase good = test::make_product_case(8, 40, 300, "auto");
-  Engine engine;
-  for (int i = 0; i < 5; ++i) {
-    test::MemorySink sink(huge.header());
-    CHECK_THROWS_AS(engine.multiply(test::MemorySource(bad), test::MemorySource(huge), sink, on_gpu()), FormatError);
-    CHECK_THROWS_AS(engine.multiply(test::MemorySource(huge), test::MemorySource(bad), sink, on_gpu()), FormatError);
-    CHECK((engine.multiply(good.a, good.b, on_gpu()) == good.expected));
   }
 }
 
@@ -233,27 +198,4 @@ TEST_CASE("engine: a product that does not fit beside another one waits, plans a
   CHECK((product == one.expected));
   CHECK((gated.product() == one.expected));
   CHECK(report.plan.device_need_bytes == alone.plan.device_need_bytes);
-}
-
-TEST_CASE("engine: a product that leaves the backend open runs where it ends first, many of them on a started device") {
-  Engine engine;
-  const test::ProductCase small = test::make_product_case(8, 30, 200, "auto");
-  Report report;
-  CHECK((engine.multiply(small.a, small.b, {}, &report) == small.expected));
-  CHECK(report.plan.backend == Backend::cpu);
-  REQUIRE(report.plan.compared);
-  CHECK(report.plan.compared->cuda_s > report.plan.compared->cpu_s);
-  CHECK(report.plan.compared->cpu_s > 0);
-
-  // Each loses a little on the CPU; together they are worth a start.
-  const BlockMatrix a = test::random_matrix(4'096, 8, 100'000, 100, 1);
-  const BlockMatrix b = test::random_matrix(4'096, 8, 100'000, 100, 2);
-  const ProductMatrix expected = engine.multiply(a, b, {}, &report);
-  const Backend first = report.plan.backend;
-  for (int x = 0; x < 100 && report.plan.backend == first; ++x) {
-    REQUIRE((engine.multiply(a, b, {}, &report) == expected));
-  }
-  CHECK(first == Backend::cpu);
-  CHECK(report.plan.backend == Backend::cuda);
-  CHECK((engine.multiply(small.a, small.b, {}, &report) == small.expected));  // whichever it is now
 }

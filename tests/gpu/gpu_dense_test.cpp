@@ -10,11 +10,9 @@
 #include <limits>
 #include <random>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -188,14 +186,6 @@ TEST_CASE("dense kernels on random shapes from 1 to 300, primes and tile borders
   }
 }
 
-TEST_CASE("dense kernels on long and flat shapes: the grid follows the right sides", "[dense]") {
-  std::mt19937_64 random(8);
-  for (const Shape shape :
-       {Shape{1024, 50, 1024}, Shape{50, 1024, 50}, Shape{1, 3000, 1}, Shape{2000, 1, 3}, Shape{3, 1, 2000}}) {
-    check_all_types(shape, random);
-  }
-}
-
 TEST_CASE("dense kernels with more rows of tiles than a second grid dimension holds", "[dense]") {
   const Shape shape{.rows = 65'536 * 8 + 100, .inner = 3, .cols = 2};
   std::mt19937_64 random(9);
@@ -227,39 +217,5 @@ TEST_CASE("dense kernels saturate at 2^32 - 1 and not before", "[dense]") {
       check_all(Type::u16, saturating_problem(full, std::vector<std::uint16_t>(std::size_t{33} * inner, value),
                                               std::vector<std::uint16_t>(std::size_t{65} * inner, value)));
     }
-  }
-}
-
-TEST_CASE("dense sums of many small terms do not lose any", "[dense]") {
-  const Shape shape{.rows = 5, .inner = 100'000, .cols = 6};
-  check_all(Type::u16, saturating_problem(shape, std::vector<std::uint16_t>(500'000, 300),
-                                          std::vector<std::uint16_t>(600'000, 143)));
-}
-
-TEST_CASE("dense f32 against sums in double", "[dense]") {
-  std::mt19937_64 random(10);
-  check_all(Type::f32, float_problem({.rows = 1000, .inner = 1000, .cols = 1000}, random));
-}
-
-TEST_CASE("dense runs are timed and tell their resources", "[dense]") {
-  std::mt19937_64 random(11);
-  const auto problem = float_problem({.rows = 256, .inner = 256, .cols = 256}, random);
-  for (const dense::KernelInfo& kernel : dense::kernels()) {
-    if (!kernel.on_device) continue;
-    dense::Measurement measurement;
-    const unsigned tile = kernel.tiles.empty() ? 0 : kernel.tiles.front();
-    const dense::Request request{
-        .kernel = kernel.name, .type = Type::f32, .tile = tile, .shape = problem.shape, .runs = 3};
-    run(request, problem, &measurement);
-    INFO(kernel.name);
-    REQUIRE(measurement.run_ms.size() == 3);
-    for (const double ms : measurement.run_ms) CHECK((ms > 0 && ms < 1000));
-    CHECK(!measurement.device.empty());
-    const dense::Resources& taken = measurement.resources;
-    CHECK(taken.threads_per_cta == (tile == 0 ? 256 : tile * tile));
-    CHECK(taken.registers_per_thread > 0);
-    CHECK(taken.ctas_per_multiprocessor > 0);
-    CHECK((taken.occupancy > 0 && taken.occupancy <= 1));
-    CHECK((taken.shared_bytes_per_cta > 0) == (kernel.name != "global"));
   }
 }

@@ -32,7 +32,7 @@ std::vector<BlockIndex> border_rows(std::uint32_t nb, std::uint64_t most, Random
   std::vector<BlockIndex> positions;
   const std::uint32_t longest = static_cast<std::uint32_t>(std::min<std::uint64_t>(nb, most));
   while (positions.size() < most) {
-    const std::uint32_t border = 1u << random.below(14);
+    const std::uint32_t border = 1u << random.below(15);
     const std::uint32_t length = std::clamp(border - 1 + static_cast<std::uint32_t>(random.below(3)), 1u, longest);
     const std::uint32_t step = random.one_in(2) ? 1 : nb / length;
     const auto first = static_cast<std::uint32_t>(random.below(nb - (length - 1) * step));
@@ -292,6 +292,10 @@ void choose_memory_limit(StressCase& c, Random& random) {
 std::uint32_t random_grid(std::uint32_t m, const std::string& kernel, Random& random) {
   if (is_for_small_grids(kernel)) {
     return static_cast<std::uint32_t>(random.up_to(std::max<std::uint32_t>(1, std::min(kSmallGrid, 1000 / m))));
+  }
+  if (random.one_in(6)) {  // near a border of bitmaps, keys or counters
+    const std::uint32_t border = 1u << random.below(kernel == "row-spread" ? 14 : 22);
+    return std::max(1u, border - 1 + static_cast<std::uint32_t>(random.below(3)));
   }
   // Few blocks on the largest grid there is; row-spread goes through every block column.
   if (random.one_in(12) && kernel != "row-spread") {

@@ -1,5 +1,4 @@
 // Wrong command lines and lists: exit code and message, and nothing is run.
-#include <signal.h>
 
 #include <filesystem>
 
@@ -72,19 +71,11 @@ TEST_CASE("malformed lists run nothing") {
   const std::string good = kGood;
   const std::vector<Case> table = {
       {good + "1.bin 2.bin y.bin\n", 65, "bad.tsv:2: has 1 column"},
-      {good + "1.bin\t2.bin\n", 65, "bad.tsv:2: has 2 columns"},
-      {good + "1.bin\t2.bin\ty.bin\tz.bin\n", 65, "bad.tsv:2: "},
       {good + "1.bin\t2.bin\tx.bin\n", 65, "bad.tsv:2: "},
-      {good + "1.bin\t2.bin\t./x.bin\n", 65, "line 1"},
       {good + "1.bin\t2.bin\t1.bin\n", 65, "line 1"},
-      {good + "1.bin\t2.bin\t./2.bin\n", 65, "has 1 problem"},
       {good + "1.bin\tx.bin\ty.bin\n", 65, "line 2"},
       {good + "1.bin\tnone.bin\ty.bin\n", 66, "bad.tsv:2: "},
       {good + "1.bin\t2.bin\tnone/y.bin\n", 73, "mkdir -p"},
-      {good + "1.bin\t2.bin\ty.bin\tbackend=tpu\n", 65, "bad.tsv:2 backend: \"tpu\""},
-      {good + "1.bin\t2.bin\ty.bin\tverify=ful\n", 65, "did you mean full?"},
-      {good + "1.bin\t2.bin\ty.bin\tretries=1\n", 65, "\"retries\""},
-      {good + "1.bin\t2.bin\t" + std::string(5000, 'y') + "\n", 65, "OUT has "},
       {good + "1.bin\t.\ty.bin\n", 66, "bad.tsv:2: "},
       {good + "1.bin\t2.bin\tfolder\n", 73, "directory"},
       {good + "1.bin\t2.bin\ty.csv\n", 65, "y.csv"},

@@ -47,25 +47,6 @@ void check_product(const BlockMatrix& a, const BlockMatrix& b,
 
 }  // namespace
 
-TEST_CASE("rows of a wide matrix are sorted by counting, and otherwise where one is long") {
-  constexpr std::uint32_t kNb = kernels::kBitmapColumns + 17;
-  for (const std::uint32_t longest : {3u, kernels::kCountedRowBlocks, kernels::kCountedRowBlocks + 1, 5000u}) {
-    INFO("longest row " << longest);
-    check_product(scattered(kNb, 8, 30'000, 1, {{kNb - 1, longest}}), scattered(kNb, 8, 20'000, 2));
-    check_product(scattered(kNb, 8, 20'000, 3), scattered(kNb, 8, 30'000, 4, {{0, longest}}));
-  }
-  constexpr std::uint32_t kManyRows = 40'000;  // pairs come to the host by runs of several rows
-  const std::vector<std::string> kernels{"rows", "row-rank"};
-  check_product(scattered(kManyRows, 5, 120'000, 9, {{kManyRows - 1, 200}}), scattered(kManyRows, 5, 90'000, 10),
-                kernels);
-  for (const std::uint32_t longest_of_b : {200u, 300u}) {  // the second: too long for it
-    check_product(scattered(kManyRows, 8, 60'000, 11), scattered(kManyRows, 8, 300'000, 12, {{1, longest_of_b}}),
-                  kernels);
-  }
-  check_product(scattered(kNb, 4, 20'000, 5), scattered(kNb, 4, 10, 6));  // one of them has few blocks
-  check_product(scattered(kNb, 4, 10, 7), scattered(kNb, 4, 20'000, 8));
-}
-
 TEST_CASE("a block that comes twice is found whichever way rows are sorted") {
   for (const std::uint32_t nb : {500u, kernels::kBitmapColumns + 1, 100'000u}) {
     const BlockMatrix good = scattered(nb, 4, 20'000, nb);

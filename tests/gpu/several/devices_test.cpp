@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/records/errors.hpp"
@@ -195,28 +194,6 @@ TEST_CASE("devices: a product cancelled in the middle ends soon") {
   }
 }
 
-TEST_CASE("devices: several threads share an engine that has several") {
-  const test::ProductCase one = test::make_product_case(8, 100, 3000, "auto");
-  for (const std::vector<int>& devices : device_lists()) {
-    EngineOptions shared;
-    shared.devices = devices;
-    shared.num_threads = 2;
-    Engine engine(shared);
-    std::atomic<int> wrong{0};
-    {
-      std::vector<std::jthread> threads;
-      for (int t = 0; t < 4; ++t) {
-        threads.emplace_back([&] {
-          for (int i = 0; i < 5; ++i) {
-            if (engine.multiply(one.a, one.b) != one.expected) ++wrong;
-          }
-        });
-      }
-    }
-    CHECK(wrong == 0);
-  }
-}
-
 TEST_CASE("devices: the caller's device stays current") {
   const test::ProductCase one = test::make_product_case(8, 40, 300, "auto");
   for (int device = 0; device < num_devices(); ++device) {
@@ -237,22 +214,4 @@ TEST_CASE("devices: one that is absent, or listed twice, is an error of usage") 
   test::may_list_device_twice = false;
   CHECK_THROWS_AS(multiply(a, a, on_devices({0, 0})), UsageError);
   CHECK((multiply(a, a, on_devices({0})) == test::oracle_multiply(a, a)));
-}
-
-TEST_CASE("devices: errors of a device name it, once") {
-  std::string why_not;
-  const auto context = cuda::find_device(0, why_not);
-  REQUIRE(context);
-  const std::string name = "GPU 0 (" + cuda::describe(*context).name + "): ";
-  const auto message_of = [&](const auto& error) {
-    try {
-      cuda::naming_device(*context, [&] { cuda::naming_device(*context, [&] { throw error; }); });
-    } catch (const std::exception& named) {
-      return std::string(named.what());
-    }
-    return std::string();
-  };
-  CHECK(message_of(OutOfMemory("memory", "is full", "take less")) == name + "memory: is full; take less");
-  CHECK(message_of(CudaError("copy: failed")) == name + "copy: failed");
-  CHECK(message_of(FormatError("a.bin", "is bad", "mend it")) == "a.bin: is bad; mend it");
 }

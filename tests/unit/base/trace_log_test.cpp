@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -33,11 +32,6 @@ std::uint64_t num_intervals(const TraceTrack& track) {
   std::uint64_t num = 0;
   for (const TraceEvent& event : track.events) num += event.num;
   return num;
-}
-
-std::uint64_t num_bytes(const TraceTrack& track) {
-  return std::accumulate(track.events.begin(), track.events.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const TraceEvent& event) { return sum + event.work.bytes; });
 }
 
 /// As TraceLog::take() gives it.
@@ -119,31 +113,6 @@ TEST_CASE("tracks of streams are put in order and overlaps are cut off") {
   CHECK(stream.events[0].begin_ns == 0);
   CHECK(stream.events[1].depth == 1);
   CHECK(stream.events[3].end_ns == 1000);
-}
-
-TEST_CASE("threads of a product are in its caller's stage, each on a track of its own") {
-  TraceLog log(TraceLog::Clock::now());
-  StageClock clock({}, &log);
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 3};
-  run.run_workers(3, [](unsigned) {});  // in no stage
-  {
-    const auto timing = clock.scope(Stage::multiply);
-    run.run_workers(3, [&](unsigned) { const auto piece = clock.worker_scope(Stage::write, {.bytes = 1}); });
-    run.parallel_for(100, 1, [](std::uint64_t, std::uint64_t) {});
-  }
-  const Trace trace = log.take(log.now());
-  std::uint64_t bytes = 0;
-  for (const TraceTrack& track : trace.tracks) {
-    INFO(track.name);
-    CHECK(nests(track));
-    bytes += num_bytes(track);
-    CHECK((track.name == "main" || track.name.rfind("worker ", 0) == 0));
-    for (const TraceEvent& event : track.events) CHECK(event.name == (event.depth == 0 ? "multiply" : "write"));
-  }
-  CHECK(bytes == 3);
-  CHECK(trace.tracks.front().events.front().name == "multiply");
-  CHECK(clock.totals(Stage::multiply).s > 0);
 }
 
 TEST_CASE("the time of a stage is the union of the times in which it was worked on") {

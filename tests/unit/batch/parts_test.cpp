@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "base/visible_gpus.hpp"
-#include "cli/exit_codes.hpp"
 #include "io/files/output_file.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
@@ -150,51 +149,6 @@ TEST_CASE("GPUs are found where the driver lists none: containers, WSL2, Jetson"
   }
 }
 
-TEST_CASE("what is wrong with a list's files") {
-  const TemporaryFolder folder;
-  for (const char* name : {"a", "b"}) touch(folder.path() / name);
-  fs::create_directory(folder.path() / "sub");
-  fs::create_symlink(folder.path() / "c1", folder.path() / "link_to_c1");
-  fs::create_symlink(folder.path() / "a", folder.path() / "link_to_a");
-  fs::create_directory_symlink(".", folder.path() / "here");
-  const OwnFiles own = {{"the list", folder.file("list")}, {"--report", folder.file("r.json")}, {"--log", "/dev/null"}};
-  struct Case {
-    std::string list;
-    int exit_code;
-    std::string part;
-  };
-  const std::vector<Case> table = {
-      {"a\tb\tc1\na\tb\tc2\na\tb\t/dev/null\na\tb\t/dev/null\n", 0, ""},
-      {"a\tx\tc1\n", cli::kNoInput, "is not there"},
-      {"a\tsub\tc1\n", cli::kNoInput, "no regular file"},
-      {"a\tb\tc1\nb\ta\tc1\n", cli::kBadData, "is the output of line 1"},
-      {"a\tb\tc1\nb\ta\tlink_to_c1\n", cli::kBadData, "link_to_c1 is the output of line 1 already"},
-      {"a\tb\tc1\nb\ta\there/c1\n", cli::kBadData, "here/c1 is the output of line 1 already"},
-      {"a\tb\tlist\n", cli::kBadData, "list is the list"},
-      {"a\there/r.json\tc1\n", cli::kNoInput, "is not there"},
-      {"a\tb\there/r.json\n", cli::kBadData, "here/r.json is the file of --report"},
-      {"a\ta\tc1\nb\tb\ta\n", cli::kBadData, "is an input of line 1"},
-      {"link_to_a\tb\tc1\nb\tb\ta\n", cli::kBadData, "a is an input of line 1"},
-      {"a\ta\tc1\nb\tb\tlink_to_a\n", cli::kBadData, "link_to_a is an input of line 1"},
-      {"a\tb\tnone/c1\n", cli::kCannotCreate, "is no folder"},
-      {"a\tb\tsub\n", cli::kCannotCreate, "is a directory"},
-  };
-  for (const Case& c : table) {
-    Problems problems;
-    auto jobs = parse_job_list(c.list, {.name = "l", .folder = folder.path().string()}, {}, problems);
-    check_list(jobs, {}, "l", own, problems);
-    INFO(c.list << (problems.messages.empty() ? "" : problems.messages[0]));
-    CHECK(problems.exit_code == c.exit_code);
-    CHECK((problems.messages.empty() ? c.part.empty() : problems.messages[0].find(c.part) != std::string::npos));
-    // Nothing of another shard is examined; names are compared all the same.
-    Problems none;
-    check_list(jobs, {.index = 7, .count = 8}, "l", own, none);
-    CHECK(none.count == (c.exit_code == cli::kBadData && c.list.find("link") == std::string::npos ? 1 : 0));
-  }
-  Problems problems;
-  std::vector<Job> jobs;
-  const OwnFiles twice = {{"the list", folder.file("x")}, {"--log", folder.file("here/x")}};
-  CHECK_THROWS_AS(check_list(jobs, {}, "l", twice, problems), UsageError);
 }
 
 TEST_CASE("a job is done if the log has its line and its files are as they were") {

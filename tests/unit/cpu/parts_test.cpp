@@ -11,7 +11,6 @@
 #include "spmm/error.hpp"
 #include "support/battery.hpp"
 #include "support/catch.hpp"
-#include "support/matrix_builder.hpp"
 #include "support/wrapped_calls.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
@@ -64,28 +63,6 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
   }
 }
 
-TEST_CASE("cpu: ranges fill whole buffers only where buffers are short") {
-  constexpr std::uint64_t kRecordBytes = 1u << 10;
-  constexpr std::uint64_t kBufferBytes = 4u << 20;
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 1};
-  MemorySink sink({.n = 1, .m = 1});
-  cpu::OutputQueue queue(sink, 6, kBufferBytes, kRecordBytes, run);
-  std::vector<cpu::RecordWriter> writers(4, cpu::RecordWriter(queue));
-  std::vector<std::uint64_t> useful;
-  for (cpu::RecordWriter& out : writers) {
-    CHECK(out.start([&] {
-      useful.push_back(queue.useful_bytes());
-      return true;
-    }));
-  }
-  CHECK((useful == std::vector<std::uint64_t>{1u << 20, 1u << 20, 1u << 20, 1u << 20}));
-  CHECK(cpu::RecordWriter(queue).start([&] { return queue.useful_bytes() == kBufferBytes; }));  // two of six are free
-  cpu::OutputQueue small(sink, 6, 1u << 16, kRecordBytes, run);
-  CHECK(cpu::RecordWriter(small).start([&] { return small.useful_bytes() == 1u << 16; }));
-}
-
 TEST_CASE("cpu: arrays are aligned, counted, and moved") {
   for (const std::uint64_t bytes : {1u, 64u, 65'535u, 65'536u, 65'537u, 5'000'000u}) {
     for (const Pages pages : {Pages::huge_where_large, Pages::small}) {
@@ -111,35 +88,6 @@ TEST_CASE("cpu: arrays are aligned, counted, and moved") {
   }
   CHECK_THROWS_AS(AlignedArray<std::byte>(std::uint64_t{1} << 62), OutOfMemory);
   CHECK_THROWS_AS(AlignedArray<std::byte>(~std::uint64_t{0}), OutOfMemory);
-}
-
-TEST_CASE("cpu: sorting, packing and linking take what is predicted, and not much less") {
-  for (const std::uint32_t m : {1u, 2u, 4u, 8u, 17u}) {
-    for (const auto& [nb, num_blocks] : {std::pair{300u, 40'000u}, {60'000u, 30'000u}, {3'000'000u, 20'000u}}) {
-      MatrixBuilder builder(nb, m, 1);
-      for (std::uint32_t x = 0; x < num_blocks; ++x) {  // distinct, and in no order
-        const std::uint64_t place = std::uint64_t{num_blocks - x} * 7919 % num_blocks * (nb == 300 ? 2 : 3 * nb / 2);
-        builder.add_constant(static_cast<std::uint32_t>(place / nb % nb), static_cast<std::uint32_t>(place % nb),
-                             x % 9);
-      }
-      const BlockMatrix& a = builder.matrix();
-      const MemorySource source(a);
-      const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
-      StageClock clock;
-      const ProgressFn no_progress;
-      const std::uint64_t before = array_bytes();
-      test::restart_array_peak();
-      const cpu::Prepared product =
-          cpu::prepare(source, source, shape, {.clock = clock, .on_progress = no_progress, .num_threads = 2});
-      const std::uint64_t preparing = cpu::preparing_bytes(a.header(), a.header(), shape);
-      const std::uint64_t prepared = cpu::prepared_bytes(a.header(), a.header(), shape);
-      const std::uint64_t peak = test::peak_array_bytes() - before;
-      INFO("m = " << m << ", nb = " << nb << ": peak " << peak << ", predicted " << preparing << " and " << prepared);
-      CHECK(peak <= std::max(preparing, prepared));
-      CHECK(peak >= std::max(preparing, prepared) / 100 * 99);
-      CHECK(array_bytes() - before <= prepared);
-    }
-  }
 }
 
 /// The most array bytes of a product at a time. All arrays are gone when it has ended.

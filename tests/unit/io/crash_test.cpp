@@ -4,13 +4,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#include <array>
-#include <chrono>
-#include <random>
-#include <thread>
 
 #include "io/files/file_sink.hpp"
 #include "spmm/error.hpp"
@@ -25,7 +19,6 @@ using io::TempKind;
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t kM = 4;
-constexpr int kKills = 40;
 
 /// Writes `num_blocks` result blocks through a sink, and publishes them where asked.
 void write_output(const fs::path& path, const std::string& records, TempKind temp, bool publish) {
@@ -34,49 +27,6 @@ void write_output(const fs::path& path, const std::string& records, TempKind tem
   sink->write(0, std::as_bytes(std::span(records)), nullptr);
   sink->finish({.n = 400, .m = kM, .num_blocks = num_blocks});
   if (publish) sink->publish();
-}
-
-/// Starts a process that repeats `step` for ever and kills it at a random moment of its work.
-void kill_at_random(std::mt19937& random, const std::function<void()>& step) {
-  std::array<int, 2> ends{};
-  REQUIRE(::pipe(ends.data()) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    step();
-    [[maybe_unused]] const ssize_t ready = ::write(ends[1], "r", 1);
-    while (true) step();
-  }
-  char ready = 0;
-  CHECK(::read(ends[0], &ready, 1) == 1);
-  std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  CHECK(WIFSIGNALED(status));
-  ::close(ends[0]);
-  ::close(ends[1]);
-}
-
-TEST_CASE("SIGKILL while an output is written leaves the old content, and no file where they need no name") {
-  const TemporaryFolder folder;
-  const std::string records = result_records(kM, 300);
-  const bool unnamed = has_unnamed_files(folder.path());
-  if (!unnamed) WARN("no O_TMPFILE in " << folder.path() << ": temporary files with a name may stay");
-  std::mt19937 random(1);
-  for (const TempKind temp : {TempKind::automatic, TempKind::named}) {
-    write_bytes(folder / "c.bin", "old");
-    for (int i = 0; i < kKills; ++i) {
-      kill_at_random(random, [&] { write_output(folder / "c.bin", records, temp, false); });
-      CHECK(bytes_of(folder / "c.bin") == "old");
-      for (const std::string& name : folder.names()) {
-        if (name == "c.bin") continue;
-        INFO(name);
-        CHECK((temp == TempKind::named || !unnamed));
-        CHECK(name.starts_with(".c.bin.spmm-"));
-        fs::remove(folder / name);
-      }
-    }
-  }
 }
 
 TEST_CASE("a limit on the size of files is an error with a hint, and the old content stays") {

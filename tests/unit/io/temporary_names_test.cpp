@@ -6,9 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
-#include <random>
-#include <thread>
 
 #include "io/files/output_file.hpp"
 #include "support/catch.hpp"
@@ -109,39 +106,6 @@ TEST_CASE("the process does not end while an output is given its name, and then 
     ::_exit(kEnded);
   });
   CHECK(status == kEnded);
-}
-
-TEST_CASE("the process ends while threads make, drop and publish files with names") {
-  if (!kForksWithThreads) {
-    WARN("not with this sanitizer or emulator");
-    return;
-  }
-  const TemporaryFolder folder;
-  std::mt19937 random(5);
-  for (int round = 0; round < 30; ++round) {
-    const auto delay = std::chrono::microseconds(random() % 2000);
-    const int status = status_of_child([&] {
-      std::atomic<int> steps{0};
-      std::vector<std::jthread> threads;
-      for (int t = 0; t < 3; ++t) {
-        threads.emplace_back([&, t] {
-          for (const fs::path path = folder / std::to_string(t);; ++steps) {
-            put_empty(path, TempKind::named);
-            const OutputFile dropped(path, {}, TempKind::named);
-          }
-        });
-      }
-      while (steps < 3) std::this_thread::yield();
-      std::this_thread::sleep_for(delay);
-      ::kill(::getpid(), SIGTERM);
-      for (std::jthread& thread : threads) thread.join();
-    });
-    REQUIRE(status == kEnded);
-    for (const std::string& name : folder.names()) {
-      INFO(name);
-      REQUIRE(name.size() == 1);
-    }
-  }
 }
 
 }  // namespace
