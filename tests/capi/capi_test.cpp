@@ -86,20 +86,6 @@ ProductMatrix as_product(const spmm_matrix* matrix) {
   return product;
 }
 
-/// A column of ones times a row of ones: 2 * 300 blocks of operands, 90,000 of result.
-struct OuterProduct {
-  BlockMatrix a{.n = 2400, .m = 8, .index = {}, .values = {}};
-  BlockMatrix b = a;
-  OuterProduct() {
-    for (std::uint32_t x = 0; x < 300; ++x) {
-      a.index.push_back({x, 0});
-      b.index.push_back({0, x});
-    }
-    a.values.assign(300 * 64, 1);
-    b.values = a.values;
-  }
-};
-
 /// "/plan/candidates/-/kernel" of every value; items of an array are one.
 std::set<std::string> key_set(const nlohmann::json& json) {
   std::set<std::string> keys;
@@ -190,28 +176,6 @@ TEST_CASE("the report of files is that of spmm --report") {
   }
 }
 
-TEST_CASE("some block rows of files") {
-  const test::TemporaryFolder folder;
-  const std::string a = folder.file("a");
-  const std::string c = folder.file("c");
-  write_matrix(a, test::random_matrix(80, 8, 60, 100, 1));
-  Options expected;
-  expected.rows = {.first = 3, .end = 7};
-  multiply(a, a, folder.file("expected"), expected);
-  const Handle<spmm_engine> engine = make_engine();
-  spmm_product_options options = on_cpu();
-  options.first_row = 3;
-  const auto status = [&](std::int32_t has_rows, std::uint32_t end) {
-    options.has_rows = has_rows;
-    options.end_row = end;
-    return spmm_multiply_files(engine.get(), a.c_str(), a.c_str(), c.c_str(), &options, nullptr);
-  };
-  CHECK(status(1, 11) == SPMM_ERROR_USAGE);
-  CHECK(status(0, 11) == SPMM_OK);  // both numbers mean nothing then
-  REQUIRE(status(1, 7) == SPMM_OK);
-  CHECK((read_product(c) == read_product(folder.file("expected"))));
-}
-
 TEST_CASE("indices of 32 bits are copied all or not at all") {
   constexpr std::uint64_t kCols = 3'000'000'000;
   const std::array<std::int64_t, 2> indptr_a = {0, 1};
@@ -272,48 +236,6 @@ TEST_CASE("structs of older and newer callers") {
   spmm_matrix* c = nullptr;
   CHECK(spmm_multiply_blocks(engine, &given, &given, &options, &c, nullptr) == SPMM_OK);
   spmm_matrix_destroy(c);
-}
-
-TEST_CASE("a result that passes the limit is an error with the field's name, and the engine goes on") {
-  const Handle<spmm_engine> engine = make_engine(16'000'000);  // 24 MB of result
-  const OuterProduct outer;
-  const spmm_blocks a = as_blocks(outer.a);
-  const spmm_blocks b = as_blocks(outer.b);
-  const spmm_product_options options = on_cpu();
-  spmm_matrix* c = nullptr;
-  for (int round = 0; round < 3; ++round) {
-    CHECK(spmm_multiply_blocks(engine.get(), &a, &b, &options, &c, nullptr) == SPMM_ERROR_OUT_OF_MEMORY);
-    CHECK(c == nullptr);
-    CHECK(std::string(spmm_last_error_place()) == "result in memory");
-    CHECK(std::string(spmm_last_error_hint()).starts_with("raise memory_limit_bytes"));
-    spmm_blocks few = b;
-    few.num_blocks = 20;  // 1.6 MB
-    REQUIRE(spmm_multiply_blocks(engine.get(), &a, &few, &options, &c, nullptr) == SPMM_OK);
-    CHECK(spmm_matrix_num_blocks(c) == 6000);
-    spmm_matrix_destroy(std::exchange(c, nullptr));
-  }
-}
-
-TEST_CASE("a product that its progress function cancels leaves the whole limit to the next one") {
-  const Handle<spmm_engine> engine = make_engine(60'000'000);
-  const OuterProduct outer;
-  const spmm_blocks a = as_blocks(outer.a);
-  const spmm_blocks b = as_blocks(outer.b);
-  spmm_product_options cancelled = on_cpu();
-  cancelled.progress = [](void*, const char*, std::uint64_t, std::uint64_t) -> std::int32_t { return 1; };
-  const spmm_product_options options = on_cpu();
-  for (int round = 0; round < 5; ++round) {
-    spmm_matrix* c = nullptr;
-    CHECK(spmm_multiply_blocks(engine.get(), &a, &b, &cancelled, &c, nullptr) == SPMM_ERROR_INTERRUPTED);
-    CHECK(c == nullptr);
-    spmm_report* made = nullptr;
-    REQUIRE(spmm_multiply_blocks(engine.get(), &a, &b, &options, &c, &made) == SPMM_OK);
-    const Handle<spmm_matrix> matrix(c);
-    const Handle<spmm_report> report(made);
-    CHECK(spmm_matrix_num_blocks(c) == 90'000);
-    const auto json = nlohmann::json::parse(spmm_report_json(made));
-    CHECK(json["plan"]["host_limit_bytes"].get<std::uint64_t>() >= 30'000'000);
-  }
 }
 
 TEST_CASE("errors belong to the thread that met them") {
@@ -383,43 +305,6 @@ TEST_CASE("many products in device memory: none of them, sizes of structs") {
   products[2].b.rows = 16;
   CHECK(refusal(SPMM_ERROR_SHAPE) == "matrix A and matrix B, product 2");
   products[1].a.struct_size -= 8;
-  CHECK(refusal(SPMM_ERROR_USAGE) == "products");
-}
-
-TEST_CASE("stacks of products in device memory: none of them, what is missing or wrong") {
-  const Handle<spmm_engine> engine = make_engine();
-  auto a = sized<spmm_device_bsr>();
-  a.rows = 8, a.cols = 12, a.block_side = 4;
-  auto b = sized<spmm_device_bsr>();
-  b.rows = 12, b.cols = 4, b.block_side = 4;
-  auto products = sized<spmm_device_stacks>();
-  products.a = &a, products.b = &b;
-  spmm_device_matrix* made = nullptr;
-  REQUIRE(spmm_multiply_stacks_device(engine.get(), &products, nullptr, nullptr, &made, nullptr) == SPMM_OK);
-  const Handle<spmm_device_matrix> none(made);
-  CHECK(spmm_device_matrix_num_blocks(made) == 0);
-  CHECK(spmm_device_matrix_first_rows(made) == nullptr);
-  std::uint64_t first_block = 7;
-  CHECK(spmm_device_matrix_fetch_first_blocks(made, &first_block) == SPMM_OK);
-  CHECK(first_block == 0);
-
-  const auto refusal = [&](spmm_status expected) {
-    spmm_device_matrix* nothing = nullptr;
-    CHECK(spmm_multiply_stacks_device(engine.get(), &products, nullptr, nullptr, &nothing, nullptr) == expected);
-    CHECK(nothing == nullptr);
-    return std::string(spmm_last_error_place());
-  };
-  products.num_products = 3;
-  products.b_strides.data = ~std::uint64_t{0};
-  CHECK(refusal(SPMM_ERROR_FORMAT) == "matrix B, strides, values");
-  b.rows = 16;
-  CHECK(refusal(SPMM_ERROR_SHAPE) == "matrix A and matrix B");
-  a.index_bits = 16;
-  CHECK(refusal(SPMM_ERROR_USAGE) == "products, a, index_bits");
-  products.b = nullptr;
-  a.index_bits = 32;
-  CHECK(refusal(SPMM_ERROR_USAGE) == "products, b");
-  products.struct_size = 0;
   CHECK(refusal(SPMM_ERROR_USAGE) == "products");
 }
 

@@ -1,14 +1,11 @@
 // Every documented use: the product is right, and each stream and file holds what is promised.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/visible_gpus.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/run_length.hpp"
 #include "cli/workplace.hpp"
-#include "report/text.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"
@@ -250,33 +247,6 @@ TEST_CASE("--plan prints what would run and runs nothing") {
   CHECK(parse_report("plan", bytes_of("p.json"))["schema"] == 2);
   CHECK(parse_report("plan", bytes_of("p.json"))["plan"]["expected_pairs"].get<double>() > 0);
   CHECK(names_in(".") == Words{"a.bin", "b.bin", "old.bin", "p.json"});
-}
-
-TEST_CASE("a product that is predicted to take long says so, also with -q; more than a day needs --force") {
-  CHECK(rough_time(70) == "70 s");
-  CHECK(rough_time(7.18e8) == "8310 days");
-  const Workplace workplace;
-  // A full block column times a full block row, 9e10 pairs: hours by row-merge, over a day by the reference. The
-  // existing output is refused before the operand would be read as a whole.
-  REQUIRE(run_process({std::string(SPMM_BIN_DIR) + "/spmm-gen", "-q", "-n", "2400000", "-m", "8", "-k", "600000",
-                       "--pattern", "heavy-column", "full.bin"})
-              .exit_code == kOk);
-  const auto run = [](const Words& more) {
-    Words words = {"-q", "--backend", "cpu", "--threads", "1", "--no-clobber", "--transpose-b"};
-    words.insert(words.end(), more.begin(), more.end());
-    words.insert(words.end(), {"full.bin", "full.bin", "old.bin"});
-    const ProcessResult result = spmm_command(words);
-    INFO(result.err);
-    return result;
-  };
-  const ProcessResult hours = run({"--kernel", "row-merge"});
-  CHECK(hours.exit_code == kCannotCreate);
-  CHECK(has(hours.err, "spmm: warning: the product"));
-  const ProcessResult days = run({"--kernel", "reference"});
-  CHECK(days.exit_code == kUsage);
-  CHECK(has(days.err, "--force"));
-  CHECK(run({"--kernel", "reference", "--force"}).exit_code == kCannotCreate);
-  CHECK(spmm_command({"--backend", "cpu", "a.bin", "b.bin", "c.bin"}).err.empty());
 }
 
 TEST_CASE("--verify full proves every row, and names the key that --verify-seed gives") {

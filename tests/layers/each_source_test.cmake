@@ -1,17 +1,26 @@
-# cmake -D SOURCE=.. -D BUILD=.. -D GENERATOR=.. -D COMPILER=.. -D LAUNCHER=.. -P each_source_test.cmake
-# Compiles the sources of library and programs one by one, without optimisation.
+# cmake -D SOURCE=.. -D BUILD=.. -D GENERATOR=.. -D COMPILER=.. -P each_source_test.cmake
+# Parses the sources of library and programs one by one: objects are not made.
 set(work ${BUILD}/each-source)
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${work} -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${COMPILER}
-                        -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -D CMAKE_BUILD_TYPE=Debug -D CMAKE_CXX_FLAGS_DEBUG=-O0
-                        -D SPMM_CUDA=OFF -D SPMM_UNITY=OFF -D SPMM_BUILD_TESTS=OFF
+                        -D CMAKE_EXPORT_COMPILE_COMMANDS=ON -D SPMM_CUDA=OFF -D SPMM_UNITY=OFF -D SPMM_BUILD_TESTS=OFF
                 RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(failed)
   message(FATAL_ERROR "it cannot be configured:\n${output}")
 endif()
-execute_process(COMMAND ${CMAKE_COMMAND} --build ${work} --parallel 2
-                RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
-if(failed)
-  string(REGEX MATCHALL "[^\n]*(error|FAILED)[^\n]*" lines "${output}")
-  string(JOIN "\n" lines ${lines})
-  message(FATAL_ERROR "a source does not compile alone; is an #include missing?\n${lines}")
+file(READ ${work}/compile_commands.json commands)
+string(JSON count LENGTH "${commands}")
+math(EXPR last "${count} - 1")
+set(problems "")
+foreach(number RANGE ${last})
+  string(JSON command GET "${commands}" ${number} command)
+  string(REGEX REPLACE " -o [^ ]+ -c " " -fsyntax-only " command "${command}")
+  separate_arguments(command UNIX_COMMAND "${command}")
+  execute_process(COMMAND ${command} WORKING_DIRECTORY ${work} RESULT_VARIABLE failed ERROR_VARIABLE output)
+  if(failed)
+    string(REGEX MATCHALL "[^\n]*error[^\n]*" lines "${output}")
+    string(JOIN "\n" problems "${problems}" ${lines})
+  endif()
+endforeach()
+if(problems)
+  message(FATAL_ERROR "a source does not compile alone; is an #include missing?${problems}")
 endif()

@@ -9,7 +9,7 @@ import packages
 import spmm
 from support import as_arrays, as_dense, exact_product, needs_scipy, random_dense, random_source, sp
 
-COUNT, SECONDS = 1000, 20
+COUNT, SECONDS = 400, 20
 INDEX_TYPES = [np.int32, np.int64]
 ELEMENT_TYPES = [np.uint16, np.uint16, np.int32, np.int64, np.uint32, np.uint64, np.float64, ">u2", ">i4"]
 

@@ -55,7 +55,7 @@ void raise(Sample& peak, const Sample& sample) {
 
 std::size_t num_jobs() {
   const char* const wish = std::getenv("SPMM_TEST_JOBS");
-  return wish == nullptr ? 2000 : std::strtoul(wish, nullptr, 10);
+  return wish == nullptr ? 800 : std::strtoul(wish, nullptr, 10);
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ TEST_CASE("many jobs in one run: memory, files and threads stay flat") {
          << ": " << before.resident_kb << " -> " << after.resident_kb << " kB, " << before.threads << " -> "
          << after.threads << " threads, " << before.files << " -> " << after.files << " files");
     // Threads, files and buffers of up to 2 MB come and go with the jobs in flight, of which this process sees some:
-    // what stayed behind of each of the thousand jobs between would be far more.
+    // what stayed behind of each of the hundreds of jobs between would be far more.
     CHECK(after.threads <= before.threads + 16);
     CHECK(after.files <= before.files + 100);
     CHECK(after.resident_kb <= before.resident_kb + (pid == supervisor ? 2048 : 16384));

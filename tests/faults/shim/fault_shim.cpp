@@ -16,7 +16,6 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -133,6 +132,21 @@ mode_t mode_of(int flags, va_list arguments) {
 
 #define SPMM_CALLER __builtin_return_address(0)
 #define SPMM_REAL(name) static auto* const real_call = real(&::name, #name)
+/// A function of the system that fails or is called: RESULT NAME(parameters), its exception specification, the kind of
+/// its faults, what it returns if it fails, its arguments.
+#define SPMM_FAILS(result, name, specification, kind, failure, arguments, ...)    \
+  result name(__VA_ARGS__) specification {                                        \
+    SPMM_REAL(name);                                                              \
+    return fails(FaultKind::kind, SPMM_CALLER) ? (failure) : real_call arguments; \
+  }
+/// The same of one that moves up to `size` bytes, half of them if it is shortened.
+#define SPMM_MOVES(name, kind, arguments, half, ...)                      \
+  ssize_t name(__VA_ARGS__) {                                             \
+    SPMM_REAL(name);                                                      \
+    const Outcome outcome = next(FaultKind::kind, SPMM_CALLER, size > 1); \
+    if (outcome == Outcome::shortened) size = half;                       \
+    return outcome == Outcome::failed ? -1 : real_call arguments;         \
+  }
 
 extern "C" {
 
@@ -164,25 +178,10 @@ int openat(int folder, const char* path, int flags, ...) {
   return fails(FaultKind::open, SPMM_CALLER) ? -1 : real_call(folder, path, flags, mode);
 }
 
-FILE* fopen(const char* path, const char* mode) {
-  SPMM_REAL(fopen);
-  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(path, mode);
-}
-
-FILE* fopen64(const char* path, const char* mode) {
-  SPMM_REAL(fopen64);
-  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(path, mode);
-}
-
-DIR* opendir(const char* path) {
-  SPMM_REAL(opendir);
-  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(path);
-}
-
-DIR* fdopendir(int fd) {
-  SPMM_REAL(fdopendir);
-  return fails(FaultKind::open, SPMM_CALLER) ? nullptr : real_call(fd);
-}
+SPMM_FAILS(FILE*, fopen, /**/, open, nullptr, (path, mode), const char* path, const char* mode)
+SPMM_FAILS(FILE*, fopen64, /**/, open, nullptr, (path, mode), const char* path, const char* mode)
+SPMM_FAILS(DIR*, opendir, /**/, open, nullptr, (path), const char* path)
+SPMM_FAILS(DIR*, fdopendir, /**/, open, nullptr, (fd), int fd)
 
 int fcntl(int fd, int command, ...) {
   SPMM_REAL(fcntl);
@@ -199,129 +198,42 @@ int stat(const char* path, struct stat* info) noexcept {
   return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(path, info);
 }
 
-int lstat(const char* path, struct stat* info) noexcept {
-  SPMM_REAL(lstat);
-  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(path, info);
-}
-
-int fstat(int fd, struct stat* info) noexcept {
-  SPMM_REAL(fstat);
-  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(fd, info);
-}
-
-int fstatat(int folder, const char* path, struct stat* info, int flags) noexcept {
-  SPMM_REAL(fstatat);
-  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(folder, path, info, flags);
-}
-
-int fstatfs(int fd, struct statfs* info) noexcept {
-  SPMM_REAL(fstatfs);
-  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(fd, info);
-}
-
-int access(const char* path, int kind) noexcept {
-  SPMM_REAL(access);
-  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(path, kind);
-}
-
-int faccessat(int folder, const char* path, int kind, int flags) noexcept {
-  SPMM_REAL(faccessat);
-  return fails(FaultKind::status, SPMM_CALLER) ? -1 : real_call(folder, path, kind, flags);
-}
-
-int fallocate(int fd, int mode, off_t offset, off_t length) {
-  SPMM_REAL(fallocate);
-  return fails(FaultKind::fallocate, SPMM_CALLER) ? -1 : real_call(fd, mode, offset, length);
-}
-
-int ftruncate(int fd, off_t length) noexcept {
-  SPMM_REAL(ftruncate);
-  return fails(FaultKind::ftruncate, SPMM_CALLER) ? -1 : real_call(fd, length);
-}
-
-int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
-  SPMM_REAL(linkat);
-  return fails(FaultKind::link, SPMM_CALLER) ? -1 : real_call(from_folder, from, to_folder, to, flags);
-}
-
-int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
-  SPMM_REAL(renameat);
-  return fails(FaultKind::rename, SPMM_CALLER) ? -1 : real_call(from_folder, from, to_folder, to);
-}
-
-int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
-  SPMM_REAL(renameat2);
-  return fails(FaultKind::rename, SPMM_CALLER) ? -1 : real_call(from_folder, from, to_folder, to, flags);
-}
-
-int fsync(int fd) {
-  SPMM_REAL(fsync);
-  return fails(FaultKind::sync, SPMM_CALLER) ? -1 : real_call(fd);
-}
-
-int fdatasync(int fd) {
-  SPMM_REAL(fdatasync);
-  return fails(FaultKind::sync, SPMM_CALLER) ? -1 : real_call(fd);
-}
-
-int mkdir(const char* path, mode_t mode) noexcept {
-  SPMM_REAL(mkdir);
-  return fails(FaultKind::folder, SPMM_CALLER) ? -1 : real_call(path, mode);
-}
-
-int mkdirat(int folder, const char* path, mode_t mode) noexcept {
-  SPMM_REAL(mkdirat);
-  return fails(FaultKind::folder, SPMM_CALLER) ? -1 : real_call(folder, path, mode);
-}
-
-int fchmod(int fd, mode_t mode) noexcept {
-  SPMM_REAL(fchmod);
-  return fails(FaultKind::permission, SPMM_CALLER) ? -1 : real_call(fd, mode);
-}
-
-int flock(int fd, int kind) noexcept {
-  SPMM_REAL(flock);
-  return fails(FaultKind::lock, SPMM_CALLER) ? -1 : real_call(fd, kind);
-}
+SPMM_FAILS(int, lstat, noexcept, status, -1, (path, info), const char* path, struct stat* info)
+SPMM_FAILS(int, fstat, noexcept, status, -1, (fd, info), int fd, struct stat* info)
+SPMM_FAILS(int, fstatat, noexcept, status, -1, (folder, path, info, flags), int folder, const char* path,
+           struct stat* info, int flags)
+SPMM_FAILS(int, fstatfs, noexcept, status, -1, (fd, info), int fd, struct statfs* info)
+SPMM_FAILS(int, access, noexcept, status, -1, (path, kind), const char* path, int kind)
+SPMM_FAILS(int, faccessat, noexcept, status, -1, (folder, path, kind, flags), int folder, const char* path, int kind,
+           int flags)
+SPMM_FAILS(int, fallocate, /**/, fallocate, -1, (fd, mode, offset, length), int fd, int mode, off_t offset,
+           off_t length)
+SPMM_FAILS(int, ftruncate, noexcept, ftruncate, -1, (fd, length), int fd, off_t length)
+SPMM_FAILS(int, linkat, noexcept, link, -1, (from_folder, from, to_folder, to, flags), int from_folder,
+           const char* from, int to_folder, const char* to, int flags)
+SPMM_FAILS(int, renameat, noexcept, rename, -1, (from_folder, from, to_folder, to), int from_folder, const char* from,
+           int to_folder, const char* to)
+SPMM_FAILS(int, renameat2, noexcept, rename, -1, (from_folder, from, to_folder, to, flags), int from_folder,
+           const char* from, int to_folder, const char* to, unsigned flags)
+SPMM_FAILS(int, fsync, /**/, sync, -1, (fd), int fd)
+SPMM_FAILS(int, fdatasync, /**/, sync, -1, (fd), int fd)
+SPMM_FAILS(int, mkdir, noexcept, folder, -1, (path, mode), const char* path, mode_t mode)
+SPMM_FAILS(int, mkdirat, noexcept, folder, -1, (folder, path, mode), int folder, const char* path, mode_t mode)
+SPMM_FAILS(int, fchmod, noexcept, permission, -1, (fd, mode), int fd, mode_t mode)
+SPMM_FAILS(int, flock, noexcept, lock, -1, (fd, kind), int fd, int kind)
 
 // ---- bytes
 
-ssize_t read(int fd, void* to, size_t size) {
-  SPMM_REAL(read);
-  const Outcome outcome = next(FaultKind::read, SPMM_CALLER, size > 1);
-  return outcome == Outcome::failed ? -1 : real_call(fd, to, outcome == Outcome::shortened ? size / 2 : size);
-}
-
-ssize_t write(int fd, const void* from, size_t size) {
-  SPMM_REAL(write);
-  const Outcome outcome = next(FaultKind::write, SPMM_CALLER, size > 1);
-  return outcome == Outcome::failed ? -1 : real_call(fd, from, outcome == Outcome::shortened ? size / 2 : size);
-}
-
-ssize_t writev(int fd, const iovec* pieces, int count) {
-  SPMM_REAL(writev);
-  const Outcome outcome = next(FaultKind::write, SPMM_CALLER, count > 1);
-  return outcome == Outcome::failed ? -1 : real_call(fd, pieces, outcome == Outcome::shortened ? 1 : count);
-}
-
-ssize_t pread(int fd, void* to, size_t size, off_t offset) {
-  SPMM_REAL(pread);
-  const Outcome outcome = next(FaultKind::pread, SPMM_CALLER, size > 1);
-  return outcome == Outcome::failed ? -1 : real_call(fd, to, outcome == Outcome::shortened ? size / 2 : size, offset);
-}
-
-ssize_t pwrite(int fd, const void* from, size_t size, off_t offset) {
-  SPMM_REAL(pwrite);
-  const Outcome outcome = next(FaultKind::pwrite, SPMM_CALLER, size > 1);
-  return outcome == Outcome::failed ? -1 : real_call(fd, from, outcome == Outcome::shortened ? size / 2 : size, offset);
-}
+SPMM_MOVES(read, read, (fd, to, size), size / 2, int fd, void* to, size_t size)
+SPMM_MOVES(write, write, (fd, from, size), size / 2, int fd, const void* from, size_t size)
+SPMM_MOVES(writev, write, (fd, pieces, size), 1, int fd, const iovec* pieces, int size)
+SPMM_MOVES(pread, pread, (fd, to, size, offset), size / 2, int fd, void* to, size_t size, off_t offset)
+SPMM_MOVES(pwrite, pwrite, (fd, from, size, offset), size / 2, int fd, const void* from, size_t size, off_t offset)
 
 // ---- memory
 
-void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
-  SPMM_REAL(mmap);
-  return fails(FaultKind::mmap, SPMM_CALLER) ? MAP_FAILED : real_call(at, size, protection, flags, fd, offset);
-}
+SPMM_FAILS(void*, mmap, noexcept, mmap, MAP_FAILED, (at, size, protection, flags, fd, offset), void* at, size_t size,
+           int protection, int flags, int fd, off_t offset)
 
 void* malloc(size_t size) noexcept {
   return fails(FaultKind::memory, SPMM_CALLER) ? nullptr : __libc_malloc(size);
@@ -347,44 +259,15 @@ int posix_memalign(void** data, size_t alignment, size_t size) noexcept {
 
 // ---- threads and processes
 
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) noexcept {
-  SPMM_REAL(pthread_create);
-  return fails(FaultKind::thread, SPMM_CALLER) ? errno : real_call(thread, attributes, body, argument);
-}
-
-pid_t fork() noexcept {
-  SPMM_REAL(fork);
-  return fails(FaultKind::process, SPMM_CALLER) ? -1 : real_call();
-}
-
-int socketpair(int domain, int type, int protocol, int ends[2]) noexcept {
-  SPMM_REAL(socketpair);
-  return fails(FaultKind::socket, SPMM_CALLER) ? -1 : real_call(domain, type, protocol, ends);
-}
-
-int signalfd(int fd, const sigset_t* mask, int flags) noexcept {
-  SPMM_REAL(signalfd);
-  return fails(FaultKind::socket, SPMM_CALLER) ? -1 : real_call(fd, mask, flags);
-}
-
-ssize_t send(int fd, const void* from, size_t size, int flags) {
-  SPMM_REAL(send);
-  return fails(FaultKind::send, SPMM_CALLER) ? -1 : real_call(fd, from, size, flags);
-}
-
-ssize_t recv(int fd, void* to, size_t size, int flags) {
-  SPMM_REAL(recv);
-  return fails(FaultKind::receive, SPMM_CALLER) ? -1 : real_call(fd, to, size, flags);
-}
-
-pid_t waitpid(pid_t pid, int* status, int options) {
-  SPMM_REAL(waitpid);
-  return fails(FaultKind::wait, SPMM_CALLER) ? -1 : real_call(pid, status, options);
-}
-
-int poll(pollfd* fds, nfds_t count, int timeout) {
-  SPMM_REAL(poll);
-  return fails(FaultKind::wait, SPMM_CALLER) ? -1 : real_call(fds, count, timeout);
-}
+SPMM_FAILS(int, pthread_create, noexcept, thread, errno, (thread, attributes, body, argument), pthread_t* thread,
+           const pthread_attr_t* attributes, void* (*body)(void*), void* argument)
+SPMM_FAILS(pid_t, fork, noexcept, process, -1, (), )
+SPMM_FAILS(int, socketpair, noexcept, socket, -1, (domain, type, protocol, ends), int domain, int type, int protocol,
+           int ends[2])
+SPMM_FAILS(int, signalfd, noexcept, socket, -1, (fd, mask, flags), int fd, const sigset_t* mask, int flags)
+SPMM_FAILS(ssize_t, send, /**/, send, -1, (fd, from, size, flags), int fd, const void* from, size_t size, int flags)
+SPMM_FAILS(ssize_t, recv, /**/, receive, -1, (fd, to, size, flags), int fd, void* to, size_t size, int flags)
+SPMM_FAILS(pid_t, waitpid, /**/, wait, -1, (pid, status, options), pid_t pid, int* status, int options)
+SPMM_FAILS(int, poll, /**/, wait, -1, (fds, count, timeout), pollfd* fds, nfds_t count, int timeout)
 
 }  // extern "C"

@@ -123,26 +123,6 @@ TEST_CASE("A and B that do not fit each other are told apart") {
   CHECK(padded_side(a.view(), other) == 8);
 }
 
-TEST_CASE("matrices with sides of 0") {
-  Engine engine({.num_threads = 2});
-  for (const std::uint32_t m : {1u, 4u}) {
-    for (const auto& [rows, inner, cols] :
-         std::vector<std::array<std::uint64_t, 3>>{{0, 0, 0}, {0, 5, 3}, {3, 0, 4}, {3, 5, 0}, {0, 5, 0}}) {
-      const std::vector<std::int64_t> indptr_a(rows + 1);
-      const std::vector<std::int64_t> indptr_b(inner + 1);
-      const BsrView<std::uint16_t> a{.rows = rows * m, .cols = inner * m, .m = m, .indptr = indptr_a};
-      const BsrView<std::uint16_t> b{.rows = inner * m, .cols = cols * m, .m = m, .indptr = indptr_b};
-      CHECK(padded_side(a, b) == m * std::max<std::uint64_t>({rows, inner, cols, 1}));
-      ProductOptions options;
-      options.backend = Backend::cpu;
-      options.verify_full = rows == 3;
-      const BsrMatrix<std::uint32_t> c = multiply(engine, a, b, options);
-      CHECK((c.rows == rows * m && c.cols == cols * m && c.indices.empty()));
-      CHECK(c.indptr.size() == rows + 1);
-    }
-  }
-}
-
 TEST_CASE("a block that is stored twice is found by the product and named by its index") {
   Engine engine({.num_threads = 2});
   for (const char* kernel : {"reference", "row-merge"}) {
@@ -163,22 +143,4 @@ TEST_CASE("a block that is stored twice is found by the product and named by its
         has(message, "matrix A, indices[2] (block row 2): block (2, 3) was stored before in indices[1] (block row 2)"));
     CHECK_FALSE(has(message, "byte"));
   }
-}
-
-TEST_CASE("products of CSR arrays that are not square") {
-  Engine engine({.num_threads = 2});
-  ProductOptions options;
-  options.backend = Backend::cpu;
-  // 4 x 2 times 2 x 6 elements of side 1: not square, empty rows.
-  const std::vector<std::int32_t> a_indptr = {0, 1, 1, 1, 3};
-  const std::vector<std::int32_t> a_indices = {1, 1, 0};
-  const std::vector<std::uint16_t> a_data = {2, 3, 65535};
-  const std::vector<std::int64_t> b_indptr = {0, 1, 2};
-  const std::vector<std::int64_t> b_indices = {5, 0};
-  const std::vector<std::uint16_t> b_data = {65535, 10};
-  const auto c = multiply(engine, csr_view<std::uint16_t>(4, 2, a_indptr, a_indices, a_data),
-                          csr_view<std::uint16_t>(2, 6, b_indptr, b_indices, b_data), options);
-  const BsrMatrix<std::uint32_t> expected{
-      .rows = 4, .cols = 6, .m = 1, .indptr = {0, 1, 1, 1, 3}, .indices = {0, 0, 5}, .data = {20, 30, 65535u * 65535u}};
-  CHECK(c == expected);
 }

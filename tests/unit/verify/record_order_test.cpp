@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <vector>
 
@@ -45,18 +44,6 @@ std::optional<OrderFlaw> add_pieces(RecordOrder& order, const std::vector<BlockI
 }
 
 }  // namespace
-
-TEST_CASE("record order: ascending records, whatever the pieces") {
-  for (const std::size_t size : {1, 2, 7, 60}) {
-    for (std::uint64_t seed = 0; seed < 20; ++seed) {
-      RecordOrder order(kRecordBytes);
-      CHECK_FALSE(add_pieces(order, ascending(), size, seed));
-      CHECK(order.is_whole(60));
-      CHECK_FALSE(order.is_whole(59));
-    }
-  }
-  CHECK(RecordOrder(kRecordBytes).is_whole(0));
-}
 
 TEST_CASE("record order: a block twice and a step back are found at their record, also between pieces") {
   for (const std::size_t size : {1, 2, 7, 60}) {
