@@ -5,8 +5,8 @@
 #include "base/text.hpp"
 #include "cli/workplace.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "test_paths.hpp"
 
 namespace {

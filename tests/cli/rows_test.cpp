@@ -7,9 +7,9 @@
 #include "cli/exit_codes.hpp"
 #include "cli/workplace.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
+#include "support/matrices.hpp"
 #include "test_paths.hpp"
 
 namespace {

@@ -11,8 +11,8 @@
 #include "cli/exit_codes.hpp"
 #include "cli/workplace.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
 #include "test_paths.hpp"
 
 namespace spmm::test {

@@ -5,8 +5,8 @@
 #include "faults/fault_place.hpp"
 #include "faults/fault_run.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/oracle.hpp"
 #include "test_paths.hpp"
 

@@ -1,12 +1,12 @@
-// Every CUDA kernel against the oracle: small products, panels, limits, errors.
+// Every CUDA kernel against the oracle: small products, errors.
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/gpu_kernels.hpp"
+#include "support/matrices.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
@@ -15,15 +15,6 @@ namespace {
 
 using namespace spmm;
 using test::on_gpu;
-
-/// Limits that leave room for a few hundred tiles of 64 x 64, and for less than both operands, in addition to the work
-/// space.
-constexpr std::uint64_t kLimitForPanels = 100u << 20;
-constexpr std::uint64_t kLimitForSlabs = 72u << 20;
-
-}  // namespace
-
-namespace {
 
 /// Short enough for the sanitizers, which follow every access.
 void check_small_products(const std::vector<std::string>& kernels) {
@@ -43,7 +34,7 @@ void check_small_products(const std::vector<std::string>& kernels) {
 
 }  // namespace
 
-TEST_CASE("small battery: sparse kernels") {
+TEST_CASE("small products: sparse kernels") {
   std::vector<std::string> kernels = test::kernels_here();
   std::erase(kernels, "dense-tensor");
   std::erase(kernels, "tile-tensor");
@@ -54,42 +45,6 @@ TEST_CASE("small dense: tensor-core kernels") {
   check_small_products({"dense-tensor", "tile-tensor"});
 }
 
-TEST_CASE("many panels give the bytes of one panel, and the limit holds") {
-  const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
-  const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
-  Report one;
-  const ProductMatrix expected = multiply(a, b, on_gpu("two-pointer"), &one);
-  for (const std::string& kernel : test::kernels_here()) {
-    if (kernel.find("dense") == 0 || kernel == "tile-tensor") continue;  // B as a whole does not fit
-    if (!test::takes_operands(kernel, a.m, a.n / a.m)) continue;         // small_blocks_test.cpp, ranked_test.cpp
-    Options options = on_gpu(kernel);
-    options.memory_limit_bytes = kLimitForPanels;
-    Report report;
-    INFO("kernel " << kernel);
-    REQUIRE((multiply(a, b, options, &report) == expected));
-    REQUIRE(report.saturated_elements == test::num_saturated(expected));
-    REQUIRE(report.num_panels > one.num_panels);
-    REQUIRE(report.peak_device_bytes <= kLimitForPanels);
-    REQUIRE(report.peak_device_bytes <= report.plan.device_need_bytes);
-  }
-}
-
-TEST_CASE("operands that do not fit go through in slabs") {
-  const BlockMatrix a = test::random_matrix(64 * 512, 64, 900, 65535, 5);
-  const BlockMatrix b = test::random_matrix(64 * 512, 64, 900, 65535, 6);
-  const ProductMatrix expected = multiply(a, b, on_gpu("two-pointer"));
-  for (const std::string kernel : {"auto", "two-pointer", "pair-list"}) {
-    Options options = on_gpu(kernel);
-    options.memory_limit_bytes = kLimitForSlabs;
-    Report report;
-    INFO("kernel " << kernel);
-    REQUIRE((multiply(a, b, options, &report) == expected));
-    CHECK(report.saturated_elements == test::num_saturated(expected));
-    CHECK(report.plan.num_a_slabs * report.plan.num_b_slabs > 1);
-    CHECK(report.peak_device_bytes <= kLimitForSlabs);
-  }
-}
-
 TEST_CASE("one long block row is cut into column chunks") {
   test::MatrixBuilder a(600, 64, 1);
   test::MatrixBuilder b(600, 64, 2);
@@ -97,7 +52,7 @@ TEST_CASE("one long block row is cut into column chunks") {
   for (std::uint32_t j = 0; j < 600; ++j) b.add_random(j % 40, j, 30);
   const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
   Options options = on_gpu("two-pointer");
-  options.memory_limit_bytes = kLimitForSlabs;
+  options.memory_limit_bytes = 72u << 20;  // a few hundred tiles, and less than both operands
   Report report;
   REQUIRE((test::multiply_into_sink(a.matrix(), b.matrix(), options, &report) == expected));
   REQUIRE(report.num_panels > 1);

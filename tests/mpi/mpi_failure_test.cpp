@@ -13,8 +13,8 @@
 #include "cli/exit_codes.hpp"
 #include "mpi/mpi_place.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "test_paths.hpp"
 
 namespace {

@@ -8,10 +8,10 @@
 
 #include "base/run/run.hpp"
 #include "spmm/spmm.hpp"
-#include "stress/stress_case.hpp"
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
+#include "support/stress_case.hpp"
 #include "tools/verify/verify_files.hpp"
 
 namespace spmm::test {

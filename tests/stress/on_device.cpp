@@ -1,7 +1,7 @@
 // Products of arrays in device memory, and plans.
 #include "support/on_device.hpp"
 #include "spmm/spmm.hpp"
-#include "stress/stress_case.hpp"
+#include "support/stress_case.hpp"
 
 namespace spmm::test {
 namespace {

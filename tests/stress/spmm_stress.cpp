@@ -20,11 +20,11 @@
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
 #include "spmm/spmm.hpp"
-#include "stress/stress_case.hpp"
 #include "support/arrays.hpp"
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
 #include "support/oracle.hpp"
 #include "support/process.hpp"
+#include "support/stress_case.hpp"
 #include "support/wrapped_calls.hpp"
 #include "test_paths.hpp"
 

@@ -9,7 +9,7 @@
 #include "kernels/tuning.hpp"
 #include "plan/registry.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
 
 namespace spmm::test {
 

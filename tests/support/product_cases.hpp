@@ -16,7 +16,7 @@
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/stream.hpp"
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
 

@@ -10,8 +10,8 @@
 
 #include "cli/batch/batch_place.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 
 namespace {
 

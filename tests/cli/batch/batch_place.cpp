@@ -6,7 +6,7 @@
 
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
 #include "test_paths.hpp"
 
 namespace spmm::test {

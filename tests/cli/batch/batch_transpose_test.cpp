@@ -5,9 +5,9 @@
 #include "cli/batch/batch_place.hpp"
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/json_schema.hpp"
+#include "support/matrices.hpp"
 
 namespace {
 

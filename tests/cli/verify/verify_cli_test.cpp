@@ -7,8 +7,8 @@
 #include "cli/workplace.hpp"
 #include "report/text.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/oracle.hpp"
 #include "test_paths.hpp"
 

@@ -21,7 +21,7 @@
 #include "faults/fault_place.hpp"
 #include "io/files/file_sink.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
 #include "support/oracle.hpp"
 
 namespace {

@@ -15,10 +15,10 @@
 
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/gpu_kernels.hpp"
+#include "support/matrices.hpp"
 #include "support/on_device.hpp"
 #include "support/oracle.hpp"
 

@@ -7,9 +7,9 @@
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/gpu_kernels.hpp"
+#include "support/matrices.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 

@@ -5,9 +5,9 @@
 #include "kernels/small/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/gpu_kernels.hpp"
+#include "support/matrices.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 

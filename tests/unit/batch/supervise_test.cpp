@@ -12,8 +12,8 @@
 
 #include "spmm/io.hpp"
 #include "spmm/multiply.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/process.hpp"
 #include "tools/batch/output.hpp"
 #include "tools/batch/supervisor.hpp"

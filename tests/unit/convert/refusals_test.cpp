@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "test_paths.hpp"
 #include "unit/convert/support.hpp"
 

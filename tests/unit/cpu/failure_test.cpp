@@ -4,9 +4,9 @@
 #include "base/records/errors.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/matrices.hpp"
 #include "support/wrapped_calls.hpp"
 #include "unit/cpu/run_cpu.hpp"
 

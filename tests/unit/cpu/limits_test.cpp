@@ -6,54 +6,14 @@
 #include "cpu/rows/arithmetic.hpp"
 #include "cpu/simd/kernels.hpp"
 #include "cpu/simd/layout.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
 namespace {
-
-/// One result block from `length` pairs of constant blocks.
-Operands constant_list(std::uint32_t length, std::uint32_t m, std::uint32_t a_value, std::uint32_t b_value) {
-  MatrixBuilder a(length, m, 0);
-  MatrixBuilder b(length, m, 0);
-  for (std::uint32_t t = 0; t < length; ++t) {
-    a.add_constant(length - 1, t, a_value);
-    b.add_constant(t, length / 2, b_value);
-  }
-  return {a.matrix(), b.matrix()};
-}
-
-struct Bounds {
-  std::uint32_t a;
-  std::uint32_t b;
-  bool wide;
-};
-
-TEST_CASE("cpu: lists around the number of pairs that 32 bits hold") {
-  for (const Bounds bounds :
-       {Bounds{65535, 65535, true}, Bounds{65535, 0, true}, Bounds{32768, 32768, true}, Bounds{65535, 1, true},
-        Bounds{1, 65535, true}, Bounds{2047, 2047, false}, Bounds{4095, 8191, false}, Bounds{32767, 511, false}}) {
-    for (const std::uint32_t m : {4u, 5u, 6u, 7u, 8u, 9u, 10u, 12u, 16u, 17u, 18u, 20u}) {
-      for (const std::string& isa : available_isas()) {
-        const ForcedIsa forced(isa);
-        const cpu::PackedShape shape = cpu::packed_shape(cpu::choose_isa(), m);
-        const cpu::Arithmetic arithmetic = cpu::choose_arithmetic(shape, bounds.a, bounds.b);
-        const bool is_narrow_enough = bounds.wide || std::uint64_t{bounds.a} * bounds.b * m * 4 < (1ull << 32);
-        if (shape.packing == cpu::Packing::row_pairs && is_narrow_enough) CHECK(arithmetic.wide == bounds.wide);
-        for (const std::uint32_t length : {arithmetic.flush_pairs - 1, arithmetic.flush_pairs,
-                                           arithmetic.flush_pairs + 1, 2 * arithmetic.flush_pairs + 1}) {
-          if (length == 0 || length > 5000) continue;
-          INFO(isa << ", m = " << m << ", " << length << " pairs of " << bounds.a << " x " << bounds.b);
-          const auto [a, b] = constant_list(length, m, bounds.a, bounds.b);
-          CHECK((run_cpu(a, b) == oracle_multiply(a, b)));
-        }
-      }
-    }
-  }
-}
 
 TEST_CASE("cpu: choose_arithmetic keeps its bounds for every side and largest element") {
   for (std::uint32_t m = 1; m <= kMaxBlockDim; ++m) {

@@ -1,4 +1,4 @@
-// Small blocks in tiles: layout of B, bounds of the sums, windows of columns, sorted tiles.
+// Small blocks in tiles: layout of B, windows of columns, sorted tiles.
 #include "cpu/simd/layout.hpp"
 
 #include <algorithm>
@@ -6,17 +6,15 @@
 #include <cstdint>
 #include <random>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "cpu/operands/prepared.hpp"
 #include "cpu/operands/tile_operand.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cpu/simd/tile_kernel.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/matrix_builder.hpp"
-#include "support/oracle.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
@@ -83,39 +81,6 @@ TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
     }
     CHECK(found == b.index.size());
     CHECK(std::equal(expected.begin(), expected.end(), tiles.values.begin()));
-  }
-}
-
-TEST_CASE("cpu: sums of small blocks on both sides of 2^32") {
-  for (const std::uint32_t m : {1u, 2u, 3u}) {
-    for (const auto& [a_value, b_value] : {std::pair{65'535u, 65'535u},
-                                           {65'535u, 1u},
-                                           {2047u, 2047u},
-                                           {32'768u, 131u},
-                                           {65'535u, 700u},
-                                           {32'767u, 32'767u},
-                                           {32'767u, 131u}}) {
-      const std::uint64_t fit = 0xFFFF'FFFFu / (std::uint64_t{a_value} * b_value * m);
-      for (const std::uint64_t length : {fit, fit + 1, fit + 2, 2 * fit + 3}) {
-        if (length == 0 || length > 3000) continue;
-        INFO("m = " << m << ", " << length << " pairs of " << a_value << " x " << b_value);
-        MatrixBuilder a(3000, m, 1);
-        MatrixBuilder b(3000, m, 2);
-        for (std::uint32_t t = 0; t < length; ++t) {
-          a.add_constant(7, t, a_value);
-          b.add_constant(t, t % 2 == 0 ? 0 : 11, b_value);
-          b.add_constant(t, 2999, b_value);
-        }
-        const auto matrix_a = a.matrix();
-        const auto matrix_b = b.matrix();
-        const ProductMatrix expected = oracle_multiply(matrix_a, matrix_b);
-        for (const std::string& isa : available_isas()) {
-          INFO(isa);
-          const ForcedIsa forced(isa);
-          CHECK((run_cpu(matrix_a, matrix_b) == expected));
-        }
-      }
-    }
   }
 }
 

@@ -3,8 +3,8 @@
 
 #include "base/records/head.hpp"
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "unit/plan/plan_support.hpp"
 
 namespace {

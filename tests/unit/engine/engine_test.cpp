@@ -17,8 +17,8 @@
 
 #include "engine/product.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/process.hpp"
 #include "support/product_cases.hpp"

@@ -8,9 +8,9 @@
 #include "io/memory/picked_source.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 
 namespace {

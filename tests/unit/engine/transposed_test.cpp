@@ -7,8 +7,8 @@
 
 #include "io/memory/transposed_source.hpp"
 #include "spmm/spmm.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/process.hpp"
 

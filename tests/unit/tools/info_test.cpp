@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "spmm/io.hpp"
-#include "support/battery.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/oracle.hpp"
 #include "unit/tools/tool_support.hpp"
 

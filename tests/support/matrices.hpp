@@ -1,27 +1,14 @@
-// Named pairs of operands, each for the bug that it surfaces.
+// Matrices for tests.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "spmm/block_matrix.hpp"
 
 namespace spmm::test {
 
 using Operands = std::pair<BlockMatrix, BlockMatrix>;
-
-struct Recipe {
-  std::string name;
-  std::string bug;  ///< one line: which bug it surfaces
-  /// Operands with block side m (1 to 64); the same m and seed give the same operands.
-  std::function<Operands(std::uint32_t m, std::uint64_t seed)> make;
-};
-
-/// All recipes. Memory: a few MB each; the oracle takes well under a second for any m.
-const std::vector<Recipe>& battery();
 
 /// k blocks at distinct positions, in random order.
 /// Shapes: n a multiple of m, k at most (n/m)^2. Values: uniform in [0, max_value].

@@ -12,6 +12,7 @@
 #include "spmm/block_matrix.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/options.hpp"
+#include "support/matrices.hpp"
 
 namespace spmm::test {
 
@@ -70,6 +71,9 @@ struct StressChoice {
 
 /// The case of a seed: the same choice and seed give the same case.
 StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice);
+
+/// The operands of a small product.
+Operands random_operands(std::uint64_t seed);
 
 /// The product of block-CSR arrays as Way::device or Way::plan, in device memory. The report is that of Way::device.
 ProductMatrix multiply_on_device(Engine& engine, const StressCase& c, const BsrMatrix<std::uint16_t>& a,

@@ -1,11 +1,12 @@
-#include "stress/stress_case.hpp"
+#include "support/stress_case.hpp"
 
 #include <array>
 #include <cstddef>
 #include <sstream>
 #include <tuple>
 
-#include "support/battery.hpp"
+#include "support/matrices.hpp"
+#include "support/matrix_builder.hpp"
 #include "support/oracle.hpp"
 
 namespace spmm::test {
@@ -98,21 +99,30 @@ std::vector<BlockIndex> positions_of(const std::string& pattern, std::uint32_t n
   return positions;
 }
 
-/// Blocks at these positions in random order. Elements: from one constant to the whole range, some or many zeros, now
-/// and then one that is larger than all others.
+constexpr std::array<std::uint32_t, 12> kEnds = {0, 1, 2, 127, 128, 255, 256, 257, 2047, 32767, 65534, 65535};
+
+/// Blocks at these positions in random order, or in the order of rows, forwards or backwards. Elements: from one
+/// constant to the whole range, or ends of ranges only; some or many zeros, now and then one that is larger than all
+/// others.
 BlockMatrix make_matrix(const std::vector<BlockIndex>& positions, std::uint32_t nb, std::uint32_t m, Random& random) {
-  constexpr std::array<std::uint32_t, 12> kEnds = {0, 1, 2, 127, 128, 255, 256, 257, 2047, 32767, 65534, 65535};
   const std::uint32_t high = random.of(kEnds);
   const std::uint32_t low = random.one_in(3) ? high : random.one_in(2) ? std::min(high, 1u) : 0;
   const std::uint64_t zero_in = random.one_in(3) ? 1 + random.below(8) : 0;  // one in so many is zero
   const bool has_zero_blocks = random.one_in(2);
+  const bool has_ends_only = random.one_in(8);
   BlockMatrix matrix{.n = nb * m, .m = m, .index = positions, .values = {}};
-  for (std::size_t x = matrix.index.size(); x > 1; --x) std::swap(matrix.index[x - 1], matrix.index[random.below(x)]);
+  if (random.one_in(8)) {
+    if (random.one_in(2)) std::reverse(matrix.index.begin(), matrix.index.end());
+  } else {
+    for (std::size_t x = matrix.index.size(); x > 1; --x) std::swap(matrix.index[x - 1], matrix.index[random.below(x)]);
+  }
   const std::size_t elements = std::size_t{m} * m;
   matrix.values.resize(matrix.index.size() * elements);
   for (std::uint16_t& value : matrix.values) {
     const bool is_zero = zero_in != 0 && random.one_in(zero_in);
-    value = is_zero ? std::uint16_t{0} : static_cast<std::uint16_t>(low + random.below(high - low + 1));
+    const std::uint32_t other =
+        has_ends_only ? random.of(kEnds) : low + static_cast<std::uint32_t>(random.below(high - low + 1));
+    value = static_cast<std::uint16_t>(is_zero ? 0 : other);
   }
   for (std::size_t x = 0; x < matrix.index.size(); ++x) {
     if (has_zero_blocks && random.one_in(20))
@@ -161,6 +171,36 @@ void aim_at_limit(BlockMatrix& a, BlockMatrix& b, Random& random) {
         std::min<std::uint64_t>({65535, left / *x, is_even && !is_last ? share / *x + 1 : 65535}));
     left -= std::uint64_t{*x} * *y;
   }
+}
+
+/// All products vanish: A is zero outside column 0 of each block, B in row 0 (both are zero where m is 1).
+void let_vanish(BlockMatrix& a, BlockMatrix& b) {
+  const std::size_t m = a.m;
+  for (std::size_t e = 0; e < a.values.size(); ++e) a.values[e] = e % m == 0 && m > 1 ? a.values[e] : 0;
+  for (std::size_t e = 0; e < b.values.size(); ++e) b.values[e] = e % (m * m) < m ? 0 : b.values[e];
+}
+
+/// Long lists of pairs of blocks whose elements are all alike: sums that leave 31 or 32 bits, or what sums of digits
+/// hold, between one pair and the next.
+Operands long_lists(std::uint32_t m, std::uint64_t max_pairs, Random& random) {
+  constexpr std::array<std::uint32_t, 10> kElements = {1, 131, 255, 511, 700, 2047, 4095, 32767, 32768, 65535};
+  constexpr std::array<std::uint64_t, 5> kDigits = {255 * 255, 255 * 32768, 255 * 65535, 65535, 2047 * 2047};
+  const std::uint32_t of_a = random.of(kElements);
+  const std::uint32_t of_b = random.of(kElements);
+  const std::uint64_t term = random.one_in(2) ? std::uint64_t{of_a} * of_b : random.of(kDigits);
+  const std::uint64_t fit =
+      (std::uint64_t{1} << 31 << random.below(2)) / (term * m) * random.up_to(3) + random.below(6);
+  const auto length =
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fit, 3, std::max<std::uint64_t>(max_pairs / 4, 3)) - 2);
+  const auto nb = length + 2 + static_cast<std::uint32_t>(random.below(100));
+  MatrixBuilder a(nb, m, random.below(1000)), b(nb, m, random.below(1000));
+  for (std::uint32_t t = 0; t < length; ++t) {
+    a.add_constant(nb - 1, t, of_a);
+    b.add_constant(t, t % 2, of_b);  // half a list
+    b.add_constant(t, nb - 1, of_b);
+    if (random.one_in(8)) a.add_random(0, t, of_a);
+  }
+  return {shuffled(a.matrix(), 1), shuffled(b.matrix(), 2)};
 }
 
 std::uint32_t random_side(Random& random) {
@@ -313,12 +353,10 @@ std::string draw_operands(StressCase& c, const StressChoice& choice, Random& ran
   const std::uint64_t max_pairs = std::clamp<std::uint64_t>(work / cube, 8, 2'000'000);
   const std::uint32_t nb = c.is_large ? static_cast<std::uint32_t>((200u << random.below(6)) + random.below(200))
                                       : random_grid(m, c.options.kernel, random);
-  if (!c.is_large && m <= 16 && random.one_in(12)) {
-    const Recipe& recipe = random.of(battery());
-    std::tie(c.a, c.b) = recipe.make(m, 1 + random.below(3));
-    std::vector<BlockIndex> b = c.b.index;
-    std::sort(b.begin(), b.end());
-    if (c.a.n / m <= std::max(nb, 100u) && count_pairs(c.a.index, b) <= 10 * max_pairs) return recipe.name;
+  if (!c.is_large && random.one_in(15)) {
+    const bool for_small = is_for_small_grids(c.options.kernel);
+    std::tie(c.a, c.b) = long_lists(m, std::min<std::uint64_t>(10 * max_pairs, for_small ? 3000 : 20'000), random);
+    return "long lists";
   }
   const std::array<std::string, 2> patterns = {random.one_in(3) ? kPatterns[0] : random.of(kPatterns),
                                                random.one_in(3) ? kPatterns[0] : random.of(kPatterns)};
@@ -342,6 +380,7 @@ std::string draw_operands(StressCase& c, const StressChoice& choice, Random& ran
   if (!a.empty() && !b.empty() && random.one_in(4)) {
     for (std::uint64_t x = random.up_to(16); x > 0; --x) aim_at_limit(c.a, c.b, random);
   }
+  if (random.one_in(40)) let_vanish(c.a, c.b);
   return patterns[0] + " x " + patterns[1];
 }
 
@@ -354,6 +393,13 @@ bool is_small_square(const BlockMatrix& a) {
 }
 
 }  // namespace
+
+Operands random_operands(std::uint64_t seed) {
+  Random random(seed);
+  StressCase c;
+  (void)draw_operands(c, {}, random);
+  return {std::move(c.a), std::move(c.b)};
+}
 
 StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
   Random random(seed);
