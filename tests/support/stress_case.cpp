@@ -173,11 +173,15 @@ void aim_at_limit(BlockMatrix& a, BlockMatrix& b, Random& random) {
   }
 }
 
-/// All products vanish: A is zero outside column 0 of each block, B in row 0 (both are zero where m is 1).
-void let_vanish(BlockMatrix& a, BlockMatrix& b) {
+/// Products of one in so many blocks of A vanish: these are zero outside their first columns, B in its first rows.
+void let_vanish(BlockMatrix& a, BlockMatrix& b, Random& random) {
   const std::size_t m = a.m;
-  for (std::size_t e = 0; e < a.values.size(); ++e) a.values[e] = e % m == 0 && m > 1 ? a.values[e] : 0;
+  const std::uint64_t one_in = random.up_to(100);
   for (std::size_t e = 0; e < b.values.size(); ++e) b.values[e] = e % (m * m) < m ? 0 : b.values[e];
+  for (std::size_t x = 0; x < a.index.size(); ++x) {
+    if (!random.one_in(one_in)) continue;
+    for (std::size_t e = x * m * m; e < (x + 1) * m * m; ++e) a.values[e] = e % m == 0 ? a.values[e] : 0;
+  }
 }
 
 /// Long lists of pairs of blocks whose elements are all alike: sums that leave 31 or 32 bits, or what sums of digits
@@ -380,7 +384,7 @@ std::string draw_operands(StressCase& c, const StressChoice& choice, Random& ran
   if (!a.empty() && !b.empty() && random.one_in(4)) {
     for (std::uint64_t x = random.up_to(16); x > 0; --x) aim_at_limit(c.a, c.b, random);
   }
-  if (random.one_in(40)) let_vanish(c.a, c.b);
+  if (random.one_in(40)) let_vanish(c.a, c.b, random);
   return patterns[0] + " x " + patterns[1];
 }
 

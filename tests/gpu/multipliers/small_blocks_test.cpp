@@ -1,4 +1,4 @@
-// small-blocks: rows around the borders between its three accumulators, chunks, panels, sums around 2^32.
+// small-blocks: rows around the borders between its three accumulators.
 #include <cstdint>
 #include <vector>
 
@@ -86,44 +86,6 @@ Borders borders(std::uint32_t m, std::uint32_t nb, std::uint32_t max_value, std:
 }
 
 }  // namespace
-
-TEST_CASE("small-blocks: panels of some rows, and of some columns of a row") {
-  for (const std::uint32_t m : {1u, 2u, 3u}) {
-    const std::uint32_t nb = 300'000;
-    test::MatrixBuilder a(nb, m, 1);
-    test::MatrixBuilder b(nb, m, 2);
-    for (std::uint32_t i = 0; i < 20; ++i) a.add_random(i, i % 3, test::kFullRange);
-    for (std::uint32_t t = 0; t < 4; ++t) a.add_random(25, t, 2047);
-    for (std::uint32_t j = 0; j < nb; ++j) b.add_random(j % 4, j, 255);
-    const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
-    const std::uint64_t per_block = output_record_bytes(m) * 2 + std::uint64_t{4} * m * m + 73;
-    Options options = on_gpu("small-blocks");
-    options.memory_limit_bytes = (70u << 20) + (std::uint64_t{300'000} * 16 * m * m) + per_block * 200'000;
-    Report report;
-    INFO("m " << m);
-    REQUIRE((multiply(a.matrix(), b.matrix(), options, &report) == expected));
-    CHECK(report.num_panels > 4);
-    CHECK(report.peak_device_bytes <= report.plan.device_need_bytes);
-  }
-}
-
-TEST_CASE("small-blocks: huge n with short rows, and what it refuses") {
-  const std::uint32_t n = 4'294'967'295u;
-  test::MatrixBuilder a(n, 1, 1);
-  test::MatrixBuilder b(n, 1, 2);
-  for (std::uint32_t i = 0; i < 400; ++i) {
-    a.add_random(n - 1 - i * 7, i % 9, test::kFullRange);
-    a.add_random(n - 1 - i * 7, n - 1 - i, test::kFullRange);
-    if (i < 180) b.add_random(i % 9, n - 1 - i * 1000, test::kFullRange);
-    b.add_random(n - 1 - i, i, 77);
-  }
-  REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu("small-blocks")) == test::oracle_multiply(a.matrix(), b.matrix())));
-  const BlockMatrix empty{.n = n, .m = 1, .index = {}, .values = {}};
-  CHECK(multiply(a.matrix(), empty, on_gpu("small-blocks")).index.empty());
-  CHECK(multiply(empty, b.matrix(), on_gpu("small-blocks")).index.empty());
-  const BlockMatrix five = test::random_matrix(50, 5, 20, 100, 1);
-  CHECK_THROWS_AS(multiply(five, five, on_gpu("small-blocks")), UsageError);
-}
 
 TEST_CASE("small blocks of hashed, ranked and dense sums") {  // for the sanitizers
   for (const std::uint32_t m : {1u, 3u, 4u}) {

@@ -45,19 +45,6 @@ void check_product(Engine& engine, const BlockMatrix& a, const BlockMatrix& b) {
 
 }  // namespace
 
-TEST_CASE("tile-tensor: nothing to multiply") {
-  if (!test::device_runs("tile-tensor")) return;
-  const BlockMatrix empty{.n = 800, .m = 8, .index = {}, .values = {}};
-  const BlockMatrix full = test::random_matrix(800, 8, 500, 65535, 1);
-  for (const auto& [a, b] : {std::pair(empty, full), std::pair(full, empty), std::pair(empty, empty)}) {
-    CHECK(multiply(a, b, on_gpu("tile-tensor")).index.empty());
-  }
-  // Blocks that never meet.
-  const BlockMatrix left = matrix_where(100, 8, 9, 1, [](auto, auto j) { return j < 20; });
-  const BlockMatrix right = matrix_where(100, 8, 9, 2, [](auto i, auto) { return i >= 60; });
-  CHECK(multiply(left, right, on_gpu("tile-tensor")).index.empty());
-}
-
 TEST_CASE("tile-tensor: lists longer than the sums of 32 bits hold") {
   if (!test::device_runs("tile-tensor")) return;
   for (const std::uint32_t value : {1u, 255u, 256u, 65535u}) {

@@ -1,5 +1,4 @@
-// Operands sorted by counting: by bitmaps, by comparing, and where they must be sorted otherwise; what parsing finds of
-// zeros.
+// Operands sorted by counting: by bitmaps, by comparing, and where they must be sorted otherwise.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -63,35 +62,6 @@ TEST_CASE("a block that comes twice is found whichever way rows are sorted") {
           CHECK(text.find(std::to_string(at)) != std::string::npos);
           CHECK(text.find(std::to_string(at / 2)) != std::string::npos);
         }
-      }
-    }
-  }
-}
-
-TEST_CASE("zero C blocks of every side are left out") {
-  constexpr std::uint32_t kNb = 3000;
-  for (const std::uint32_t m : {1u, 2u, 3u, 4u, 5u, 8u, 16u}) {
-    const std::uint32_t meeting = m / 2;  // the only column of A and row of B that are not zero alike
-    for (const unsigned where : {0u, 1u, 2u}) {
-      test::MatrixBuilder a(kNb, m, 1);
-      test::MatrixBuilder b(kNb, m, 2);
-      for (std::uint32_t x = 0; x < kNb; ++x) {
-        if (where == 1 && x % 7 == 0) {
-          a.add_constant(x, x, 0);
-        } else if (where == 2 && x == kNb - 1) {  // a single column of zeros, in the last record
-          a.add_constant(x, x, 1);
-          for (std::uint32_t row = 0; row < m; ++row) a.element(row, meeting) = 0;
-        } else {
-          a.add_constant(x, x, 1 + x % 100);
-        }
-        b.add_constant(x, kNb - 1 - x, 0);
-        if (where == 0 && x == 1717) continue;
-        for (std::uint32_t column = 0; column < m; ++column) b.element(meeting, column) = 3;
-      }
-      const ProductMatrix expected = test::oracle_multiply(a.matrix(), b.matrix());
-      for (const std::string kernel : {"auto", "rows", "pair-list", "row-spread", "row-rank"}) {
-        INFO("m " << m << ", zeros " << where << ", kernel " << kernel);
-        REQUIRE((multiply(a.matrix(), b.matrix(), on_gpu(kernel)) == expected));
       }
     }
   }
