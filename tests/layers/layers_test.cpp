@@ -11,6 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using layers::complaints;
+using spmm::test::bytes_of;
 
 /// Source files below some folders of the repository, as paths from its root.
 std::vector<std::string> sources_below(const std::vector<std::string>& folders) {

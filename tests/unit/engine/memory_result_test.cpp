@@ -10,6 +10,8 @@
 namespace {
 
 using namespace spmm;
+using test::has;
+using test::message_of;
 
 ProductOptions on_host() {
   ProductOptions options;

@@ -1,7 +1,6 @@
 // System calls that are interrupted, give less than asked for, or fail half-way.
 #include "support/wrapped_calls.hpp"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>

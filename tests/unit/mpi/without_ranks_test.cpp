@@ -20,6 +20,7 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::mpi;
+using test::bytes_of;
 using Rows = std::vector<std::uint32_t>;
 
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 40;
