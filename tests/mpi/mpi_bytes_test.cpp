@@ -1,5 +1,4 @@
 // Any number of ranks writes the bytes of spmm.
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -72,22 +71,6 @@ TEST_CASE("a tenth of the operands as memory limit") {
   const auto report = report_of(3, {"--memory-limit", "1M", "--threads", "1"});  // of 2 * 5.4 MB
   CHECK(report["plan"]["scratch_bytes"].get<std::uint64_t>() > 0);
   for (const auto& rank : report["ranks"]) CHECK(rank["runs"] == 2);  // the indices do not fit
-}
-
-TEST_CASE("blocks whose sums are all zero leave no gaps between ranks") {
-  const MpiPlace place;
-  spmm::BlockMatrix a = random_matrix(2048, 4, 6000, 65535, 31);
-  const spmm::BlockMatrix b = random_matrix(2048, 4, 6000, 65535, 32);
-  for (std::size_t block = 0; block < a.index.size(); block += 3) {
-    std::fill_n(a.values.begin() + static_cast<std::ptrdiff_t>(block * 16), 16, std::uint16_t{0});
-  }
-  place.set_operands(a, b);
-  REQUIRE(spmm::read_product("expected.bin") == oracle_multiply(a, b));
-  for (const int num_ranks : {2, 5}) {
-    const auto report = report_of(num_ranks, {"--verify", "full"});
-    CHECK(report["proof"]["rows"] > 0);
-    for (const auto& rank : report["ranks"]) CHECK(rank["runs"] == 2);
-  }
 }
 
 TEST_CASE("--verify proves rows on every rank; the output may be a device") {

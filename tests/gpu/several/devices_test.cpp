@@ -1,4 +1,4 @@
-// One product on several GPUs: the same bytes as on one. If there is only one, it plays several.
+// One product on several GPUs: errors, cancellation, the current device. If there is only one, it plays several.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -11,7 +11,6 @@
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
-#include "support/files.hpp"
 #include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/product_cases.hpp"
@@ -40,11 +39,9 @@ std::vector<std::vector<int>> device_lists() {
   return lists;
 }
 
-Options on_devices(const std::vector<int>& devices, const std::string& kernel = "auto") {
+Options on_devices(const std::vector<int>& devices) {
   Options options;
   options.devices = devices;
-  options.kernel = kernel;
-  options.force = true;
   return options;
 }
 
@@ -54,98 +51,7 @@ std::string name_of(const std::vector<int>& devices) {
   return name;
 }
 
-/// Pairs whose result fills many panels of little memory.
-struct LargeCase {
-  std::string name;
-  BlockMatrix a;
-  BlockMatrix b;
-};
-
-std::vector<LargeCase> large_cases() {
-  std::vector<LargeCase> cases;
-  cases.push_back(
-      {"uniform", test::random_matrix(4096, 8, 60'000, 65'535, 1), test::random_matrix(4096, 8, 60'000, 65'535, 2)});
-  cases.push_back(
-      {"small elements", test::random_matrix(4096, 4, 200'000, 100, 3), test::random_matrix(4096, 4, 200'000, 100, 4)});
-  LargeCase skewed{"one heavy row", test::random_matrix(8192, 8, 20'000, 65'535, 5),
-                   test::random_matrix(8192, 8, 60'000, 65'535, 6)};
-  for (BlockIndex& at : skewed.a.index) {
-    if (at.j < 700) at.i = 17;
-  }
-  std::vector<bool> seen(1024 * 1024);  // no block twice
-  BlockMatrix kept{.n = 8192, .m = 8, .index = {}, .values = {}};
-  for (std::size_t x = 0; x < skewed.a.index.size(); ++x) {
-    const BlockIndex at = skewed.a.index[x];
-    if (seen[std::size_t{at.i} * 1024 + at.j]) continue;
-    seen[std::size_t{at.i} * 1024 + at.j] = true;
-    kept.index.push_back(at);
-    kept.values.insert(kept.values.end(), skewed.a.block(x), skewed.a.block(x) + 64);
-  }
-  skewed.a = kept;
-  cases.push_back(std::move(skewed));
-  return cases;
-}
-
 }  // namespace
-
-/// Shares add up to the product.
-void check_shares(const Report& report, std::size_t num_devices_used) {
-  const std::vector<DeviceShare>& shares = report.plan.devices;
-  REQUIRE(shares.size() == num_devices_used);
-  std::uint64_t pairs = 0;
-  std::uint64_t blocks = 0;
-  for (const DeviceShare& share : shares) {
-    CHECK(share.num_panels > 0);
-    CHECK(share.multiply_s > 0);
-    pairs += share.pairs;
-    blocks += share.num_blocks;
-  }
-  CHECK(pairs == report.pairs);
-  CHECK(blocks == report.c_blocks);
-  CHECK(report.device.find(" x ") != std::string::npos);
-}
-
-TEST_CASE("devices: files hold the bytes of one device, whatever the panels") {
-  constexpr std::uint64_t kLimits[] = {std::uint64_t{1} << 30, std::uint64_t{300} << 20};
-  const test::TemporaryFolder folder;
-  const auto path = [&](const std::string& name) { return folder / name; };
-  for (const LargeCase& one : large_cases()) {
-    write_matrix(path("a.bin"), one.a);
-    write_matrix(path("b.bin"), one.b);
-    for (const std::string kernel : {"auto", "two-pointer"}) {
-      Options alone = on_devices({0}, kernel);
-      alone.memory_limit_bytes = kLimits[0];
-      multiply(path("a.bin"), path("b.bin"), path("one.bin"), alone);
-      for (const std::vector<int>& devices : device_lists()) {
-        for (const std::uint64_t limit : kLimits) {
-          if (kernel != "auto" && limit != kLimits[0]) continue;
-          INFO(one.name << ", " << kernel << ", " << name_of(devices) << ", limit " << limit);
-          Options several = on_devices(devices, kernel);
-          several.memory_limit_bytes = limit;
-          several.verify_blocks = limit == kLimits[0] ? 0 : 20;  // verification takes records in order
-          const Report report = multiply(path("a.bin"), path("b.bin"), path("several.bin"), several);
-          REQUIRE((test::bytes_of(path("several.bin")) == test::bytes_of(path("one.bin"))));
-          if (report.plan.num_a_slabs > 1) continue;
-          check_shares(report,
-                       devices.front() == kAllDevices ? static_cast<std::size_t>(num_devices()) : devices.size());
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("devices: no rows for one device, and no output at all") {
-  const BlockMatrix one_block = test::random_matrix(8, 8, 1, 65'535, 1);
-  const BlockMatrix empty{.n = 8, .m = 8, .index = {}, .values = {}};
-  for (const std::vector<int>& devices : device_lists()) {
-    Report report;
-    CHECK(
-        (multiply(one_block, one_block, on_devices(devices), &report) == test::oracle_multiply(one_block, one_block)));
-    CHECK(report.plan.devices.back().num_panels == 0);
-    CHECK(multiply(one_block, empty, on_devices(devices)).index.empty());
-    CHECK(multiply(empty, empty, on_devices(devices)).index.empty());
-  }
-}
 
 TEST_CASE("devices: what is wrong is said once, and the engine goes on") {
   const test::ProductCase good = test::make_product_case(8, 100, 3000, "auto");
