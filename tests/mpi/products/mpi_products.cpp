@@ -20,6 +20,7 @@
 namespace {
 
 using namespace spmm;
+using test::bytes_of;
 
 /// The words of a line.
 struct Words {

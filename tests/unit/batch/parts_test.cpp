@@ -149,8 +149,6 @@ TEST_CASE("GPUs are found where the driver lists none: containers, WSL2, Jetson"
   }
 }
 
-}
-
 TEST_CASE("a job is done if the log has its line and its files are as they were") {
   const TemporaryFolder folder;
   const Job job{.a = folder.file("a"), .b = folder.file("b"), .out = folder.file("c")};
