@@ -184,24 +184,28 @@ void let_vanish(BlockMatrix& a, BlockMatrix& b, Random& random) {
   }
 }
 
-/// Long lists of pairs of blocks whose elements are all alike: sums that leave 31 or 32 bits, or what sums of digits
-/// hold, between one pair and the next.
+/// Long lists of pairs of blocks whose elements are all alike, or so in one row of elements: sums that leave 31 or 32
+/// bits, or what sums of digits hold, between one pair and the next.
 Operands long_lists(std::uint32_t m, std::uint64_t max_pairs, Random& random) {
   constexpr std::array<std::uint32_t, 10> kElements = {1, 131, 255, 511, 700, 2047, 4095, 32767, 32768, 65535};
   constexpr std::array<std::uint64_t, 5> kDigits = {255 * 255, 255 * 32768, 255 * 65535, 65535, 2047 * 2047};
   const std::uint32_t of_a = random.of(kElements);
   const std::uint32_t of_b = random.of(kElements);
+  const std::uint32_t columns = random.one_in(2) ? 2 : 40;  // few are listed, many are added up in memory
   const std::uint64_t term = random.one_in(2) ? std::uint64_t{of_a} * of_b : random.of(kDigits);
   const std::uint64_t fit =
       (std::uint64_t{1} << 31 << random.below(2)) / (term * m) * random.up_to(3) + random.below(6);
-  const auto length =
-      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fit, 3, std::max<std::uint64_t>(max_pairs / 4, 3)) - 2);
-  const auto nb = length + 2 + static_cast<std::uint32_t>(random.below(100));
-  MatrixBuilder a(nb, m, random.below(1000)), b(nb, m, random.below(1000));
+  const std::uint64_t most = std::max<std::uint64_t>(max_pairs / 2 / columns, 3);
+  const auto length = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fit, 3, most) - 2);
+  const auto nb = length + columns + static_cast<std::uint32_t>(random.below(100));
+  const std::uint32_t lines = random.one_in(2) ? m : static_cast<std::uint32_t>(random.below(m));
+  MatrixBuilder a(nb, m, random.below(1000));
+  MatrixBuilder b(nb, m, random.below(1000));
   for (std::uint32_t t = 0; t < length; ++t) {
-    a.add_constant(nb - 1, t, of_a);
-    b.add_constant(t, t % 2, of_b);  // half a list
-    b.add_constant(t, nb - 1, of_b);
+    a.add_constant(nb - 1, t, lines == m ? of_a : 0);
+    for (std::uint32_t x = 0; x < m && lines < m; ++x) a.element(lines, x) = static_cast<std::uint16_t>(of_a);
+    if (t % 2 == 0) b.add_constant(t, 0, of_b);  // half a list
+    for (std::uint32_t j = 1; j < columns; ++j) b.add_constant(t, nb - j, of_b);
     if (random.one_in(8)) a.add_random(0, t, of_a);
   }
   return {shuffled(a.matrix(), 1), shuffled(b.matrix(), 2)};
