@@ -77,7 +77,7 @@ TEST_CASE("round trips keep every byte and the order") {
 }
 
 TEST_CASE("block-CSR arrays of a file in any order have its blocks by row and column") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto matrix = random_matrix<std::uint16_t>(320, 4, 1000);
   write_matrix(folder / "x.bin", matrix);
   const BsrMatrix<std::uint16_t> arrays = read_bsr<std::uint16_t>(folder / "x.bin");
