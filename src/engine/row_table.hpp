@@ -28,7 +28,7 @@ class RowTable {
     const std::uint64_t most_runs = std::max<std::uint64_t>(1, most_bytes * 8 / kRunBits);
     rows_per_run_ = static_cast<std::uint32_t>((last_row - first_row_) / most_runs + 1);
     num_runs_ = (last_row - first_row_) / rows_per_run_ + 1;
-    first_records_ = AlignedArray<std::uint32_t>(std::uint64_t{num_runs_} + 1, Pages::small);
+    first_records_ = AlignedArray<std::uint32_t>(std::uint64_t{num_runs_} + 1);
     std::uint64_t next = 0;
     for (std::uint32_t record = 0; record < num_records; ++record) {
       if (record % kRecordsPerCheck == 0) run.check_cancelled();

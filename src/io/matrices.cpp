@@ -11,8 +11,7 @@
 #include "base/text.hpp"
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
-#include "io/formats/format.hpp"
-#include "io/memory/bsr_records.hpp"
+#include "io/memory/array_sources.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -27,16 +26,6 @@ constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a
 template <class T>
 constexpr ElementType kElementType = sizeof(T) == 2 ? ElementType::u16 : ElementType::u32;
 
-/// Packs blocks [first, first + count) of `matrix`. Shapes: dst [count * record_bytes<T>(m)].
-template <class T>
-void pack_records(const BlockList<T>& matrix, std::uint64_t first, std::uint64_t count, std::byte* dst) {
-  const std::size_t record = record_bytes<T>(matrix.m);
-  for (std::uint64_t b = first; b < first + count; ++b, dst += record) {
-    write_index(dst, matrix.index[b]);
-    std::memcpy(dst + kIndexBytes, matrix.block(b), record - kIndexBytes);
-  }
-}
-
 /// Refuses a block that is stored more than once. Errors: FormatError that names its first two records.
 void check_distinct(const InputFile& file, const std::vector<BlockIndex>& index) {
   const auto ascends = [&](std::uint32_t x, std::uint32_t y) {
@@ -49,13 +38,12 @@ void check_distinct(const InputFile& file, const std::vector<BlockIndex>& index)
   const auto twice = std::adjacent_find(order.begin(), order.end(),
                                         [&](std::uint32_t x, std::uint32_t y) { return index[x] == index[y]; });
   if (twice == order.end()) return;
-  throw_duplicate_block(file.name(), twice[0], twice[1], file.record_bytes(), index[*twice]);
+  throw_duplicate_block(file, twice[0], twice[1], index[*twice]);
 }
 
 template <class T>
 BlockList<T> read_list(const std::filesystem::path& path) {
   const InputFile file(path, kElementType<T>);
-  file.expect_sequential_reads();
   const MatrixHeader& header = file.header();
   const std::uint64_t record = file.record_bytes();
   const std::size_t elements = std::size_t{header.m} * header.m;
@@ -70,13 +58,13 @@ BlockList<T> read_list(const std::filesystem::path& path) {
     matrix.values.reserve(header.num_blocks * elements);
     for (std::uint64_t first = 0; first < header.num_blocks; first += per_chunk) {
       const std::uint64_t count = std::min(per_chunk, header.num_blocks - first);
-      file.read_records(first, count, chunk.data());
+      file.read(first, count, chunk.data());
       const std::byte* src = chunk.data();
       for (std::uint64_t r = first; r < first + count; ++r, src += record) {
         const BlockIndex at = read_index(src);
-        if (at.i >= side || at.j >= side) throw_index_out_of_range(file.name(), r, record, at, side);
+        if (at.i >= side || at.j >= side) throw_index_out_of_range(file, r, at);
         // A file of holes says the same block again and again: no memory is taken for it.
-        if (r > 0 && at == matrix.index.back()) throw_duplicate_block(file.name(), r - 1, r, record, at);
+        if (r > 0 && at == matrix.index.back()) throw_duplicate_block(file, r - 1, r, at);
         matrix.index.push_back(at);
         const std::size_t end = matrix.values.size();
         matrix.values.resize(end + elements);
@@ -92,41 +80,36 @@ BlockList<T> read_list(const std::filesystem::path& path) {
   }
 }
 
-/// Writes records that pack(first, count, dst) makes.
-template <class Pack>
-void write_records(const std::filesystem::path& path, const MatrixHeader& header, std::uint64_t record,
-                   const Pack& pack) {
-  const std::uint64_t total = header.num_blocks;
+/// Writes all records of elements T of a source.
+template <class T>
+void write_records(const std::filesystem::path& path, const Source& source) {
+  const std::uint64_t record = record_bytes<T>(source.header().m);
+  const std::uint64_t total = source.header().num_blocks;
   const std::uint64_t per_chunk = std::max<std::uint64_t>(1, kChunkBytes / record);
   std::vector<std::byte> chunk(std::min(per_chunk, total) * record);
   io::OutputFile file(path, {});
   file.expect_bytes(kHeaderBytes + total * record);
   for (std::uint64_t first = 0; first < total; first += per_chunk) {
     const std::uint64_t count = std::min(per_chunk, total - first);
-    pack(first, count, chunk.data());
+    source.read(first, count, chunk.data());
     file.write_at(kHeaderBytes + first * record, {chunk.data(), count * record});
   }
-  file.finish(header);
+  file.finish(source.header());
   file.publish();
 }
 
 template <class T>
 void write_list(const std::filesystem::path& path, const BlockList<T>& matrix) {
-  io::check_matrix_sizes(matrix.n, matrix.m, matrix.index.size(), matrix.values.size(), path.string());
-  const auto pack = [&](std::uint64_t first, std::uint64_t count, std::byte* dst) {
-    pack_records(matrix, first, count, dst);
-  };
-  write_records(path, matrix.header(), record_bytes<T>(matrix.m), pack);
+  write_records<T>(path, io::BlockSource<T>(matrix.n, matrix.m, matrix.index, matrix.values, path.string()));
 }
 
 template <class T>
 void write_arrays(const std::filesystem::path& path, const BsrView<T>& matrix, const std::string& name) {
   io::check_bsr_sides(matrix.rows, matrix.cols, matrix.m, name);
   const auto side = static_cast<std::uint32_t>(std::max<std::uint64_t>({matrix.rows, matrix.cols, matrix.m}));
-  const io::BsrRecords<T> records(matrix, side, name);
-  records.check_distinct(name);
-  const auto pack = [&](std::uint64_t first, std::uint64_t count, std::byte* dst) { records.pack(first, count, dst); };
-  write_records(path, records.header(), record_bytes<T>(matrix.m), pack);
+  const io::BsrSource<T> source(matrix, side, name);
+  source.check_distinct();
+  write_records<T>(path, source);
 }
 
 template <class T>

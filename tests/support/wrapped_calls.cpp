@@ -15,7 +15,7 @@ int __real_fsync(int fd);
 int __real_renameat(int from_folder, const char* from, int to_folder, const char* to);
 int __real_renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags);
 void __real__ZN4spmm17check_device_listERKSt6vectorIiSaIiEEi(const std::vector<int>& named, int device);
-std::byte* __real__ZN4spmm14allocate_bytesEmNS_5PagesE(std::uint64_t bytes, spmm::Pages pages);
+std::byte* __real__ZN4spmm14allocate_bytesEm(std::uint64_t bytes);
 }
 
 namespace spmm::test {
@@ -85,9 +85,9 @@ void __wrap__ZN4spmm17check_device_listERKSt6vectorIiSaIiEEi(const std::vector<i
   if (!spmm::test::may_list_device_twice) __real__ZN4spmm17check_device_listERKSt6vectorIiSaIiEEi(named, device);
 }
 
-// spmm::allocate_bytes(bytes, pages)
-std::byte* __wrap__ZN4spmm14allocate_bytesEmNS_5PagesE(std::uint64_t bytes, spmm::Pages pages) {
-  std::byte* const data = __real__ZN4spmm14allocate_bytesEmNS_5PagesE(bytes, pages);
+// spmm::allocate_bytes(bytes)
+std::byte* __wrap__ZN4spmm14allocate_bytesEm(std::uint64_t bytes) {
+  std::byte* const data = __real__ZN4spmm14allocate_bytesEm(bytes);
   const std::uint64_t now = spmm::array_bytes();
   std::uint64_t most = spmm::test::peak;
   while (most < now && !spmm::test::peak.compare_exchange_weak(most, now)) {

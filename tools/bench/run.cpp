@@ -95,7 +95,7 @@ ResultChecksum checksum_of_file(const fs::path& path, unsigned num_threads) {
   std::vector<std::byte> buffer(per_read * file.record_bytes());
   for (std::uint64_t first = 0; first < file.num_records(); first += per_read) {
     const std::uint64_t count = std::min(per_read, file.num_records() - first);
-    file.read_records(first, count, buffer.data());
+    file.read(first, count, buffer.data());
     sink.write(first, std::span(buffer).first(count * file.record_bytes()), {});
   }
   return sink.checksum();

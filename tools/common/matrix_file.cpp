@@ -48,20 +48,20 @@ void for_each_piece(const io::InputFile& file, const char* program,
     cli::check_cancelled(program);
     const std::uint64_t count = std::min(per_read, file.num_records() - first);
     buffer.resize(count * file.record_bytes());
-    file.read_records(first, count, buffer.data());
+    file.read(first, count, buffer.data());
     take(first, buffer);
   }
 }
 
 void check_index(const io::InputFile& file, std::uint64_t record, BlockIndex at) {
   const std::uint32_t nb = file.header().blocks_per_side();
-  if (at.i >= nb || at.j >= nb) throw_index_out_of_range(file.name(), record, file.record_bytes(), at, nb);
+  if (at.i >= nb || at.j >= nb) throw_index_out_of_range(file, record, at);
 }
 
 void check_ascends(const io::InputFile& file, std::uint64_t record, BlockIndex before, BlockIndex at,
                    const char* hint) {
   if (before < at) return;
-  if (before == at) throw_duplicate_block(file.name(), record - 1, record, file.record_bytes(), at);
+  if (before == at) throw_duplicate_block(file, record - 1, record, at);
   throw FormatError(at_record(file.name(), record, file.record_bytes()),
                     text("block (", at.i, ", ", at.j, ") follows (", before.i, ", ", before.j,
                          "), expected blocks in the order of (i, j)"),
@@ -103,7 +103,7 @@ void check_blocks(const io::InputFile& file, const char* program) {
   for_each_index([&](std::uint64_t record, BlockIndex at) {
     if (key_of(at) == *twice) records.push_back(record);
   });
-  throw_duplicate_block(file.name(), records.at(0), records.at(1), file.record_bytes(),
+  throw_duplicate_block(file, records.at(0), records.at(1),
                         {.i = static_cast<std::uint32_t>(*twice >> 32), .j = static_cast<std::uint32_t>(*twice)});
 }
 

@@ -116,7 +116,7 @@ class BlockCursor {
       buffer_begin_ = record;
       buffer_end_ = std::min(record + most, matrix_.file.num_records());
       buffer_.resize((buffer_end_ - buffer_begin_) * bytes);
-      matrix_.file.read_records(buffer_begin_, buffer_end_ - buffer_begin_, buffer_.data());
+      matrix_.file.read(buffer_begin_, buffer_end_ - buffer_begin_, buffer_.data());
     }
     current_ = std::span(buffer_).subspan((record - buffer_begin_) * bytes, bytes);
     tools::check_index(matrix_.file, record, index());

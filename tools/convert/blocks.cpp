@@ -124,7 +124,6 @@ void for_each_block(const MatrixFile& matrix,
   std::vector<std::uint32_t> elements(m * m);
   BlockIndex before;
   bool ascends = true;
-  file.expect_sequential_reads();
   for_each_piece(file, "spmm-convert", [&](std::uint64_t first, std::span<const std::byte> records) {
     for (std::uint64_t r = 0; r < records.size() / file.record_bytes(); ++r) {
       const std::byte* const record = &records[r * file.record_bytes()];

@@ -65,23 +65,21 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   check_blocks(file_a, kProgram);
   check_blocks(file_b, kProgram);
   if (options.any_order) check_blocks(file, kProgram);
-  const auto source_a = open_file_source(a);
-  const auto source_b = open_file_source(b);
   const std::uint32_t nb = file.header().blocks_per_side();
   const RowRange rows = checked_rows(options.rows, nb);
   std::optional<io::PickedSource> picked;
-  if (rows != RowRange{.first = 0, .end = nb}) picked.emplace(*source_a, rows, &BlockIndex::i, run);
-  const Source& left = picked ? *picked : *source_a;
+  if (rows != RowRange{.first = 0, .end = nb}) picked.emplace(file_a, rows, &BlockIndex::i, run);
+  const Source& left = picked ? static_cast<const Source&>(*picked) : file_a;
   constexpr std::uint64_t kLeastBytes = 64u << 10;  // for operands
   const std::uint64_t fixed =
-      Proof::resident_bytes(left.header()) + Proof::finish_bytes(left.header(), source_b->header());
+      Proof::resident_bytes(left.header()) + Proof::finish_bytes(left.header(), file_b.header());
   if (options.memory_limit_bytes != 0 && fixed + kLeastBytes > options.memory_limit_bytes) {
     throw OutOfMemory("--memory-limit",
                       text("the proof needs ", human_bytes(fixed + kLeastBytes), " at least, the limit is ",
                            human_bytes(options.memory_limit_bytes)),
                       "raise --memory-limit");
   }
-  Proof proof(left, *source_b,
+  Proof proof(left, file_b,
               {.key = options.key,
                .memory_bytes = options.memory_limit_bytes == 0 ? 0 : options.memory_limit_bytes - fixed,
                .allow_zero_blocks = options.allow_zero_blocks,
@@ -99,7 +97,7 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   run.parallel_for(file.num_records(), per_read, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
     const AlignedArray<std::byte> raw((end - begin) * bytes);
-    file.read_records(begin, end - begin, raw.data());
+    file.read(begin, end - begin, raw.data());
     const std::span<const std::byte> records(raw.data(), raw.size());
     if (!options.any_order) check_order(order.add(begin, records));
     check_records(file, begin, records, rows, proof);
@@ -119,8 +117,8 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   };
   VerifiedFiles verified{
       .result = proof.finish(find_row, run), .num_blocks = file.num_records(), .num_saturated = num_saturated};
-  source_a->check_unchanged();
-  source_b->check_unchanged();
+  file_a.check_unchanged();
+  file_b.check_unchanged();
   return verified;
 }
 

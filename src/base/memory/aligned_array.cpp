@@ -26,54 +26,34 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Null if the system has no memory. Shapes: bytes a multiple of page_bytes().
-std::byte* map(std::uint64_t bytes) {
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
-}
-
-/// The same, beginning on a huge page.
-std::byte* map_on_huge_pages(std::uint64_t bytes) {
-  std::byte* const begin = map(bytes + kHugePageBytes);
-  if (begin == nullptr) return nullptr;
+/// Whole huge pages, or null if the system has no memory. What the array leaves of them is spare for arrays to come:
+/// small pages at its end would be cleared one by one, which takes several times as long.
+/// Shapes: bytes a multiple of page_bytes().
+std::byte* map_huge_pages(std::uint64_t bytes) {
+  const std::uint64_t whole = round_up(bytes, kHugePageBytes);
+  spare_pages().trim(array_bytes() + whole);  // with fresh pages, arrays and everything spare keep what is allowed
+  void* const mapped =
+      mmap(nullptr, whole + kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(mapped);
   const std::uint64_t address = reinterpret_cast<std::uintptr_t>(begin);
   const std::uint64_t before = round_up(address, kHugePageBytes) - address;
   if (before != 0) munmap(begin, before);
-  if (before != kHugePageBytes) munmap(begin + before + bytes, kHugePageBytes - before);
-  static_cast<void>(madvise(begin + before, bytes, MADV_HUGEPAGE));  // only advice: without them everything still works
-  return begin + before;
-}
-
-/// Before fresh pages are mapped: with them, arrays and everything spare keep what is allowed.
-void make_room(std::uint64_t more_bytes) {
-  spare_pages().trim(bytes_in_use.load(std::memory_order_relaxed) + more_bytes);
-}
-
-/// Whole huge pages, of which those that the array leaves over are spare for arrays to come: small pages at its end
-/// would be cleared one by one, which takes several times as long.
-std::byte* map_whole_huge_pages(std::uint64_t bytes) {
-  const std::uint64_t whole = round_up(bytes, kHugePageBytes);
-  make_room(whole);
-  std::byte* const data = map_on_huge_pages(whole);
-  if (data == nullptr || whole == bytes) return data;
-  spare_pages().give(data + bytes, whole - bytes, bytes_in_use.load(std::memory_order_relaxed) + bytes);
+  if (before != kHugePageBytes) munmap(begin + before + whole, kHugePageBytes - before);
+  std::byte* const data = begin + before;
+  static_cast<void>(madvise(data, whole, MADV_HUGEPAGE));  // only advice: without them everything still works
+  if (whole != bytes) spare_pages().give(data + bytes, whole - bytes, array_bytes() + bytes);
   return data;
 }
 
-std::byte* try_allocate(std::uint64_t bytes, Pages pages) {
+std::byte* try_allocate(std::uint64_t bytes) {
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) return nullptr;  // rounding up cannot overflow
   if (bytes < kMappedBytes) {
     return static_cast<std::byte*>(std::aligned_alloc(kCacheLineBytes, round_up(bytes, kCacheLineBytes)));
   }
   const std::uint64_t mapped = round_up(bytes, page_bytes());
-  if (pages == Pages::huge_where_large) {
-    if (std::byte* const data = spare_pages().take(mapped); data != nullptr) return data;
-    return map_whole_huge_pages(mapped);
-  }
-  make_room(mapped);
-  std::byte* const data = map(mapped);
-  if (data != nullptr) static_cast<void>(madvise(data, mapped, MADV_NOHUGEPAGE));
-  return data;
+  std::byte* const data = spare_pages().take(mapped);
+  return data != nullptr ? data : map_huge_pages(mapped);
 }
 
 }  // namespace
@@ -83,8 +63,8 @@ std::uint64_t page_bytes() {
   return bytes;
 }
 
-std::byte* allocate_bytes(std::uint64_t bytes, Pages pages) {
-  std::byte* const data = try_allocate(bytes, pages);
+std::byte* allocate_bytes(std::uint64_t bytes) {
+  std::byte* const data = try_allocate(bytes);
   if (data == nullptr) {
     throw OutOfMemory("host memory",
                       text("an array of ", human_bytes(bytes), " (", bytes, " bytes) could not be allocated"),
@@ -94,12 +74,10 @@ std::byte* allocate_bytes(std::uint64_t bytes, Pages pages) {
   return data;
 }
 
-void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept {
+void free_bytes(std::byte* data, std::uint64_t bytes) noexcept {
   bytes_in_use.fetch_sub(bytes, std::memory_order_relaxed);
   if (bytes < kMappedBytes) {
     std::free(data);
-  } else if (pages == Pages::small) {
-    munmap(data, round_up(bytes, page_bytes()));
   } else {
     spare_pages().give(data, round_up(bytes, page_bytes()), array_bytes());
   }

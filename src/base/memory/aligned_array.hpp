@@ -11,16 +11,11 @@
 
 namespace spmm {
 
-/// How an array is backed.
-enum class Pages : std::uint8_t {
-  huge_where_large,  ///< arrays that are mapped ask for huge pages: fewer page faults and TLB misses
-  small,             ///< resident only as far as it was written
-};
-
-/// Bytes aligned to a cache line. Errors: OutOfMemory with the size.
-std::byte* allocate_bytes(std::uint64_t bytes, Pages pages = Pages::huge_where_large);
-/// Values: `bytes` and `pages` as given to allocate_bytes().
-void free_bytes(std::byte* data, std::uint64_t bytes, Pages pages) noexcept;
+/// Bytes aligned to a cache line; large arrays ask for huge pages: fewer page faults and TLB misses.
+/// Errors: OutOfMemory with the size.
+std::byte* allocate_bytes(std::uint64_t bytes);
+/// Values: `bytes` as given to allocate_bytes().
+void free_bytes(std::byte* data, std::uint64_t bytes) noexcept;
 
 /// Of a page of this machine's memory: 4096, on 64-bit ARM up to 65536.
 std::uint64_t page_bytes();
@@ -36,9 +31,9 @@ class AlignedArray {
  public:
   AlignedArray() = default;
   /// Values: size * sizeof(T) fits 64 bits. Errors: OutOfMemory.
-  explicit AlignedArray(std::uint64_t size, Pages pages = Pages::huge_where_large)
-      : data_(size == 0 ? nullptr : reinterpret_cast<T*>(allocate_bytes(size * sizeof(T), pages)),
-              Free{.bytes = size * sizeof(T), .pages = pages}),
+  explicit AlignedArray(std::uint64_t size)
+      : data_(size == 0 ? nullptr : reinterpret_cast<T*>(allocate_bytes(size * sizeof(T))),
+              Free{.bytes = size * sizeof(T)}),
         size_(size) {}
   AlignedArray(AlignedArray&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
   AlignedArray& operator=(AlignedArray&& other) noexcept {
@@ -59,8 +54,7 @@ class AlignedArray {
  private:
   struct Free {
     std::uint64_t bytes = 0;
-    Pages pages = Pages::huge_where_large;
-    void operator()(T* data) const noexcept { free_bytes(reinterpret_cast<std::byte*>(data), bytes, pages); }
+    void operator()(T* data) const noexcept { free_bytes(reinterpret_cast<std::byte*>(data), bytes); }
   };
 
   std::unique_ptr<T, Free> data_;

@@ -12,24 +12,22 @@ namespace spmm {
 /// "a.bin, byte offset 8".
 std::string at_offset(const std::string& name, std::uint64_t offset);
 
-/// "a.bin, record 5 (byte offset 212)"; records count from 0.
+/// "record 5 (byte offset 212)"; records count from 0.
+std::string record_place(std::uint64_t record, std::uint64_t record_bytes);
+
+/// "a.bin, record 5 (byte offset 212)".
 std::string at_record(const std::string& name, std::uint64_t record, std::uint64_t record_bytes);
 
-/// Errors: always FormatError; the block of `record` lies outside 0 .. blocks_per_side - 1.
-[[noreturn]] void throw_index_out_of_range(const std::string& name, std::uint64_t record, std::uint64_t record_bytes,
-                                           BlockIndex found, std::uint32_t blocks_per_side);
+/// Errors: always FormatError; the block of a record lies outside the matrix. Records are named as the source's caller
+/// knows them.
+[[noreturn]] void throw_index_out_of_range(const Source& source, std::uint64_t record, BlockIndex found);
 
-/// Errors: always FormatError; records `first` and `second` hold the same block.
-[[noreturn]] void throw_duplicate_block(const std::string& name, std::uint64_t first, std::uint64_t second,
-                                        std::uint64_t record_bytes, BlockIndex found);
+/// Errors: always FormatError; two records hold the same block.
+[[noreturn]] void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second,
+                                        BlockIndex found);
 
 /// Errors: always FormatError; a later reading found other records than an earlier one.
 [[noreturn]] void throw_changed_content(const std::string& name);
-
-/// Out of range, and twice: records of a source, named as its caller knows them.
-[[noreturn]] void throw_index_out_of_range(const Source& source, std::uint64_t record, BlockIndex found);
-[[noreturn]] void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second,
-                                        BlockIndex found);
 
 /// Most blocks that the header of a product holds: 2^32 - 1.
 std::uint64_t max_output_blocks();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <system_error>
@@ -18,7 +19,8 @@
 #include "io/system/retried.hpp"
 #include "spmm/error.hpp"
 
-namespace spmm::io {
+namespace spmm {
+namespace io {
 namespace {
 
 const char* open_remedy(int error) {
@@ -82,9 +84,6 @@ InputFile::InputFile(const std::filesystem::path& path, ElementType type) : name
   header_ = decode_header(bytes);
   check_header(bytes, type, file_bytes_, name_);
   record_bytes_ = record_bytes_of(type, header_.m);
-}
-
-void InputFile::expect_sequential_reads() const {
   ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // only a hint: a failure changes nothing
 }
 
@@ -123,11 +122,15 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const {
                 "check the disk or the connection to it, then run again");
 }
 
-void InputFile::read_records(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
+void InputFile::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
   if (first > header_.num_blocks || count > header_.num_blocks - first) {
     throw std::out_of_range(text(name_, ": records ", first, " + ", count, " of ", header_.num_blocks));
   }
   read_at(kHeaderBytes + first * record_bytes_, {dst, count * record_bytes_});
+}
+
+std::string InputFile::place(std::uint64_t record) const {
+  return record_place(record, record_bytes_);
 }
 
 void InputFile::check_unchanged() const {
@@ -135,4 +138,10 @@ void InputFile::check_unchanged() const {
   if (now != file_bytes_) throw_changed_length(now, file_bytes_, name_);
 }
 
-}  // namespace spmm::io
+}  // namespace io
+
+std::unique_ptr<Source> open_file_source(const std::filesystem::path& path) {
+  return std::make_unique<io::InputFile>(path, ElementType::u16);
+}
+
+}  // namespace spmm

@@ -123,8 +123,8 @@ bool OutputFile::open_unnamed(mode_t mode) {
   return fd_.is_open();
 }
 
-/// A file with a name; that of several processes is locked until it is closed, so that other runs see that it is in use.
-/// The lock is acquired outside of the section that makes the file: a signal need not wait for a file server.
+/// A file with a name; that of several processes is locked until it is closed, so that other runs see that it is in
+/// use. The lock is acquired outside of the section that makes the file: a signal need not wait for a file server.
 void OutputFile::open_named(mode_t mode, bool is_shared) {
   constexpr int kFlags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC;
   constexpr int kMaxAttempts = 100;

@@ -31,6 +31,11 @@ bool same_inode(const struct stat& a, const struct stat& b) {
   throw OutputError(name, problem, hint);
 }
 
+[[noreturn]] void throw_exists(const std::string& name) {
+  throw OutputError(name, "the file exists and must not be replaced (no-clobber)",
+                    "remove it, choose another output path, or allow it to be replaced");
+}
+
 /// Refuses what is there under the output's name and is not a regular file or a character device.
 void check_kind(const std::string& name, mode_t mode) {
   if (S_ISREG(mode) || S_ISCHR(mode)) return;
@@ -127,11 +132,6 @@ fs::path follow_links(fs::path path) {
 
 fs::path folder_of_output(const fs::path& out) {
   return folder_of(follow_links(out.has_filename() ? out : out.parent_path()));  // "c/" is a folder to be made
-}
-
-void throw_exists(const std::string& name) {
-  throw OutputError(name, "the file exists and must not be replaced (no-clobber)",
-                    "remove it, choose another output path, or allow it to be replaced");
 }
 
 void keep_permissions(int fd, const Target& target) {

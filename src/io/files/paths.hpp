@@ -43,9 +43,6 @@ std::filesystem::path folder_of_output(const std::filesystem::path& out);
 /// Errors: OutputError (a directory, a pipe, no such folder, not writable, exists and `no_clobber`, ...).
 Target find_target(const std::filesystem::path& path, bool no_clobber);
 
-/// Errors: always OutputError; the file is there already and must not be replaced.
-[[noreturn]] void throw_exists(const std::string& name);
-
 /// Gives a new output the bits of what it will replace. Errors: OutputError.
 void keep_permissions(int fd, const Target& target);
 /// After the output has its name. Errors: IoError.

@@ -28,27 +28,7 @@ constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
     {".mtx", ".mtx"}, {".npy", ".npy"}, {".npz", ".npz"}, {".txt", ".mtx"},
     {".csv", ".mtx"}, {".h5", ".npz"},  {".hdf5", ".npz"}};
 
-/// "spmm-convert a.mtx a.bin", or the command of Python.
-std::string conversion(const std::string& from, const std::string& to, bool is_numpy) {
-  const char* const dashes = from.starts_with('-') ? "-- " : "";  // else the name would be an option
-  return text(is_numpy ? "python3 -m spmm convert " : "spmm-convert ", dashes, shell_word(from), " ", shell_word(to));
-}
-
-}  // namespace
-
-ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
-  const std::string_view begin(reinterpret_cast<const char*>(first_bytes.data()), first_bytes.size());
-  for (const auto& [magic, format] : kBeginnings) {
-    if (begin.starts_with(magic)) return format;
-  }
-  // No file of ours: a block side of such bytes is too large.
-  const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](unsigned char c) {
-    return (c >= 0x20 && c < 0x7F) || c == '\t' || c == '\n' || c == '\r';
-  });
-  return is_text ? ForeignFormat::text : ForeignFormat::none;
-}
-
-const char* foreign_format_name(ForeignFormat format) {
+const char* format_name(ForeignFormat format) {
   switch (format) {
     case ForeignFormat::matrix_market:
       return "a Matrix Market file";
@@ -67,6 +47,7 @@ const char* foreign_format_name(ForeignFormat format) {
   }
 }
 
+/// A word of a command as a shell takes it: quoted where it holds anything but plain characters.
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain = "_-./+:,@%";
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
@@ -76,6 +57,26 @@ std::string shell_word(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+/// "spmm-convert a.mtx a.bin", or the command of Python.
+std::string conversion(const std::string& from, const std::string& to, bool is_numpy) {
+  const char* const dashes = from.starts_with('-') ? "-- " : "";  // else the name would be an option
+  return text(is_numpy ? "python3 -m spmm convert " : "spmm-convert ", dashes, shell_word(from), " ", shell_word(to));
+}
+
+}  // namespace
+
+ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
+  const std::string_view begin(reinterpret_cast<const char*>(first_bytes.data()), first_bytes.size());
+  for (const auto& [magic, format] : kBeginnings) {
+    if (begin.starts_with(magic)) return format;
+  }
+  // No file of ours: a block side of such bytes is too large.
+  const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](unsigned char c) {
+    return (c >= 0x20 && c < 0x7F) || c == '\t' || c == '\n' || c == '\r';
+  });
+  return is_text ? ForeignFormat::text : ForeignFormat::none;
 }
 
 void reject_foreign_format(std::span<const std::byte> first_bytes, const std::string& name) {
@@ -97,7 +98,7 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
         path.extension() == ".bin" ? name + ".bin" : fs::path(path).replace_extension(".bin").string();
     hint = "convert it first: " + conversion(name, out, format != ForeignFormat::matrix_market);
   }
-  throw FormatError(name, text("is ", foreign_format_name(format), ", expected a block-sparse matrix file"), hint);
+  throw FormatError(name, text("is ", format_name(format), ", expected a block-sparse matrix file"), hint);
 }
 
 std::string operand_hint(const std::string& result_name) {

@@ -13,12 +13,6 @@ enum class ForeignFormat : std::uint8_t { none, matrix_market, npy, npz, gzip, h
 /// What a file with these first bytes is; 12 of them are enough.
 ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes);
 
-/// "a Matrix Market file".
-const char* foreign_format_name(ForeignFormat format);
-
-/// Words of a command as a shell takes them: quoted where they hold anything but plain characters.
-std::string shell_word(const std::string& word);
-
 /// Errors: FormatError that names the command which converts or unpacks the file, if its first bytes are of a foreign
 /// format.
 void reject_foreign_format(std::span<const std::byte> first_bytes, const std::string& name);

@@ -39,6 +39,33 @@ void check_shape(const MatrixHeader& header, const Place& place) {
   }
 }
 
+/// Checks the length of a file against its (valid) header. Errors: FormatError.
+void check_length(const MatrixHeader& header, ElementType type, std::uint64_t found_bytes, const std::string& name) {
+  const std::uint64_t record = io::record_bytes_of(type, header.m);
+  const std::uint64_t expected = io::file_bytes_of(type, header);
+  if (found_bytes == expected) return;
+  const std::string wanted = text("expected ", expected, " bytes for ", header.num_blocks, " records of ", record,
+                                  " bytes (n = ", header.n, ", m = ", header.m, ")");
+  const ElementType other = type == ElementType::u16 ? ElementType::u32 : ElementType::u16;
+  if (found_bytes == io::file_bytes_of(other, header)) {
+    throw FormatError(
+        at_offset(name, kHeaderBytes),
+        text("the file has ", found_bytes, " bytes, which fits elements of ", other == ElementType::u16 ? 16 : 32,
+             " bits", type == ElementType::u16 ? ", a result; " : "; ", wanted),
+        type == ElementType::u16
+            ? io::operand_hint(name) + "; or create the file again if it is cut off"
+            : "give a result (32-bit elements), not an input matrix; or create the file again if it is cut off");
+  }
+  if (found_bytes < expected) {
+    throw FormatError(at_record(name, (found_bytes - kHeaderBytes) / record, record),
+                      text("the file ends at byte offset ", found_bytes, ", ", wanted),
+                      "create or copy the file again: it is cut off, or the header claims too many blocks");
+  }
+  throw FormatError(at_offset(name, expected),
+                    text(found_bytes - expected, " bytes too many: the file has ", found_bytes, " bytes, ", wanted),
+                    "remove what follows the last record, or correct the number of blocks in the header");
+}
+
 }  // namespace
 
 void validate_header(const MatrixHeader& header, const std::string& name) {
@@ -68,32 +95,6 @@ void throw_no_header(std::uint64_t found_bytes, const std::string& name) {
                     text("the file has ", found_bytes, " bytes, expected at least the ", kHeaderBytes,
                          " bytes of the header (n, m, number of blocks)"),
                     "create or copy the file again");
-}
-
-void check_length(const MatrixHeader& header, ElementType type, std::uint64_t found_bytes, const std::string& name) {
-  const std::uint64_t record = record_bytes_of(type, header.m);
-  const std::uint64_t expected = file_bytes_of(type, header);
-  if (found_bytes == expected) return;
-  const std::string wanted = text("expected ", expected, " bytes for ", header.num_blocks, " records of ", record,
-                                  " bytes (n = ", header.n, ", m = ", header.m, ")");
-  const ElementType other = type == ElementType::u16 ? ElementType::u32 : ElementType::u16;
-  if (found_bytes == file_bytes_of(other, header)) {
-    throw FormatError(
-        at_offset(name, kHeaderBytes),
-        text("the file has ", found_bytes, " bytes, which fits elements of ", other == ElementType::u16 ? 16 : 32,
-             " bits", type == ElementType::u16 ? ", a result; " : "; ", wanted),
-        type == ElementType::u16
-            ? operand_hint(name) + "; or create the file again if it is cut off"
-            : "give a result (32-bit elements), not an input matrix; or create the file again if it is cut off");
-  }
-  if (found_bytes < expected) {
-    throw FormatError(at_record(name, (found_bytes - kHeaderBytes) / record, record),
-                      text("the file ends at byte offset ", found_bytes, ", ", wanted),
-                      "create or copy the file again: it is cut off, or the header claims too many blocks");
-  }
-  throw FormatError(at_offset(name, expected),
-                    text(found_bytes - expected, " bytes too many: the file has ", found_bytes, " bytes, ", wanted),
-                    "remove what follows the last record, or correct the number of blocks in the header");
 }
 
 void check_header(const HeaderBytes& bytes, ElementType type, std::uint64_t found_bytes, const std::string& name) {

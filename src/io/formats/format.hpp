@@ -26,9 +26,6 @@ constexpr std::uint64_t file_bytes_of(ElementType type, const MatrixHeader& head
   return kHeaderBytes + header.num_blocks * record_bytes_of(type, header.m);
 }
 
-/// Checks the length of a file against its (valid) header. Errors: FormatError.
-void check_length(const MatrixHeader& header, ElementType type, std::uint64_t found_bytes, const std::string& name);
-
 /// Checks a header and the length of its file. Errors: FormatError; one that names spmm-convert where the file is none
 /// of this format but of another program.
 void check_header(const HeaderBytes& bytes, ElementType type, std::uint64_t found_bytes, const std::string& name);

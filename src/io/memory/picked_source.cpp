@@ -2,6 +2,7 @@
 #include "io/memory/picked_source.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
+#include "base/run/pieces.hpp"
 #include "base/text.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
@@ -35,29 +37,18 @@ PickedSource::PickedSource(const Source& whole, Picks picks, const Run& run)
     : whole_(whole), picks_(std::move(picks)), header_(whole.header()) {
   constexpr std::uint64_t kBytesOfPiece = 16u << 10;  // read from the page cache in about 3 us
   constexpr std::uint64_t kMostPieces = 1u << 16;
-  constexpr std::uint64_t kPiecesAtOnce = 64;
   const auto timing = run.clock.scope(Stage::read);
   const std::uint64_t record = input_record_bytes(header_.m);
   const std::uint64_t num_records = header_.num_blocks;
-  const std::uint32_t nb = header_.blocks_per_side();
   piece_records_ = std::max({std::uint64_t{1}, kBytesOfPiece / record, (num_records + kMostPieces - 1) / kMostPieces});
   before_.assign((num_records + piece_records_ - 1) / piece_records_ + 1, 0);
-  run.parallel_for(before_.size() - 1, kPiecesAtOnce, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    const AlignedArray<std::byte> raw(piece_records_ * record);
-    for (std::uint64_t piece = begin; piece < end; ++piece) {
-      const std::uint64_t first = piece * piece_records_;
-      const std::uint64_t count = std::min(piece_records_, num_records - first);
-      whole_.read(first, count, raw.data());
-      std::uint32_t num_picked = 0;
-      for (std::uint64_t x = 0; x < count; ++x) {
-        const BlockIndex at = read_index(raw.data() + x * record);
-        if (at.i >= nb || at.j >= nb) throw_index_out_of_range(whole_, first + x, at);
-        num_picked += picks_(at) ? 1 : 0;
-      }
-      before_[piece + 1] = num_picked;
-    }
-  });
+  for_pieces(whole_, 8 * kBytesOfPiece * run.num_threads, run,
+             [&](const std::byte* records, std::uint64_t count, std::uint64_t first) {
+               for (std::uint64_t x = 0; x < count; ++x) {
+                 if (!picks_(read_index(records + x * record))) continue;
+                 std::atomic_ref(before_[(first + x) / piece_records_ + 1]).fetch_add(1, std::memory_order_relaxed);
+               }
+             });
   std::partial_sum(before_.begin(), before_.end(), before_.begin());
   header_.num_blocks = before_.back();
   if (header_.num_blocks == 0) return;

@@ -24,8 +24,6 @@ class Descriptor {
   ~Descriptor();
 
   [[nodiscard]] int get() const { return fd_; }
-  /// Gives up the descriptor, which the caller closes.
-  int disown() { return std::exchange(fd_, -1); }
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
 
  private:

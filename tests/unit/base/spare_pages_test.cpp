@@ -113,7 +113,6 @@ TEST_CASE("an array takes the pages of one that was freed, while an allowance li
     const AlignedArray<std::byte> other(12 * kMegabyte);  // does not fit: room is made
     CHECK(spare_pages().bytes() <= 4 * kMegabyte);
     CHECK(array_bytes() + spare_pages().bytes() <= in_use + 40 * kMegabyte);
-    const AlignedArray<std::byte> small_pages(8 * kMegabyte, Pages::small);
   }
   CHECK(spare_pages().bytes() <= SparePages::kKeptBytes);
 }

@@ -65,26 +65,24 @@ TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
 
 TEST_CASE("cpu: arrays are aligned, counted, and moved") {
   for (const std::uint64_t bytes : {1u, 64u, 65'535u, 65'536u, 65'537u, 5'000'000u}) {
-    for (const Pages pages : {Pages::huge_where_large, Pages::small}) {
-      const std::uint64_t before = array_bytes();
-      test::restart_array_peak();
-      {
-        AlignedArray<std::byte> array(bytes, pages);
-        array[0] = array[bytes - 1] = std::byte{7};
-        CHECK(reinterpret_cast<std::uintptr_t>(array.data()) % 64 == 0);
-        CHECK(array_bytes() == before + bytes);
-        const std::byte* const data = array.data();
-        AlignedArray<std::byte> other(3);
-        other = std::move(array);
-        CHECK(other.data() == data);
-        CHECK(array.size() == 0);
-        other.truncate(1);
-        CHECK(other.size() == 1);
-        CHECK(array_bytes() == before + bytes);
-      }
-      CHECK(array_bytes() == before);
-      CHECK(test::peak_array_bytes() == before + bytes + 3);
+    const std::uint64_t before = array_bytes();
+    test::restart_array_peak();
+    {
+      AlignedArray<std::byte> array(bytes);
+      array[0] = array[bytes - 1] = std::byte{7};
+      CHECK(reinterpret_cast<std::uintptr_t>(array.data()) % 64 == 0);
+      CHECK(array_bytes() == before + bytes);
+      const std::byte* const data = array.data();
+      AlignedArray<std::byte> other(3);
+      other = std::move(array);
+      CHECK(other.data() == data);
+      CHECK(array.size() == 0);
+      other.truncate(1);
+      CHECK(other.size() == 1);
+      CHECK(array_bytes() == before + bytes);
     }
+    CHECK(array_bytes() == before);
+    CHECK(test::peak_array_bytes() == before + bytes + 3);
   }
   CHECK_THROWS_AS(AlignedArray<std::byte>(std::uint64_t{1} << 62), OutOfMemory);
   CHECK_THROWS_AS(AlignedArray<std::byte>(~std::uint64_t{0}), OutOfMemory);
