@@ -150,6 +150,13 @@ TEST_CASE("a long block row needs memory for its blocks, not for as many rows") 
   CHECK(Operands(row, columns).check(within(3'000'000)).c_blocks == 10);
 }
 
+TEST_CASE("two long block rows: records of one slab after the other are put in their order") {
+  BlockMatrix rows{.n = 4'000, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(8'000, 3)};
+  for (std::uint32_t x = 0; x < 8'000; ++x) rows.index.push_back({5 + x % 2, x / 2});
+  const Operands operands(rows, test::random_matrix(4'000, 1, 400'000, 300, 1));
+  CHECK(operands.check(within(2'000'000)).plan.num_b_slabs > 1);
+}
+
 TEST_CASE("an operand without blocks needs no memory for the other one, which is checked all the same") {
   constexpr std::uint64_t kLimit = 100'000;
   const BlockMatrix none{.n = 30'000, .m = 1, .index = {}, .values = {}};
