@@ -16,8 +16,7 @@ namespace {
 /// Values: place(offset) = where the field at that offset of a file is.
 template <class Place>
 void check_shape(const MatrixHeader& header, const Place& place) {
-  constexpr const char* kCheckFields =
-      "check n, m and the number of blocks: a file starts with them, as little-endian 32-bit integers";
+  constexpr const char* kCheckFields = "check n, m and the number of blocks: little-endian integers of 32 bits";
   const auto [n, m, num_blocks] = header;
   const auto refuse = [&](std::uint64_t offset, const std::string& problem, const char* hint) {
     throw FormatError(place(offset), problem, hint);
@@ -25,7 +24,7 @@ void check_shape(const MatrixHeader& header, const Place& place) {
   if (m == 0) refuse(4, text("block side m is 0, expected 1 to ", kMaxBlockDim), kCheckFields);
   if (m > kMaxBlockDim) {
     refuse(4, text("block side m is ", m, ", expected 1 to ", kMaxBlockDim),
-           "store the matrix with smaller blocks; if it has them, check that the header is little-endian");
+           "store the matrix with smaller blocks; if it has them, check that m is little-endian");
   }
   if (n == 0) refuse(0, text("matrix side n is 0, expected a positive multiple of m = ", m), kCheckFields);
   if (n % m != 0) {
