@@ -60,6 +60,13 @@ class CountingSource : public test::MemorySource {
   mutable std::atomic<std::uint64_t> num_read{0};
 };
 
+/// Was changed while it was read.
+class ChangedSource : public test::MemorySource {
+ public:
+  using MemorySource::MemorySource;
+  void check_unchanged() const override { throw FormatError(name(), "was changed", "run again"); }
+};
+
 }  // namespace
 
 TEST_CASE("an engine belongs to the process that made it") {
@@ -253,6 +260,16 @@ TEST_CASE("a failure on the CPU is thrown as it is, and the product does not run
   check_thrown(std::runtime_error("the caller's own"));
   check_thrown(std::system_error(EAGAIN, std::generic_category(), "thread"));
   check_thrown(DeviceError("a device", "of the caller's source", "look at it"));
+}
+
+TEST_CASE("an operand that was changed while it was read is an error, the left and the right one") {
+  const test::ProductCase one = test::make_product_case(4, 60, 700, "auto");
+  const test::MemorySource a(one.a), b(one.b);
+  const ChangedSource changed_a(one.a), changed_b(one.b);
+  Engine engine;
+  test::MemorySink sink(one.a.header());
+  CHECK_THROWS_AS(engine.multiply(changed_a, b, sink, on_cpu()), FormatError);
+  CHECK_THROWS_AS(engine.multiply(a, changed_b, sink, on_cpu()), FormatError);
 }
 
 TEST_CASE("the header of a caller's own source is checked") {
