@@ -67,29 +67,12 @@ def joined(arrays):
     return tuple(Pretended(x.array.reshape(-1, *x.array.shape[2:])) for x in arrays)
 
 
-class Former:
-    """A producer of DLPack before version 1: no max_version. Host memory that pretends to be of a device."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack_device__(self):
-        return (_dlpack.CUDA, 0)
-
-    def __dlpack__(self, stream=None):
-        return self.array.__dlpack__()
-
-
 def made_array(data, device=_dlpack.CPU):
     """An array as results have them, of host memory."""
     return _dlpack.DeviceArray(None, data.ctypes.data, data.shape, data.dtype.str, (device, 0))
 
 
-def later(data):
-    """A producer of version 1 alone."""
-    array = made_array(data, _dlpack.CUDA)
-    del array.__cuda_array_interface__
-    return array
+pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
 
 class Held:
@@ -98,7 +81,7 @@ class Held:
     def __init__(self, data, versioned):
         self.capsule = made_array(data).__dlpack__(max_version=(1, 0) if versioned else None)
         self.calls = 0
-        managed = _dlpack._pointer_of(self.capsule, b"dltensor_versioned" if versioned else b"dltensor")
+        managed = pointer_of(self.capsule, b"dltensor_versioned" if versioned else b"dltensor")
         place = ctypes.c_void_p.from_address(managed + (16 if versioned else 56))
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         original = kind(place.value)
@@ -138,7 +121,7 @@ class Refusals(unittest.TestCase):
                           (pretended(np.ones((3, 4, 4), dtype=np.uint16)), "lengths"),
                           (pretended(indptr=np.array([0, 1, 2], dtype=np.int64)), "int32"),
                           (pretended(strides=(64, 2, 8)), "not contiguous"),
-                          ((np.zeros(3, dtype=np.int32), *good[1:]), "no array in device memory")):
+                          ((np.zeros(3, dtype=np.int32), *good[1:]), "no __cuda_array_interface__")):
             with self.subTest(text), self.assertRaisesRegex(spmm.FormatError, text):
                 spmm.multiply(bad, good)
         with self.assertRaisesRegex(spmm.FormatError, "on the host"):
@@ -265,20 +248,12 @@ class Refusals(unittest.TestCase):
 
 
 class Sharing(unittest.TestCase):
-    """DLPack, in both directions, on memory of the host."""
+    """Arrays of others, and results for them by DLPack, on memory of the host."""
 
     def test_arrays_that_others_give(self):
         for dtype in (np.int32, np.int64, np.uint16):
             data = np.arange(24, dtype=dtype).reshape(2, 3, 4)
-            for array in (Former(data), later(data), Pretended(data)):
-                found = _dlpack.describe(array, "x")
-                self.assertEqual(found[:3], (data.ctypes.data, (2, 3, 4), data.dtype.str))
-        with self.assertRaisesRegex(spmm.FormatError, "matrix A: the array is not contiguous"):
-            _dlpack.describe(Former(np.zeros((4, 4))[:, :2]), "matrix A")
-        for wrap in (Former, later):
-            parts = [wrap(x) for x in (np.array([0, 1, 2]), np.array([0, 1]), np.ones((2, 4, 4), dtype=np.uint16))]
-            with self.assertRaises(spmm.DeviceError):  # read, and found to be of the host
-                spmm.multiply(tuple(parts), tuple(parts))
+            self.assertEqual(_dlpack.describe(Pretended(data), "x")[:3], (data.ctypes.data, (2, 3, 4), data.dtype.str))
 
     def test_arrays_for_others(self):
         data = np.arange(24, dtype=np.uint32).reshape(2, 3, 4)
@@ -302,9 +277,6 @@ class Sharing(unittest.TestCase):
             unused = Held(data, versioned)
             unused.capsule = None
             self.assertEqual(unused.calls, 1)
-        for _ in range(100):  # the deleter runs while the consumer's error is set
-            with self.assertRaises((RuntimeError, BufferError)):
-                np.from_dlpack(later(data))
         used = Held(data, False)
         array = np.from_dlpack(used)
         self.assertEqual((used.calls, array.tolist()), (0, data.tolist()))

@@ -45,18 +45,17 @@ def is_on_device(matrix: Any) -> bool:
     if torch_of(matrix) is not None:
         return bool(matrix.is_cuda)
     if isinstance(matrix, tuple):
-        return len(matrix) in (3, 4) and _dlpack.device_of(matrix[2]) is not None
+        return len(matrix) in (3, 4) and _dlpack.is_on_device(matrix[2])
     return _is_cupy(matrix)
 
 
 def number_of(matrix: Any) -> Optional[int]:
-    """Number of the device that holds a matrix; None: the first one."""
+    """Number of the device that holds a matrix; None: the first one (of an array only the driver knows it)."""
     if torch_of(matrix) is not None:
         return int(matrix.device.index)
     if _is_cupy(matrix):
         return int(matrix.data.device.id)
-    number = _dlpack.device_of(matrix[2])
-    return None if number == -1 else number
+    return None
 
 
 def _are_in_range(values: Any, dtype: str, library: Any) -> bool:

@@ -1,9 +1,9 @@
-"""Arrays of other libraries, and results for them, by DLPack and __cuda_array_interface__."""
+"""Arrays of other libraries by __cuda_array_interface__, and results for them, also by DLPack."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p, py_object
+from ctypes import c_char_p, c_int64, c_void_p, py_object
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from . import _library
@@ -11,21 +11,9 @@ from ._errors import FormatError
 
 CPU, CUDA = 1, 2  # DLDeviceType
 _LEGACY, _VERSIONED = b"dltensor", b"dltensor_versioned"  # names of capsules
-_OFFSETS = {_LEGACY: 0, _VERSIONED: 32}  # of the tensor in what they hold
-_LEGACY_STREAM = 1  # of CUDA, as both protocols number it
-
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, py_object, c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_pointer_of = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-for _name in _OFFSETS:  # a capsule points to its name, and may live longer than this module
-    ctypes.pythonapi.Py_IncRef(py_object(_name))
 _new_capsule = ctypes.PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(("PyCapsule_New", ctypes.pythonapi))
-
-
-class _Tensor(ctypes.Structure):
-    """DLTensor."""
-    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device", c_int32), ("ndim", c_int32), ("code", c_uint8),
-                ("bits", c_uint8), ("lanes", c_uint16), ("shape", ctypes.POINTER(c_int64)),
-                ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
+for _name in (_LEGACY, _VERSIONED):  # a capsule points to its name, and may live longer than this module
+    ctypes.pythonapi.Py_IncRef(py_object(_name))
 
 
 class Described(NamedTuple):
@@ -38,14 +26,8 @@ class Described(NamedTuple):
     keep: Any
 
 
-def device_of(array: Any) -> Optional[int]:
-    """Number of the CUDA device that an array lies on; -1 where only the driver knows; None: on none."""
-    if hasattr(array, "__cuda_array_interface__"):
-        return -1
-    if not hasattr(array, "__dlpack_device__"):
-        return None
-    kind, number = array.__dlpack_device__()
-    return int(number) if int(kind) == CUDA else None
+def is_on_device(array: Any) -> bool:
+    return hasattr(array, "__cuda_array_interface__")
 
 
 def _require_contiguous(shape: Tuple[int, ...], strides: Optional[Tuple[int, ...]], item: int, name: str) -> None:
@@ -61,29 +43,12 @@ def _require_contiguous(shape: Tuple[int, ...], strides: Optional[Tuple[int, ...
 
 def describe(array: Any, name: str) -> Described:
     """Errors: FormatError if it is no contiguous array in device memory."""
-    if device_of(array) is None:
-        raise FormatError(name, f"{type(array).__name__} is no array in device memory", "pass all three on the device")
-    interface: Optional[Dict[str, Any]] = getattr(array, "__cuda_array_interface__", None)
-    if interface is not None:
-        shape, typestr = tuple(interface["shape"]), interface["typestr"]
-        _require_contiguous(shape, interface.get("strides"), int(typestr[2:]), name)
-        return Described(interface["data"][0] or 0, shape, typestr, int(interface.get("stream") or 0), array)
-    try:
-        capsule = array.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))
-    except TypeError:  # a producer of before version 1
-        capsule = array.__dlpack__(stream=_LEGACY_STREAM)
-    for held, offset in _OFFSETS.items():
-        if _is_valid(capsule, held):
-            tensor = _Tensor.from_address(_pointer_of(capsule, held) + offset)
-            break
-    else:
-        raise FormatError(name, "its __dlpack__ gives no tensor", "pass another kind of array")
-    kind = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}.get(tensor.code, "V")
-    shape = tuple(tensor.shape[x] for x in range(tensor.ndim))
-    strides = tuple(tensor.strides[x] for x in range(tensor.ndim)) if tensor.strides else None
-    _require_contiguous(shape, strides, 1, name)
-    address = (tensor.data or 0) + tensor.byte_offset
-    return Described(address, shape, f"<{kind}{tensor.bits * tensor.lanes // 8}", 0, (array, capsule))  # it frees itself
+    if not is_on_device(array):
+        raise FormatError(name, f"{type(array).__name__} has no __cuda_array_interface__", "pass all three on the device")
+    interface: Dict[str, Any] = array.__cuda_array_interface__
+    shape, typestr = tuple(interface["shape"]), interface["typestr"]
+    _require_contiguous(shape, interface.get("strides"), int(typestr[2:]), name)
+    return Described(interface["data"][0] or 0, shape, typestr, int(interface.get("stream") or 0), array)
 
 
 class DeviceArray:

@@ -309,7 +309,7 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     matrices of uint16 are read where they are; all others must be whole numbers from 0 to 65535 and are converted.
     Elements that are stored several times are added up as numbers, truth values, too: two times True is 2.
     On a GPU: sparse_bsr and sparse_csr tensors of PyTorch give such tensors of int64, CuPy's csr_matrix gives one of
-    float64, and tuples of arrays with __cuda_array_interface__ or __dlpack__ (data of uint16; JAX has these) give a
+    float64, and tuples of arrays with __cuda_array_interface__ (data of uint16; JAX has it) give a
     DeviceResult of arrays that other libraries take by DLPack. The current stream is used, results lie in memory of the
     caller's library, and nothing is copied to the host.
     Returns a bsr_array of uint32; if both are tuples a Bsr, if both are tensors a sparse_bsr (sparse_csr for blocks of
