@@ -8,18 +8,19 @@
 #include "kernels/grid.cuh"
 #include "kernels/views.hpp"
 #include "kernels/warp.cuh"
+#include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
 namespace {
 
-// Grid: kLanes threads per block row.
+// Grid: kLanes threads per block row; a row of CTAs per matrix.
 // Work: they check the ends of their row, then make a key of each block column that is in range, and compare it with
-// the
-//       one before.
+//       the one before.
 // Memory: contiguous within a row. Indices of a row whose ends are wrong are not read.
 template <class Index, std::uint32_t kLanes>
-__global__ void __launch_bounds__(kItemThreads)
-    read_arrays(ArraysView arrays, std::uint64_t* keys, ArrayFindings* findings) {
+__global__ void __launch_bounds__(kItemThreads) read_arrays(ArraysView a, ArraysView b) {
+  const ArraysView& arrays = blockIdx.y == 0 ? a : b;
+  ArrayFindings* const findings = arrays.findings;
   const auto* const indptr = static_cast<const Index*>(arrays.indptr);
   const auto* const indices = static_cast<const Index*>(arrays.indices);
   const std::uint32_t lane = threadIdx.x % kLanes;
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(kItemThreads)
       if (column < 0 || column >= static_cast<std::int64_t>(arrays.num_columns)) {
         atomicMin(&findings->bad_index, static_cast<unsigned long long>(p));  // across CTAs
       } else {
-        keys[p] = row << arrays.key_bits | static_cast<std::uint64_t>(column);
+        arrays.keys[p] = row << arrays.key_bits | static_cast<std::uint64_t>(column);
         if (p > begin && indices[p - 1] >= column) findings->is_unsorted = 1;  // all that write store 1: no atomic
       }
     }
@@ -76,17 +77,20 @@ struct Columns {
   std::uint32_t stride;
 };
 
-// Grid: one thread per column of a block.
+// Grid: one thread per column of a block; a row of CTAs per matrix.
 // Work: reads down the column to the first non-zero element, in most data the first one.
 // Memory: neighbouring threads read neighbouring elements; about one sector of 32 bytes of each block is touched.
-__global__ void __launch_bounds__(kItemThreads) find_zeros(BlocksView blocks, Columns columns, std::uint32_t* found) {
-  for_each_item(blocks.count * columns.width, [=](std::uint64_t x) {
+__global__ void __launch_bounds__(kItemThreads) find_zeros(ArraysView a, ArraysView b, Columns of_a, Columns of_b) {
+  const ArraysView& blocks = blockIdx.y == 0 ? a : b;
+  const Columns& columns = blockIdx.y == 0 ? of_a : of_b;
+  if (blocks.values == nullptr) return;
+  for_each_item(blocks.num_blocks * columns.width, [=](std::uint64_t x) {
     const std::uint64_t block = x / columns.width;
     const std::uint16_t* const column =
         blocks.values + block * columns.height * columns.width + (x - block * columns.width);
     std::uint32_t row = 0;
     while (row < columns.height && column[row * columns.stride] == 0) ++row;
-    if (row == columns.height) *found = 1;  // all threads that write store 1: no atomic is needed
+    if (row == columns.height) blocks.findings->has_zeros = 1;  // all that write store 1: no atomic is needed
   });
 }
 
@@ -166,35 +170,64 @@ __global__ void __launch_bounds__(kItemThreads)
   });
 }
 
+// Grid: one warp per 32 records, a lane each.
+// Work: lanes look up how many blocks of A their rows have; the warp counts in records of long rows, run by run, since
+//       those of a row follow each other.
+// Memory: contiguous reads of heads and of the elements that count; indptr stays in cache.
+template <class Index>
+__global__ void __launch_bounds__(kItemThreads)
+    count_saturated_rows(const uint2* heads, const std::uint32_t* values, std::uint64_t num_blocks,
+                         std::uint32_t elements, const Index* a_indptr, std::uint64_t sure_blocks,
+                         unsigned long long* num_saturated) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  std::uint32_t count = 0;
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * kItemThreads;
+  for (std::uint64_t first = std::uint64_t{this_warp()} * 32; first < num_blocks; first += stride) {
+    bool is_long = false;
+    if (first + lane < num_blocks) {
+      const std::uint32_t row = heads[first + lane].x;
+      is_long = static_cast<std::uint64_t>(a_indptr[row + 1] - a_indptr[row]) > sure_blocks;
+    }
+    for (std::uint32_t open = __ballot_sync(~0u, is_long); open != 0;) {
+      const std::uint32_t begin = __ffs(static_cast<int>(open)) - 1;
+      const std::uint32_t closed = ~(open >> begin);
+      const std::uint32_t run = closed == 0 ? 32 : __ffs(static_cast<int>(closed)) - 1;
+      const std::uint32_t* const own = values + (first + begin) * elements;
+#pragma unroll 8
+      for (std::uint32_t e = lane; e < run * elements; e += 32) count += own[e] == kMaxVal ? 1 : 0;
+      open = begin + run >= 32 ? 0 : open >> (begin + run) << (begin + run);
+    }
+  }
+  const std::uint32_t of_warp = warp_total(count);
+  if (of_warp != 0 && lane == 0) atomicAdd(num_saturated, of_warp);  // across CTAs; most products have none
+}
+
 }  // namespace
 
-void launch_read_arrays(const ArraysView& arrays, std::uint64_t* keys, ArrayFindings* findings, cudaStream_t stream) {
-  const std::uint32_t lanes = lanes_per_row(arrays.num_blocks, arrays.num_rows);
+void launch_read_arrays(const ArraysView& a, const ArraysView& b, std::uint32_t m, cudaStream_t stream) {
+  const std::uint64_t num_rows = std::max(a.num_rows, b.num_rows);
+  const std::uint32_t lanes = lanes_per_row(std::max(a.num_blocks, b.num_blocks), num_rows);
   const auto launch = [&]<class Index>(Index) {
     const auto kernel = lanes == 32 ? read_arrays<Index, 32> : read_arrays<Index, kFewLanes>;
-    kernel<<<item_grid(arrays.num_rows * lanes), kItemThreads, 0, stream>>>(arrays, keys, findings);
+    kernel<<<dim3(item_grid(num_rows * lanes), 2), kItemThreads, 0, stream>>>(a, b);
   };
-  if (arrays.index_bytes == 8) {
+  if (a.index_bytes == 8) {
     launch(std::int64_t{});
   } else {
     launch(std::int32_t{});
   }
   check_launch("read_arrays");
+  if (a.values == nullptr && b.values == nullptr) return;
+  const unsigned grid = item_grid(std::max(a.num_blocks * m, b.num_blocks));
+  find_zeros<<<dim3(grid, 2), kItemThreads, 0, stream>>>(a, b, {.width = m, .height = m, .stride = m},
+                                                         {.width = 1, .height = m * m, .stride = 1});
+  check_launch("find_zeros");
 }
 
 void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::uint32_t* most, cudaStream_t stream) {
   if (count == 0) return;
   max_element<<<item_grid(count / kValuesPerThread), kItemThreads, 0, stream>>>(values, count, most);
   check_launch("max_element");
-}
-
-void launch_find_zeros(const BlocksView& blocks, std::uint32_t m, bool is_b, std::uint32_t* found,
-                       cudaStream_t stream) {
-  if (blocks.count == 0) return;
-  const Columns columns =
-      is_b ? Columns{.width = 1, .height = m * m, .stride = 1} : Columns{.width = m, .height = m, .stride = m};
-  find_zeros<<<item_grid(blocks.count * columns.width), kItemThreads, 0, stream>>>(blocks, columns, found);
-  check_launch("find_zeros");
 }
 
 void launch_transpose_blocks(const BlocksView& values, const std::uint32_t* numbers, std::uint32_t m,
@@ -218,6 +251,22 @@ void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, c
     launch(static_cast<std::int32_t*>(to.indptr));
   }
   check_launch("make_indices");
+}
+
+void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t* values, std::uint64_t num_blocks,
+                                 const ArraysView& a, std::uint32_t m, std::uint64_t sure_blocks,
+                                 unsigned long long* num_saturated, cudaStream_t stream) {
+  if (num_blocks == 0) return;
+  const auto launch = [&]<class Index>(const Index* indptr) {
+    count_saturated_rows<<<item_grid(num_blocks), kItemThreads, 0, stream>>>(
+        reinterpret_cast<const uint2*>(heads), values, num_blocks, m * m, indptr, sure_blocks, num_saturated);
+  };
+  if (a.index_bytes == 8) {
+    launch(static_cast<const std::int64_t*>(a.indptr));
+  } else {
+    launch(static_cast<const std::int32_t*>(a.indptr));
+  }
+  check_launch("count_saturated_rows");
 }
 
 }  // namespace spmm::kernels

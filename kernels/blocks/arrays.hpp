@@ -11,19 +11,7 @@
 
 namespace spmm::kernels {
 
-/// Someone else's block-CSR arrays. Shapes: indptr [num_rows + 1], indices [num_blocks], device, integers of
-/// index_bytes (4 or 8). Nothing is known of their values yet.
-struct ArraysView {
-  const void* indptr = nullptr;
-  const void* indices = nullptr;
-  std::uint32_t index_bytes = 4;
-  std::uint64_t num_rows = 0;     // block rows
-  std::uint64_t num_columns = 0;  // block columns
-  std::uint64_t num_blocks = 0;
-  unsigned key_bits = 0;
-};
-
-/// What reading the arrays finds; kNothingBad before.
+/// What reading the arrays of a matrix finds; kNothingBad before.
 struct ArrayFindings {
   static constexpr unsigned long long kNothingBad = ~0ull;
   unsigned long long bad_row = kNothingBad;    // first block row whose ends in indptr fall, or lie outside
@@ -34,13 +22,25 @@ struct ArrayFindings {
   std::uint32_t padding = 0;
 };
 
-/// keys[p] = block row << key_bits | block column of block p, where nothing is bad.
-/// Shapes: keys [num_blocks], findings [1], device.
-void launch_read_arrays(const ArraysView& arrays, std::uint64_t* keys, ArrayFindings* findings, cudaStream_t stream);
+/// Someone else's block-CSR arrays, of which nothing is known yet, and where their keys and findings go.
+/// Shapes: indptr [num_rows + 1], indices [num_blocks], integers of index_bytes (4 or 8); values [num_blocks, m, m] or
+/// null, keys [num_blocks], findings [1]; device.
+struct ArraysView {
+  const void* indptr = nullptr;
+  const void* indices = nullptr;
+  const std::uint16_t* values = nullptr;
+  std::uint32_t index_bytes = 4;
+  std::uint64_t num_rows = 0;     // block rows
+  std::uint64_t num_columns = 0;  // block columns
+  std::uint64_t num_blocks = 0;
+  unsigned key_bits = 0;
+  std::uint64_t* keys = nullptr;
+  ArrayFindings* findings = nullptr;
+};
 
-/// *found = 1 if a block of A has a column of zeros, or, is_b, a block has nothing else: where neither is so, no
-/// product of two blocks is zero. Shapes: values [count, m, m], found [1], device.
-void launch_find_zeros(const BlocksView& blocks, std::uint32_t m, bool is_b, std::uint32_t* found, cudaStream_t stream);
+/// keys[p] = block row << key_bits | block column of block p, where nothing is bad. Findings: all but max_element.
+/// Where neither matrix has zeros, no product of two blocks is zero. Values: both have the same index_bytes.
+void launch_read_arrays(const ArraysView& a, const ArraysView& b, std::uint32_t m, cudaStream_t stream);
 
 /// *max_element is raised to the largest value. Shapes: values [count], max_element [1], device.
 void launch_max_element(const std::uint16_t* values, std::uint64_t count, std::uint32_t* max_element,
@@ -64,6 +64,12 @@ struct IndexArrays {
 /// Shapes: heads [num_blocks, 2], device: block row, ascending, and block column.
 void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
                          cudaStream_t stream);
+
+/// *num_saturated is raised by the elements at the limit in rows of A with more than sure_blocks blocks: others reach
+/// none. Shapes: heads [num_blocks, 2], values [num_blocks, m, m], num_saturated [1], device. Values: a = A's indptr.
+void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t* values, std::uint64_t num_blocks,
+                                 const ArraysView& a, std::uint32_t m, std::uint64_t sure_blocks,
+                                 unsigned long long* num_saturated, cudaStream_t stream);
 
 // ---- gather.cu
 

@@ -66,8 +66,7 @@ __device__ inline uint2 padded_word(const std::uint16_t* block, std::uint32_t m,
 template <class Word, std::uint32_t Words, std::uint32_t P>
 __global__ void __launch_bounds__(kItemThreads)
     gather_blocks(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t m, std::uint32_t run_time_words,
-                  std::uint32_t blocks_per_cta, const SortFindings* found, Word* out) {
-  if (found != nullptr && !found->is_sorted()) return;
+                  std::uint32_t blocks_per_cta, Word* out) {
   const std::uint32_t words = Words != 0 ? Words : run_time_words;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
   const auto num_blocks = static_cast<std::uint32_t>(min(std::uint64_t{blocks_per_cta}, blocks.count - first));
@@ -83,13 +82,13 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 template <class Word, std::uint32_t Words, std::uint32_t P = 0>
-void gather(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, const SortFindings* found,
-            std::uint16_t* out, cudaStream_t stream) {
+void gather(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, std::uint16_t* out,
+            cudaStream_t stream) {
   const std::uint32_t words = shape.side * shape.side / static_cast<std::uint32_t>(sizeof(Word) / 2);
   const std::uint32_t blocks_per_cta = std::max(1u, kGatherWords / words);
   const auto grid = static_cast<unsigned>((blocks.count + blocks_per_cta - 1) / blocks_per_cta);
   gather_blocks<Word, Words, P><<<grid, kItemThreads, 0, stream>>>(blocks, numbers, shape.m, words, blocks_per_cta,
-                                                                   found, reinterpret_cast<Word*>(out));
+                                                                   reinterpret_cast<Word*>(out));
 }
 
 // Grid: one thread per wanted block row.
@@ -133,21 +132,21 @@ void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bit
 }
 
 void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, std::uint16_t* out,
-                          cudaStream_t stream, const SortFindings* found) {
+                          cudaStream_t stream) {
   if (blocks.count == 0) return;
   const std::uint32_t m = shape.m;
   if (shape.side != m) {
     for_padded_side(m, [&](auto side) {
       constexpr std::uint32_t kP = decltype(side)::value;
-      gather<uint2, kP * kP / 4, kP>(blocks, numbers, shape, found, out, stream);
+      gather<uint2, kP * kP / 4, kP>(blocks, numbers, shape, out, stream);
     });
   } else if (m == 4 || m == 8) {
     const auto launch = m == 4 ? gather<uint4, 2> : gather<uint4, 8>;
-    launch(blocks, numbers, shape, found, out, stream);
+    launch(blocks, numbers, shape, out, stream);
   } else if (m % 2 == 0) {
-    gather<uint2, 0>(blocks, numbers, shape, found, out, stream);
+    gather<uint2, 0>(blocks, numbers, shape, out, stream);
   } else {
-    gather<std::uint16_t, 0>(blocks, numbers, shape, found, out, stream);
+    gather<std::uint16_t, 0>(blocks, numbers, shape, out, stream);
   }
   check_launch("gather_blocks");
 }

@@ -73,11 +73,10 @@ void launch_compress_rows(const SortedKeysView& sorted, const CompressedArrays& 
 /// Exchanges the two coordinates of each key.
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream);
 
-/// out[p] = block number numbers[p], with zeros behind its m rows and columns if shape.side is not m. found: [1],
-/// device; if it says that the matrix is not sorted, nothing is done.
+/// out[p] = block number numbers[p], with zeros behind its m rows and columns if shape.side is not m.
 /// Shapes: blocks [count, m, m], out [count, side, side], device, 16-byte aligned.
 void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, std::uint16_t* out,
-                          cudaStream_t stream, const SortFindings* found = nullptr);
+                          cudaStream_t stream);
 
 /// out[x] = outer[inner[x]].
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,

@@ -12,7 +12,6 @@
 #include "base/visible_gpus.hpp"
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/arrays/gathered.hpp"
-#include "cuda/device/errors.hpp"
 #include "cuda/output/common_output.hpp"
 #include "cuda/pipeline.hpp"
 
@@ -86,8 +85,8 @@ class SharedProduct {
     try {
       on_device(d, [&] {
         Pipeline& pipeline = *pipelines_[d];
-        DeviceOutput output(*output_, static_cast<std::uint32_t>(d));
-        Downloader downloader(output, a_.header().m, pipeline.ring(), pipeline.events(), run_);
+        Downloader downloader(*output_, static_cast<std::uint32_t>(d), a_.header().m, pipeline.ring(),
+                              pipeline.events(), run_);
         stats = pipeline.run(std::move(parsed_[d]), a_, b_, downloader);
       });
     } catch (...) {
@@ -162,20 +161,17 @@ ProductStats multiply_arrays(const Source& a, const Source& b, plan::Execution& 
   Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
   use_callers_memory(arrays, pipeline.memory());
   pipeline.memory().cut_small_buffers();
-  if (!arrays.is_timed && run.clock.trace() == nullptr) pipeline.events().stop();
-  std::optional<GatheredProducts> gathered;
-  ParsedOperands parsed;
+  std::optional<GatheredProducts> many;
   if (arrays.batch != nullptr) {
-    gathered.emplace(arrays, pipeline.upload_target(), pipeline.ring());
-    parsed = read_arrays(gathered->operands(), a.header(), pipeline.upload_target());
-    gathered->drop_read();
+    many.emplace(arrays, pipeline.memory());
   } else {
     check_arrays(arrays, *run.device);
-    parsed = read_arrays(arrays, a.header(), pipeline.upload_target());
   }
+  ParsedOperands parsed = read_arrays(arrays, many ? &*many : nullptr, a.header(), pipeline.upload_target());
+  if (many) many->drop_read();
   ArrayCollector collector(arrays, pipeline.memory(), pipeline.events());
   ProductStats stats = pipeline.run(std::move(parsed), a, b, collector);
-  if (gathered) gathered->finish();
+  if (many) many->finish(pipeline.events());
   StageSpans spans;
   pipeline.events().collect(spans, run.clock.trace(), *run.device);
   add_spans(std::move(spans), run.clock);

@@ -54,13 +54,6 @@ void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
   statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
 }
 
-/// C blocks of the largest panel.
-std::uint64_t most_c_blocks(const std::vector<plan::Panel>& panels) {
-  std::uint64_t most = 0;
-  for (const plan::Panel& panel : panels) most = std::max(most, panel.max_c_blocks());
-  return most;
-}
-
 /// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
 bool wants_block_pairs(const plan::Execution& execution) {
   if (!plan::row_of(execution.id).spreads_rows) return true;
@@ -97,11 +90,8 @@ SortedOperands Pipeline::sort_and_count(ParsedOperands parsed, const Source& a, 
     queued_ = CountedSort::make(parsed, sorted.nb, build_room(a.header(), b.header(), sorted.m), memory_);
     queue_sort(parsed);
   }
-  const bool may_count = queued_ != nullptr;
-  if (may_count) sorted.ahead = gather_ahead(parsed, a.header(), b.header());
-  if (!may_count || !queued_->take(parsed, sorted)) {
+  if (queued_ == nullptr || !queued_->take(parsed, sorted)) {
     queued_.reset();
-    sorted.ahead = {};  // nothing was gathered, since the matrix was not sorted
     events_.timed(Stage::build, stream_, [&] { sort_rows(parsed, a, b, sorted, memory_, stream_); });
   }
   queued_.reset();
@@ -131,31 +121,6 @@ void Pipeline::queue_sort(const ParsedOperands& parsed) {
   events_.timed(Stage::count, stream_, [&] { queued_->count(); });
 }
 
-/// Gathers blocks as the decision made from the headers wants them, or, if there is little to gather, may want them,
-/// while the host waits for what has been counted and makes the exact one. Few block columns: rows cannot be too long.
-GatheredAhead Pipeline::gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
-  constexpr std::uint64_t kLittle = 64u << 20;  // 20 us; a decision takes as long
-  const plan::Layout layout = execution_.operand_layout;
-  const bool by_rows = layout == plan::Layout::rows || layout == plan::Layout::rows_unpadded;
-  const std::uint32_t side = side_of(by_rows ? layout : plan::Layout::rows, a.m);
-  const std::uint64_t block_bytes = std::uint64_t{2} * side * side;
-  const bool is_little = block_bytes * (std::uint64_t{a.num_blocks} + b.num_blocks) <= kLittle;
-  const bool is_dense = plan::row_of(execution_.id).is_dense() && execution_.is_named;
-  if (!queued_->counts_pairs() || a.blocks_per_side() > kernels::kBitmapColumns) return {};
-  if (is_dense || layout == plan::Layout::b_by_columns || !(by_rows || is_little)) return {};
-  GatheredAhead ahead{.side = side, .a_values = {}, .b_values = {}};
-  const auto gathers = [&](const ParsedMatrix& matrix) { return !matrix.is_sorted || side != a.m; };
-  events_.timed(Stage::build, stream_, [&] {
-    if (gathers(parsed.a)) ahead.a_values = allocate_values(parsed.a.keys.size(), side, memory_);
-    const std::uint64_t of_pairs = std::uint64_t{24} * a.num_blocks;  // before each block of A, and scratch
-    if (gathers(parsed.b) && block_bytes * b.num_blocks + of_pairs <= build_room(a, b, side)) {
-      ahead.b_values = allocate_values(parsed.b.keys.size(), side, memory_);
-    }
-    queued_->gather_values(parsed, a.m, ahead);
-  });
-  return ahead;
-}
-
 Pipeline::Arranged Pipeline::arrange(ParsedOperands parsed, const Source& a, const Source& b, bool keeps_order) {
   SortedOperands sorted = sort_and_count(std::move(parsed), a, b);
   sorted.keeps_order = keeps_order;
@@ -178,14 +143,8 @@ Pipeline::Arranged Pipeline::arrange(ParsedOperands parsed, const Source& a, con
   } else if (wants_block_pairs(execution_)) {
     events_.timed(Stage::count, stream_, [&] { count_block_pairs(sorted, memory_, stream_); });
   }
-  const auto arrange = [&, layout = execution_.operand_layout] {
-    operands = arrange_operands(std::move(sorted), layout, memory_, stream_);
-  };
-  if (must_arrange(sorted, execution_.operand_layout)) {
-    events_.timed(Stage::build, stream_, arrange);
-  } else {
-    arrange();
-  }
+  events_.timed(Stage::build, stream_,
+                [&] { operands = arrange_operands(std::move(sorted), execution_.operand_layout, memory_, stream_); });
   operands.tiles = std::move(tiles);
   operands.max_row_blocks = static_cast<std::uint32_t>(statistics.row_pairs.max_row_blocks);
   if (operands.b_by_columns) {  // its columns are known once it is arranged
@@ -206,10 +165,9 @@ bool Pipeline::decide_anew(const plan::Statistics& more) {
 }
 
 /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
-TileMaps Pipeline::count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics) {
+TileMaps Pipeline::count_tiles_of(const SortedOperands& sorted, plan::Statistics& statistics) {
   TileMaps tiles;
   const kernels::TileGrid grid = plan::tile_grid(statistics);
-  if (grid.map_bytes() > plan::kTileMapsBesideValues) sorted.ahead = {};
   events_.timed(Stage::count, stream_, [&] {
     tiles = count_tiles(grid, sorted.a.index, sorted.b.index, execution_.max_tile_stages, memory_, stream_);
   });
@@ -231,7 +189,6 @@ std::unique_ptr<Multiplier> Pipeline::multiplier_of(const DeviceOperands& operan
   return make_multiplier({.operands = operands,
                           .execution = execution_,
                           .memory = memory_,
-                          .max_c_blocks = most_c_blocks(execution_.panels),
                           .num_saturated = num_saturated,
                           .stream = stream_,
                           .events = events_,
@@ -254,7 +211,7 @@ void Pipeline::run_panels(const Arranged& product, PanelTaker& taker, ProductSta
   if (multiplier->writes_arrays() && taker.takes_directly(execution_, statistics)) {
     packed.emplace_back(memory_, 0, statistics.m());
   } else {  // two panels, or more smaller ones in their memory
-    const std::uint64_t max_c_blocks = most_c_blocks(panels);
+    const std::uint64_t max_c_blocks = plan::most_c_blocks(panels);
     const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
     const std::uint64_t num_packed = std::min({num_that_fit, taker.max_buffers(), std::uint64_t{panels.size()}});
     for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, max_c_blocks, statistics.m());
@@ -266,7 +223,7 @@ void Pipeline::run_panels(const Arranged& product, PanelTaker& taker, ProductSta
     taker.wait_until_free(packing);
     events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
     multiplier->multiply(panels[x], packing.target);
-    packing.number = x;
+    packing.number = panels[x].number;
     packing.ready.record(stream_);
     taker.push(packing);
   }

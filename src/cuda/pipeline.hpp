@@ -32,7 +32,7 @@ class Pipeline {
         stream_(context_),
         memory_(stream_, expected.device_limit_bytes, use.memory),
         ring_(context_, expected.num_buffers),
-        events_(stage_hooks(), stream_) {}
+        events_(stage_hooks(), stream_, is_timed(run)) {}
 
   /// Where the operands are uploaded to, and the pinned slots of this device.
   [[nodiscard]] UploadTarget upload_target() { return {.memory = memory_, .events = events_}; }
@@ -66,12 +66,16 @@ class Pipeline {
   [[nodiscard]] const plan::Execution& execution() const { return execution_; }
 
  private:
+  /// Not if times are not wanted, or of a plan, whose work may be captured in a graph.
+  static bool is_timed(const DeviceRun& run) {
+    if (run.arrays == nullptr) return true;
+    return !run.arrays->is_pattern && (run.arrays->is_timed || run.clock.trace() != nullptr);
+  }
   /// What the plan has counted for the build and is not in use. Values: side = of blocks as kernels read them.
   [[nodiscard]] std::uint64_t build_room(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) const;
-  GatheredAhead gather_ahead(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
   SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
   bool decide_anew(const plan::Statistics& more);
-  TileMaps count_tiles_of(SortedOperands& sorted, plan::Statistics& statistics);
+  TileMaps count_tiles_of(const SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);
   void run_panels(const Arranged& product, PanelTaker& taker, ProductStats& stats);
 

@@ -2,20 +2,216 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/pipeline.hpp"
-#include "cuda/planned_products.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/pairs/launch.hpp"
+#include "kernels/small/launch.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/execution.hpp"
+#include "plan/registry.hpp"
 
 namespace spmm::cuda {
 namespace {
+
+constexpr std::uint64_t kMostNumbered = std::numeric_limits<std::uint32_t>::max() - 64;
+
+/// The pairs of a plan, which keeps nothing else then. Threads: one at a time, with the device current.
+class KeptPairs {
+ public:
+  KeptPairs() = default;
+  KeptPairs(const KeptPairs&) = delete;
+  KeptPairs& operator=(const KeptPairs&) = delete;
+  virtual ~KeptPairs() = default;
+
+  /// C = A * B in the order of the stream; as DevicePlan::multiply.
+  virtual void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) const = 0;
+};
+
+/// Rows of A and tasks, as the host cuts them.
+struct Cut {
+  std::vector<kernels::PlannedRow> rows;    // [rows of A + 1]
+  std::vector<kernels::PlannedTask> tasks;  // [tasks + 1], with their first slots for pairs
+  std::uint32_t task_blocks = 0;
+  std::uint32_t max_row_blocks = 0;  // of A
+};
+
+/// Rows with few C blocks share a task, rows with many have several. Errors: OutOfMemory if slots cannot be numbered.
+Cut cut_rows(const std::vector<std::uint32_t>& offsets, const std::vector<std::uint32_t>& first_blocks,
+             std::uint32_t m) {
+  const std::uint32_t most = kernels::planned_row_words(m) / (m * m);
+  constexpr std::uint32_t kTasks = 1024;  // of small products, so that all multiprocessors have some
+  const std::uint32_t full = kernels::kPlannedTaskWords / (m * m);
+  const std::uint32_t wanted = std::clamp(first_blocks.back() / kTasks, full / 8, full);
+  const std::size_t num_rows = offsets.size() - 1;
+  Cut cut;
+  cut.rows.reserve(num_rows + 1);
+  std::uint64_t slot = 0;
+  bool is_open = false;
+  for (std::size_t row = 0; row < num_rows; ++row) {
+    const std::uint32_t row_blocks = offsets[row + 1] - offsets[row];
+    const std::uint32_t first = first_blocks[row];
+    const std::uint32_t num_blocks = first_blocks[row + 1] - first;
+    cut.max_row_blocks = std::max(cut.max_row_blocks, row_blocks);
+    const auto first_slot = static_cast<std::uint32_t>(slot);
+    if (num_blocks > most) {
+      const std::uint32_t chunk = (num_blocks - 1) / ((num_blocks - 1) / most + 1) + 1;
+      cut.rows.push_back({.first_slot = first_slot, .first_block = first, .base = first, .chunk_blocks = chunk});
+      for (std::uint32_t at = 0; at < num_blocks; at += chunk, slot += row_blocks) {
+        cut.tasks.push_back({.first_pair = static_cast<std::uint32_t>(slot), .first_block = first + at});
+      }
+      is_open = false;
+    } else {
+      if (!is_open || first_blocks[row + 1] - cut.tasks.back().first_block > wanted) {
+        cut.tasks.push_back({.first_pair = first_slot, .first_block = first});
+        is_open = true;
+      }
+      cut.rows.push_back(
+          {.first_slot = first_slot, .first_block = first, .base = cut.tasks.back().first_block, .chunk_blocks = 0});
+      slot += row_blocks;
+    }
+    if (slot >= kMostNumbered) throw OutOfMemory("pairs of a plan", "there are too many rows and pairs", "");
+  }
+  cut.rows.push_back({.first_slot = static_cast<std::uint32_t>(slot), .first_block = first_blocks.back()});
+  cut.tasks.push_back({.first_pair = static_cast<std::uint32_t>(slot), .first_block = first_blocks.back()});
+  for (std::size_t t = 0; t + 1 < cut.tasks.size(); ++t) {
+    cut.task_blocks = std::max(cut.task_blocks, cut.tasks[t + 1].first_block - cut.tasks[t].first_block);
+  }
+  return cut;
+}
+
+/// The pairs of small blocks, each with its place in C. Takes what it needs of the operands if it succeeds.
+/// Values: operands by rows, neither padded nor in file order, with their order and the pairs of blocks of A.
+/// Memory: 2.25 bytes a pair, 8 for each block of A and chunk of its row, B once more.
+class PlacedPairs : public KeptPairs {
+ public:
+  PlacedPairs(DeviceOperands& operands, const std::uint32_t* heads, std::uint32_t num_c_blocks, DeviceMemory& memory)
+      : stream_(memory.stream()), m_(operands.m), num_a_(operands.a.columns.size()) {
+    const std::uint64_t num_borders = operands.a.num_rows + std::uint64_t{1};
+    const bool in_file_order = operands.a_numbers.size() != 0;
+    const kernels::PlannedOperands view{.a = operands.a.view(),
+                                        .b = operands.b.view(),
+                                        .b_row_index = operands.b_row_index.data(),
+                                        .a_order = in_file_order ? operands.a_numbers.data() : operands.a_order.data(),
+                                        .heads = heads,
+                                        .num_blocks = num_c_blocks};
+    const DeviceBuffer<std::uint32_t> first_blocks(memory, num_borders, "C blocks before rows");
+    kernels::launch_planned_rows(view, first_blocks.data(), stream_.get());
+    const Cut cut = cut_rows(fetch_all(view.a.offsets, num_borders, stream_),
+                             fetch_all(first_blocks.data(), num_borders, stream_), m_);
+    const DeviceBuffer<kernels::PlannedRow> rows(memory, num_borders, "rows of a plan");
+    copy_async(rows.data(), cut.rows.data(), num_borders, stream_);
+    tasks_ = {memory, cut.tasks.size(), "tasks"};
+    copy_async(tasks_.data(), cut.tasks.data(), tasks_.size(), stream_);
+    place(view, rows.data(), cut.rows.back().first_slot, memory);
+    b_values_ = {memory, operands.b.columns.size() * m_ * m_, "elements"};
+    largest_ = {memory, 1, "largest element"};
+    stream_.synchronize();  // `cut` has been copied
+    b_order_ = std::move(in_file_order ? operands.b_numbers : operands.b_order);
+    max_row_blocks_ = cut.max_row_blocks;
+    task_blocks_ = cut.task_blocks;
+  }
+
+  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) const override {
+    const cudaStream_t stream = stream_.get();
+    check(cudaMemsetAsync(largest_.data(), 0, sizeof(std::uint32_t), stream), "clear");
+    kernels::launch_max_element(a, num_a_ * m_ * m_, largest_.data(), stream);
+    kernels::launch_transpose_blocks({.values = b, .count = b_order_.size()}, b_order_.data(), m_, b_values_.data(),
+                                     largest_.data(), stream);
+    kernels::launch_mul_planned_pairs(
+        places(),
+        {.a = a, .b = b_values_.data(), .c = c, .m = m_, .max_row_blocks = max_row_blocks_, .largest = largest_.data()},
+        stream);
+  }
+
+ private:
+  void place(const kernels::PlannedOperands& view, const kernels::PlannedRow* rows, std::uint32_t num_slots,
+             DeviceMemory& memory) {
+    const cudaStream_t stream = stream_.get();
+    const DeviceBuffer<std::uint32_t> counts(memory, num_slots, "pairs of slots");
+    const DeviceBuffer<std::uint64_t> sums(memory, num_slots + std::uint64_t{1}, "pairs before slots");
+    const DeviceBuffer<std::byte> work(memory, kernels::planned_sums_workspace_bytes(num_slots), "scan work space");
+    kernels::launch_planned_sums(view, rows, num_slots, counts.data(), sums.data(),
+                                 {.data = work.data(), .bytes = work.size()}, stream);
+    const std::uint64_t all = fetch(sums.data() + num_slots, stream_);
+    const auto num_pairs = static_cast<std::uint32_t>(all);
+    words_ = {memory, num_pairs / 32 + std::uint64_t{1}, "starts of segments"};
+    places_ = {memory, num_pairs, "places of pairs"};
+    segments_ = {memory, all >> 32, "segments"};
+    check(cudaMemsetAsync(words_.data(), 0, words_.size() * sizeof(kernels::PlannedWord), stream), "clear");
+    kernels::launch_planned_pairs(view, rows, num_slots, sums.data(), places(), stream);
+  }
+
+  [[nodiscard]] kernels::PlannedPairs places() const {
+    return {.words = words_.data(),
+            .places = places_.data(),
+            .segments = segments_.data(),
+            .tasks = tasks_.data(),
+            .num_tasks = static_cast<std::uint32_t>(tasks_.size() - 1),
+            .task_blocks = task_blocks_};
+  }
+
+  const Stream& stream_;
+  std::uint32_t m_;
+  std::uint64_t num_a_;                             // blocks of A
+  std::uint64_t max_row_blocks_ = 0;                // of A
+  DeviceBuffer<kernels::PlannedWord> words_;        // [num_pairs / 32 + 1]
+  DeviceBuffer<std::uint16_t> places_;              // [num_pairs]
+  DeviceBuffer<kernels::PlannedSegment> segments_;  // [segments]
+  DeviceBuffer<kernels::PlannedTask> tasks_;        // [num_tasks + 1]
+  DeviceBuffer<std::uint32_t> b_order_;             // [nnzb of B]: block of the caller
+  DeviceBuffer<std::uint16_t> b_values_;            // [nnzb of B, m, m], transposed
+  DeviceBuffer<std::uint32_t> largest_;             // [1], element of both operands
+  std::uint32_t task_blocks_ = 0;
+};
+
+/// The pairs of short rows and side 8, listed by C block. Values: operands by rows, with their order and the pairs of
+/// blocks of A; those of a multiplication are read where the caller has them. Memory: 12 bytes a pair.
+class ListedPairs : public KeptPairs {
+ public:
+  ListedPairs(const DeviceOperands& operands, const kernels::PanelPairs& all, std::uint64_t max_row_pairs,
+              std::uint32_t num_c_blocks, DeviceMemory& memory)
+      : stream_(memory.stream()),
+        num_c_blocks_(num_c_blocks),
+        offsets_(memory, all.num_pairs + 1, "pair offsets of C blocks"),
+        pairs_(memory, all.num_pairs, "pairs") {
+    const DeviceBuffer<std::uint64_t> keys(memory, all.num_pairs, "C block keys");
+    const DeviceBuffer<std::uint32_t> count(memory, 1, "count");
+    const DeviceBuffer<std::byte> work(memory, kernels::short_rows_workspace_bytes(all.num_pairs, max_row_pairs),
+                                       "pair work space");
+    PinnedWord host_count(memory.context());
+    kernels::PairListBuffers buffers{.keys = {},
+                                     .pairs = {{pairs_.data(), nullptr}},
+                                     .c_block_keys = keys.data(),
+                                     .offsets = offsets_.data(),
+                                     .num_c_blocks = count.data(),
+                                     .host_num_c_blocks = host_count.data()};
+    kernels::launch_list_short_rows(operands.expand_view(), all, max_row_pairs, buffers,
+                                    {.data = work.data(), .bytes = work.size()}, stream_.get());
+    if (operands.a_numbers.size() == 0) {  // pairs name positions
+      kernels::launch_name_planned_pairs(operands.a_order.data(), operands.b_order.data(), all.num_pairs, pairs_.data(),
+                                         stream_.get());
+    }
+    stream_.synchronize();  // the word of the host has been written
+  }
+
+  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) const override {
+    kernels::launch_mul_planned_list(
+        {.num_c_blocks = num_c_blocks_, .offsets = offsets_.data(), .pairs = pairs_.data()}, a, b, c, stream_.get());
+  }
+
+ private:
+  const Stream& stream_;
+  std::uint32_t num_c_blocks_;
+  DeviceBuffer<std::uint32_t> offsets_;     // [num_pairs + 1], of which C blocks have the first ones
+  DeviceBuffer<kernels::BlockPair> pairs_;  // [num_pairs]
+};
 
 class Planned : public PlannedProduct {
  public:
@@ -29,11 +225,10 @@ class Planned : public PlannedProduct {
     kept_.emplace(DeviceUse{.device = run_.device, .memory = run_.memory}, expected, decide_, run_);
     Pipeline& pipeline = kept_->pipeline;
     use_callers_memory(*run_.arrays, pipeline.memory());
-    ParsedOperands parsed = read_arrays(*run_.arrays, a.header(), pipeline.upload_target());
+    ParsedOperands parsed = read_arrays(*run_.arrays, nullptr, a.header(), pipeline.upload_target());
     const std::uint32_t largest = std::max(parsed.a.max_element, parsed.b.max_element);  // of the arrays; 0: no values
     const DeviceBuffer<std::uint16_t> ones = set_to_ones(parsed, a.header().m);  // that operands in file order borrow
     Pipeline::Arranged arranged = pipeline.arrange(std::move(parsed), a, b, true);
-    pipeline.events().stop();  // nothing is timed from now on
     kept_->operands = std::move(arranged.operands);
     find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
@@ -59,12 +254,9 @@ class Planned : public PlannedProduct {
       throw UsageError("DevicePlan::multiply", "values do not begin at a multiple of 16 bytes", "pass a copy of them");
     }
     const DeviceGuard guard(device());
-    const Stream& own = kept_->pipeline.stream();
-    const Event called;
-    check(cudaEventRecord(called.get(), stream), "event");
-    own.wait_for(called);
-    if (kept_->products != nullptr) {
-      kept_->products->multiply(a, b, c);
+    const Stream& own = behind(stream);
+    if (kept_->pairs != nullptr) {
+      kept_->pairs->multiply(a, b, c);
     } else if (num_blocks_ != 0) {
       take_values(a, b);
       if (largest_ < kMaxElement) {  // of the two, the device runs one
@@ -81,10 +273,7 @@ class Planned : public PlannedProduct {
 
   std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
     const DeviceGuard guard(device());
-    const Stream& own = kept_->pipeline.stream();
-    const Event called;
-    check(cudaEventRecord(called.get(), stream), "event");
-    own.wait_for(called);
+    const Stream& own = behind(stream);
     unsigned long long* const count = kept_->num_saturated.data();
     check(cudaMemsetAsync(count, 0, sizeof *count, own.get()), "clear");
     kernels::launch_count_saturated(c, num_blocks_ * block_elements(), count, own.get());
@@ -103,13 +292,22 @@ class Planned : public PlannedProduct {
     DeviceBuffer<std::uint32_t> largest;       // [1], element of both operands
     DeviceBuffer<unsigned long long> num_saturated;
     std::unique_ptr<Multiplier> multiplier;
-    std::unique_ptr<PlannedProducts> products;  // instead of operands, pattern, and multiplier
+    std::unique_ptr<KeptPairs> pairs;  // instead of operands, pattern, and multiplier
   };
 
   [[nodiscard]] int device() const { return run_.device->device(); }
   [[nodiscard]] const std::vector<plan::Panel>& panels() const { return kept_->pipeline.execution().panels; }
 
   [[nodiscard]] std::uint64_t block_elements() const { return std::uint64_t{kept_->operands.m} * kept_->operands.m; }
+
+  /// The plan's own stream, which waits for the work of the caller's.
+  const Stream& behind(CUstream_st* stream) {
+    const Stream& own = kept_->pipeline.stream();
+    const Event called;
+    check(cudaEventRecord(called.get(), stream), "event");
+    own.wait_for(called);
+    return own;
+  }
 
   /// Every value counts as the largest there is, no block as zero, no sum of products as zero.
   DeviceBuffer<std::uint16_t> set_to_ones(ParsedOperands& parsed, std::uint32_t m) {
@@ -173,21 +371,41 @@ class Planned : public PlannedProduct {
   /// Keeps pairs instead of all else; returns false if there is no room for them, or other kernels are faster.
   bool keep_pairs(const plan::Statistics& statistics) {
     DeviceOperands& operands = kept_->operands;
-    DeviceMemory& memory = kept_->pipeline.memory();
-    const PlannedPattern pattern{.heads = kept_->pattern.heads.data(),
-                                 .num_blocks = num_blocks_,
-                                 .num_pairs = static_cast<std::uint64_t>(statistics.num_pairs)};
-    const bool is_small =
-        operands.m <= kernels::kMaxSmallSide && kept_->pipeline.execution().id == plan::KernelId::rows;
-    kept_->products =
-        is_small ? place_pairs(operands, pattern, memory) : list_pairs(operands, panels(), pattern, memory);
-    if (kept_->products == nullptr) return false;
+    const std::uint32_t m = operands.m;
+    const bool is_automatic =
+        plan::row_of(kept_->pipeline.execution().id).listing == plan::Listing::by_density;  // no other was asked for
+    if (num_blocks_ == 0 || num_blocks_ > kMostNumbered || statistics.num_pairs > kMostNumbered) return false;
+    try {
+      kept_->pairs = m <= kernels::kMaxSmallSide && is_automatic ? place_pairs() : list_pairs();
+    } catch (const OutOfMemory&) {  // what there is will do
+    }
+    if (kept_->pairs == nullptr) return false;
     kept_->multiplier.reset();
     kept_->pattern = {};
-    const std::uint32_t m = kept_->operands.m;
     kept_->operands = {};
     kept_->operands.m = m;
     return true;
+  }
+
+  std::unique_ptr<KeptPairs> place_pairs() {
+    return std::make_unique<PlacedPairs>(kept_->operands, kept_->pattern.heads.data(),
+                                         static_cast<std::uint32_t>(num_blocks_), kept_->pipeline.memory());
+  }
+
+  /// Null if blocks have another side, or a row has many pairs.
+  std::unique_ptr<KeptPairs> list_pairs() {
+    const DeviceOperands& operands = kept_->operands;
+    if (operands.m != kernels::kPlannedListSide) return nullptr;
+    kernels::PanelPairs all{.num_rows = operands.a.num_rows,
+                            .column_bits = static_cast<unsigned>(std::bit_width(operands.num_c_columns()))};
+    std::uint64_t max_row_pairs = 0;
+    for (const plan::Panel& panel : panels()) {
+      if (!panel.expand || panel.max_row_pairs > kernels::kShortRowPairs) return nullptr;
+      all.num_pairs += panel.num_pairs;
+      max_row_pairs = std::max(max_row_pairs, panel.max_row_pairs);
+    }
+    return std::make_unique<ListedPairs>(operands, all, max_row_pairs, static_cast<std::uint32_t>(num_blocks_),
+                                         kept_->pipeline.memory());
   }
 
   /// The caller's values as the kernel reads them, and their largest one if that is to decide.

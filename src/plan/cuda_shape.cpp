@@ -85,46 +85,32 @@ void size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, cons
   e.device_need_bytes = std::max(operands.build_peak, need);
 }
 
-/// Device bytes of B's tiles.
-std::uint64_t b_tile_bytes(const kernels::TileGrid& grid, std::uint64_t b_tiles) {
-  return kernels::OperandTileLayout(b_tiles, grid.num_column_tiles(), kernels::kTileBytesB).total;
-}
-
-/// Before tiles are counted: room for every row of tiles with all its tiles, one row at least.
-void size_any_tiles(Execution& e, const Statistics& s, const OperandBytes& operands) {
-  const std::uint64_t useful = e.max_c_blocks;
-  e.max_c_blocks = 0;
-  e.device_need_bytes = 0;
-  kernels::TileGrid grid = tile_grid(s);
-  const std::uint32_t fewest = s.exact ? grid.num_planes : 1;  // largest elements are not known before
-  const std::uint32_t most = s.exact ? grid.num_planes : 2;
-  for (grid.num_planes = fewest; grid.num_planes <= most; ++grid.num_planes) {
-    const std::uint64_t maps = grid.map_bytes();
-    const std::uint64_t fixed = operands.resident + maps + b_tile_bytes(grid, max_b_tiles(grid, s.b.num_blocks));
-    const TileExtent row = max_tile_row(grid);
-    const std::uint64_t per_row = tile_panel_bytes(row, s.m());
-    const std::uint64_t left = e.device_limit_bytes - std::min(e.device_limit_bytes, fixed);
-    const std::uint64_t rows = std::clamp<std::uint64_t>(std::min(left / per_row, useful / (row.c_blocks + 1)), 1,
-                                                         std::max(1u, grid.num_row_tiles()));
-    e.max_c_blocks = std::max(e.max_c_blocks, rows * row.c_blocks);
-    e.device_need_bytes = std::max({e.device_need_bytes, operands.build_peak + maps, fixed + rows * per_row});
-  }
-  if (e.device_need_bytes > e.device_limit_bytes)
-    e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
+/// Before tiles are counted: all of them are there.
+TileCounts all_tiles(const kernels::TileGrid& grid, std::uint64_t b_blocks) {
+  const TileExtent row = max_tile_row(grid);
+  TileCounts all{.counted = true, .b_tiles = max_b_tiles(grid, b_blocks)};
+  all.rows.assign(grid.num_row_tiles(), {.a_tiles = static_cast<std::uint32_t>(row.a_tiles),
+                                         .stages = static_cast<std::uint32_t>(row.stages),
+                                         .c_tiles = static_cast<std::uint32_t>(row.c_tiles),
+                                         .c_columns = grid.nb});
+  return all;
 }
 
 /// Panels of whole rows of tiles, as large as they are useful and fit in addition to the tiles of B.
-void size_counted_tiles(Execution& e, const Statistics& s, const OperandBytes& operands) {
-  const kernels::TileGrid grid = tile_grid(s);
+void size_tiles(Execution& e, const kernels::TileGrid& grid, const TileCounts& tiles, const Statistics& s,
+                const OperandBytes& operands) {
+  constexpr std::uint64_t kMostStages = std::uint64_t{1} << 31;  // of a panel: they are numbered in 32 bits
   const std::uint64_t maps = grid.map_bytes();
-  const std::uint64_t fixed = operands.resident + maps + b_tile_bytes(grid, s.tiles.b_tiles);
+  const std::uint64_t fixed =
+      operands.resident + maps +
+      kernels::OperandTileLayout(tiles.b_tiles, grid.num_column_tiles(), kernels::kTileBytesB).total;
   for (std::uint64_t c_blocks = e.max_c_blocks;; c_blocks /= 2) {
-    e.panels = cut_tile_panels(grid, s.tiles, c_blocks);
+    e.panels = cut_tile_panels(grid, tiles, c_blocks);
     TileExtent most;
-    for (const Panel& panel : e.panels) most.raise(tile_panel_extent(grid, s.tiles, panel));
+    for (const Panel& panel : e.panels) most.raise(tile_panel_extent(grid, tiles, panel));
     e.max_c_blocks = most.c_blocks;
     e.device_need_bytes = std::max(operands.build_peak + maps, fixed + tile_panel_bytes(most, s.m()));
-    if (e.device_need_bytes <= e.device_limit_bytes) return;
+    if (e.device_need_bytes <= e.device_limit_bytes && most.stages <= kMostStages) return;
     if (most.row_tiles <= 1) break;
   }
   e.refusal = device_memory_refusal("device memory for tiles", e.device_need_bytes);
@@ -226,7 +212,9 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
     e.num_planes = kernels::num_byte_planes(s.max_element);
-    s.tiles.counted ? size_counted_tiles(e, s, operands) : size_any_tiles(e, s, operands);
+    const kernels::TileGrid grid = tile_grid(s);
+    size_tiles(e, grid, s.tiles.counted ? s.tiles : all_tiles(grid, s.b.num_blocks), s, operands);
+    if (!s.tiles.counted) e.panels.clear();
   } else if (!e.is_refused() && kernel.is_dense()) {
     size_dense(e, kernel, s, operands);
   }

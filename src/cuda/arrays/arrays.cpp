@@ -9,53 +9,36 @@
 #include <utility>
 
 #include "base/records/errors.hpp"
+#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
+#include "cuda/arrays/gathered.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
 
 namespace spmm::cuda {
 namespace {
 
-/// One matrix. Values: is_b = its blocks are transposed.
-struct ArraysToRead {
-  const DeviceBsrView& view;
-  const char* name;
-  bool is_b;
+/// What gathering many products has found, then reading both matrices.
+struct ArraysFound {
+  std::array<kernels::ArrayFindings, 2> of_products{};
+  std::array<kernels::ArrayFindings, 2> of_matrices{};
 };
 
-/// What reading a matrix has found.
-void take_findings(const ArraysToRead& from, const kernels::ArrayFindings& found, ParsedMatrix& to) {
-  check_findings(from.view, from.name, found);
-  to.max_element = found.max_element;
-  to.is_sorted = found.is_unsorted == 0;
-  to.has_zeros = found.has_zeros != 0;
-}
-
-void put_on_stream(const ArraysToRead& from, unsigned key_bits, kernels::ArrayFindings* findings, ParsedMatrix& to,
-                   DeviceMemory& memory) {
-  const DeviceBsrView& view = from.view;
+/// Elements as uploading leaves them: those of B transposed. Values: not those of a pattern alone.
+DeviceBuffer<std::uint16_t> read_values(const DeviceBsrView& view, bool is_b, std::uint32_t* max_element,
+                                        DeviceMemory& memory) {
   const cudaStream_t stream = memory.stream().get();
-  to.keys = {memory, view.num_blocks, "sort keys"};
-  kernels::launch_read_arrays({.indptr = view.indptr,
-                               .indices = view.indices,
-                               .index_bytes = view.index_bytes,
-                               .num_rows = view.rows / view.m,
-                               .num_columns = view.cols / view.m,
-                               .num_blocks = view.num_blocks,
-                               .key_bits = key_bits},
-                              to.keys.data(), findings, stream);
-  if (view.values == nullptr) return;  // a pattern alone
   const std::uint64_t count = view.num_blocks * view.m * view.m;
-  const kernels::BlocksView blocks{.values = view.values, .count = view.num_blocks};
-  kernels::launch_find_zeros(blocks, view.m, from.is_b, &findings->has_zeros, stream);
-  if (from.is_b && view.m > 1) {
-    to.values = {memory, count, "elements"};
-    kernels::launch_transpose_blocks(blocks, nullptr, view.m, to.values.data(), &findings->max_element, stream);
-  } else {
-    to.values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(view.values), count);  // never written
-    if (view.m > 1 && !is_aligned(view.values)) to.values = copy_of(to.values, memory, "elements");
-    kernels::launch_max_element(to.values.data(), count, &findings->max_element, stream);
+  if (is_b && view.m > 1) {
+    DeviceBuffer<std::uint16_t> values(memory, count, "elements");
+    kernels::launch_transpose_blocks({.values = view.values, .count = view.num_blocks}, nullptr, view.m, values.data(),
+                                     max_element, stream);
+    return values;
   }
+  auto values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(view.values), count);  // never written
+  if (view.m > 1 && !is_aligned(view.values)) values = copy_of(values, memory, "elements");
+  kernels::launch_max_element(values.data(), count, max_element, stream);
+  return values;
 }
 
 /// C blocks, about: of groups of runs, since each takes the host 60 ns, and the device waits.
@@ -138,29 +121,51 @@ void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory) {
   if (arrays.call.allocator.serves_workspace) memory.take_from(arrays.call.allocator);
 }
 
-ParsedOperands read_arrays(const DeviceArrays& arrays, const MatrixHeader& header, const UploadTarget& target) {
+ParsedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, const MatrixHeader& header,
+                           const UploadTarget& target) {
   DeviceMemory& memory = target.memory;
   const Stream& stream = memory.stream();
-  const unsigned key_bits = key_bits_of(header.blocks_per_side());
   const Event called;
   check(cudaEventRecord(called.get(), arrays.call.stream), "event");
   stream.wait_for(called);
   ParsedOperands parsed;
-  parsed.key_bits = key_bits;
-  const ArraysToRead a{.view = arrays.a, .name = "matrix A", .is_b = false};
-  const ArraysToRead b{.view = arrays.b, .name = "matrix B", .is_b = true};
-  using Both = std::array<kernels::ArrayFindings, 2>;
-  const DeviceBuffer<Both> findings(memory, 1, "findings");
-  const Both nothing{};
+  parsed.key_bits = key_bits_of(header.blocks_per_side());
+  const DeviceBuffer<ArraysFound> findings(memory, 1, "findings");
+  const ArraysFound nothing{};
+  std::array<DeviceBsrView, 2> views{arrays.a, arrays.b};
   target.events.timed(Stage::build, stream, [&] {
     copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
-    auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());
-    put_on_stream(a, key_bits, found, parsed.a, memory);
-    put_on_stream(b, key_bits, found + 1, parsed.b, memory);
+    auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());  // of products, then of matrices
+    if (many != nullptr) views = many->gather(found);
+    std::array<kernels::ArraysView, 2> to_read;
+    for (std::size_t x = 0; x < 2; ++x) {
+      const DeviceBsrView& view = views[x];
+      ParsedMatrix& to = x == 0 ? parsed.a : parsed.b;
+      to.keys = {memory, view.num_blocks, "sort keys"};
+      to_read[x] = {.indptr = view.indptr,
+                    .indices = view.indices,
+                    .values = view.values,
+                    .index_bytes = view.index_bytes,
+                    .num_rows = view.rows / view.m,
+                    .num_columns = view.cols / view.m,
+                    .num_blocks = view.num_blocks,
+                    .key_bits = parsed.key_bits,
+                    .keys = to.keys.data(),
+                    .findings = found + 2 + x};
+      if (view.values != nullptr) to.values = read_values(view, x == 1, &to_read[x].findings->max_element, memory);
+    }
+    kernels::launch_read_arrays(to_read[0], to_read[1], header.m, stream.get());
   });
-  const Both found = fetch(findings.data(), stream);
-  take_findings(a, found[0], parsed.a);
-  take_findings(b, found[1], parsed.b);
+  const ArraysFound found = fetch(findings.data(), stream);
+  if (many != nullptr) many->check_findings(found.of_products);
+  for (std::size_t x = 0; x < 2; ++x) {
+    const kernels::ArrayFindings& of_matrix = found.of_matrices[x];
+    check_findings(views[x], x == 0 ? "matrix A" : "matrix B", of_matrix);
+    ParsedMatrix& to = x == 0 ? parsed.a : parsed.b;
+    to.max_element = of_matrix.max_element;
+    to.is_sorted = of_matrix.is_unsorted == 0;
+    to.has_zeros = of_matrix.has_zeros != 0;
+  }
   return parsed;
 }
 
@@ -216,6 +221,7 @@ ArrayCollector::Piece ArrayCollector::make_piece(std::uint64_t num_blocks) const
 bool ArrayCollector::takes_directly(const plan::Execution& execution, const plan::Statistics& counted) {
   constexpr std::uint64_t kLittleBytes = 64u << 20;
   constexpr double kRoom = 2;  // copying what is used takes a third of what taking records apart does
+  sure_blocks_ = sure_terms(counted.max_element, counted.max_element) / counted.m();
   std::uint64_t most = 0;
   for (const plan::Panel& panel : execution.panels) most += panel.max_c_blocks();
   most = std::min(most, static_cast<std::uint64_t>(counted.num_pairs));
@@ -313,8 +319,14 @@ std::uint64_t ArrayCollector::finish() {
         {.indptr = indptr.get(), .indices = indices.get(), .index_bytes = index_bytes, .num_rows = num_rows},
         stream_.get());
     if (is_counted_ || num_saturated_ == nullptr) return;
-    const std::uint64_t elements = std::uint64_t{arrays_.a.m} * arrays_.a.m;
-    kernels::launch_count_saturated(all.values.get(), num_blocks_ * elements, num_saturated_, stream_.get());
+    const std::uint32_t m = arrays_.a.m;
+    if (arrays_.a.indptr == nullptr) {  // many products have none as a whole
+      kernels::launch_count_saturated(all.values.get(), num_blocks_ * m * m, num_saturated_, stream_.get());
+    } else {
+      kernels::launch_count_saturated_rows(all.heads.data(), all.values.get(), num_blocks_,
+                                           {.indptr = arrays_.a.indptr, .index_bytes = index_bytes}, m, sure_blocks_,
+                                           num_saturated_, stream_.get());
+    }
   });
   const Event complete;
   complete.record(stream_);

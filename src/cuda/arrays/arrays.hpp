@@ -16,14 +16,17 @@
 
 namespace spmm::cuda {
 
+class GatheredProducts;
+
 /// Whether kernels can read blocks of elements that lie there: 16 bytes at a time.
 bool is_aligned(const void* values);
 
-/// Checks the arrays and makes what uploading makes of records: A's elements stay where they are, if they are aligned,
-/// B's blocks are transposed into a copy. Waits for the stream.
-/// Stream: behind the work of the caller's stream at the moment of the call.
-/// Errors: FormatError (indptr or indices), OutOfMemory.
-ParsedOperands read_arrays(const DeviceArrays& arrays, const MatrixHeader& header, const UploadTarget& target);
+/// Checks the arrays, or those of many products, and makes what uploading makes of records: A's elements stay where
+/// they are, if they are aligned, B's blocks are transposed into a copy. Waits for the stream. Stream: behind the work
+/// of the caller's stream at the moment of the call. Values: many = null, or those of `arrays`. Errors: FormatError
+/// (indptr or indices), OutOfMemory.
+ParsedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, const MatrixHeader& header,
+                           const UploadTarget& target);
 
 /// From now on memory comes from the caller's allocator, if that is to serve more than results.
 void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory);
@@ -86,6 +89,7 @@ class ArrayCollector : public PanelTaker {
   const Stream& stream_;
   StageEvents& events_;
   unsigned long long* num_saturated_ = nullptr;
+  std::uint64_t sure_blocks_ = 0;           // rows of A with no more bring no element to the limit
   std::vector<Piece> pieces_;               // a single one if it has been reserved
   DeviceBuffer<std::uint32_t> num_so_far_;  // [panels + 1], if pieces are reserved: blocks of all panels before
   std::size_t num_panels_ = 0;              // that have been written to what is reserved

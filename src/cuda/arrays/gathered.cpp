@@ -15,8 +15,6 @@
 namespace spmm::cuda {
 namespace {
 
-using Findings = std::array<kernels::ArrayFindings, 2>;  // of A and B
-
 std::string name_of(const char* matrix, std::uint64_t product) {
   return text(matrix, ", product ", product);
 }
@@ -77,28 +75,10 @@ void check_found(const ManyMatrices& many, const char* matrix, kernels::ArrayFin
   for (std::uint64_t x = 0; x < many.size(); ++x) {
     const DeviceBsrView view = many[x];
     const std::uint64_t count = is_row ? view.rows / view.m : view.num_blocks;
-    if (place < count) return check_findings(view, name_of(matrix, x), found);
+    if (place < count) return cuda::check_findings(view, name_of(matrix, x), found);
     place -= count;
   }
 }
-
-/// A slot of the ring; the stream's work with it is done when it goes.
-class RingSlot {
- public:
-  RingSlot(PinnedRing& ring, const Stream& stream) : ring_(ring), stream_(stream), data_(ring.take()) {}
-  ~RingSlot() {
-    stream_.settle();
-    ring_.put(data_);
-  }
-  RingSlot(const RingSlot&) = delete;
-  RingSlot& operator=(const RingSlot&) = delete;
-  [[nodiscard]] std::byte* data() const { return data_; }
-
- private:
-  PinnedRing& ring_;
-  const Stream& stream_;
-  std::byte* data_;
-};
 
 template <class Index>
 std::vector<std::uint64_t> fetch_as(const void* indices, std::uint64_t count) {
@@ -117,42 +97,27 @@ std::vector<std::uint64_t> fetch_indices(const void* indices, std::uint64_t coun
   return index_bytes == 8 ? fetch_as<std::int64_t>(indices, count) : fetch_as<std::int32_t>(indices, count);
 }
 
-GatheredProducts::GatheredProducts(const DeviceArrays& arrays, const UploadTarget& target, PinnedRing& ring)
-    : arrays_(arrays), memory_(target.memory), events_(target.events) {
+GatheredProducts::GatheredProducts(const DeviceArrays& arrays, DeviceMemory& memory)
+    : arrays_(arrays), memory_(memory) {
   if (a_.many.stack() == nullptr) {
     check_listed_memory(a_.many, b_.many, memory_.context());
   } else {
     check_stack_memory(a_.many, a_.name, memory_.context());
     check_stack_memory(b_.many, b_.name, memory_.context());
   }
-  const Stream& stream = memory_.stream();
-  set_table(a_, ring);
-  set_table(b_, ring);
-  const Event called;
-  check(cudaEventRecord(called.get(), arrays.call.stream), "event");
-  stream.wait_for(called);
-  const DeviceBuffer<Findings> findings(memory_, 1, "findings");
-  const Findings nothing{};
-  events_.timed(Stage::build, stream, [&] {
-    copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
-    auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());
-    gather(found, a_);
-    gather(found + 1, b_);
-  });
-  const Findings found = fetch(findings.data(), stream);
-  check_found(a_.many, a_.name, found[0]);
-  check_found(b_.many, b_.name, found[1]);
+  set_table(a_);
+  set_table(b_);
 }
 
 /// Before the view has its arrays.
-void GatheredProducts::set_table(Side& side, PinnedRing& ring) {
+void GatheredProducts::set_table(Side& side) {
   const DeviceBsrView& sizes = side.view;
   side.table = {.num_items = side.many.size(),
                 .num_rows = sizes.rows / sizes.m,
                 .num_blocks = sizes.num_blocks,
                 .m = sizes.m,
                 .index_bytes = sizes.index_bytes};
-  if (side.many.stack() == nullptr) return upload_items(side, ring);
+  if (side.many.stack() == nullptr) return upload_items(side);
   const auto& [first, strides] = *side.many.stack();
   side.table.first = {.indptr = first.indptr, .indices = first.indices, .values = first.values};
   side.table.step = {.indptr_bytes = strides.indptr * first.index_bytes,
@@ -163,17 +128,18 @@ void GatheredProducts::set_table(Side& side, PinnedRing& ring) {
                      .blocks = static_cast<std::uint32_t>(first.num_blocks)};
 }
 
-/// Writes the items to pinned memory a slot at a time. Waits for the stream.
-void GatheredProducts::upload_items(Side& side, PinnedRing& ring) {
+/// Writes the items to pinned memory a slot at a time. Waits for the stream between two.
+void GatheredProducts::upload_items(Side& side) {
   constexpr std::uint64_t kItemsPerSlot = kernels::kRingSlotBytes / sizeof(kernels::GatherItem);
   const Stream& stream = memory_.stream();
   const std::uint64_t num_items = side.many.size() + 1;
   side.items = {memory_, num_items, "places of products"};
   side.table.items = side.items.data();
-  const RingSlot slot(ring, stream);
-  auto* const items = reinterpret_cast<kernels::GatherItem*>(slot.data());
+  side.slot.emplace(memory_.context());
+  auto* const items = reinterpret_cast<kernels::GatherItem*>(side.slot->data());
   kernels::GatherItem next;
   for (std::uint64_t first = 0; first < num_items; first += kItemsPerSlot) {
+    if (first != 0) stream.synchronize();  // the slot has been read
     const std::uint64_t end = std::min(first + kItemsPerSlot, num_items);
     for (std::uint64_t x = first; x < end; ++x) {
       if (x + 1 == num_items) {
@@ -191,25 +157,28 @@ void GatheredProducts::upload_items(Side& side, PinnedRing& ring) {
       next.first_block += static_cast<std::uint32_t>(view.num_blocks);
     }
     copy_async(side.items.data() + first, items, end - first, stream);
-    stream.synchronize();
   }
 }
 
-void GatheredProducts::gather(kernels::ArrayFindings* findings, Side& side) {
-  DeviceBsrView& view = side.view;
-  side.indptr = {memory_, (view.rows / view.m + 1) * view.index_bytes, "indptr of all products"};
-  side.indices = {memory_, view.num_blocks * view.index_bytes, "indices of all products"};
-  side.values = {memory_, view.num_blocks * view.m * view.m, "elements of all products"};
-  view.indptr = side.indptr.data();
-  view.indices = side.indices.data();
-  view.values = side.values.data();
-  kernels::launch_gather(side.table,
-                         {.indptr = side.indptr.data(), .indices = side.indices.data(), .values = side.values.data()},
-                         findings, memory_.stream().get());
+std::array<DeviceBsrView, 2> GatheredProducts::gather(kernels::ArrayFindings* findings) {
+  for (Side* const side : {&a_, &b_}) {
+    DeviceBsrView& view = side->view;
+    side->indptr = {memory_, (view.rows / view.m + 1) * view.index_bytes, "indptr of all products"};
+    side->indices = {memory_, view.num_blocks * view.index_bytes, "indices of all products"};
+    side->values = {memory_, view.num_blocks * view.m * view.m, "elements of all products"};
+    view.indptr = side->indptr.data();
+    view.indices = side->indices.data();
+    view.values = side->values.data();
+    kernels::launch_gather(
+        side->table, {.indptr = side->indptr.data(), .indices = side->indices.data(), .values = side->values.data()},
+        findings++, memory_.stream().get());
+  }
+  return {a_.view, b_.view};
 }
 
-DeviceArrays GatheredProducts::operands() const {
-  return {.a = a_.view, .b = b_.view, .call = arrays_.call, .out = arrays_.out};
+void GatheredProducts::check_findings(const std::array<kernels::ArrayFindings, 2>& found) const {
+  check_found(a_.many, a_.name, found[0]);
+  check_found(b_.many, b_.name, found[1]);
 }
 
 void GatheredProducts::drop_read() {
@@ -220,7 +189,7 @@ void GatheredProducts::drop_read() {
   if (b_.view.m > 1) b_.values = {};  // there is a transposed copy
 }
 
-void GatheredProducts::finish() {
+void GatheredProducts::finish(StageEvents& events) {
   DeviceBsrBatch& batch = *arrays_.batch;
   const std::uint64_t num_products = batch.num_products;
   const std::uint64_t index_bytes = a_.view.index_bytes;
@@ -228,7 +197,7 @@ void GatheredProducts::finish() {
   const auto indptrs = allocate_result(arrays_.call, memory_, (num_rows + num_products) * index_bytes, "indptr");
   const auto first_block = allocate_result(arrays_.call, memory_, (num_products + 1) * index_bytes, "first blocks");
   const Stream& stream = memory_.stream();
-  events_.timed(Stage::compact, stream, [&] {
+  events.timed(Stage::compact, stream, [&] {
     kernels::launch_number_locally(a_.table, b_.table,
                                    {.indptr = batch.all.indptr.get(),
                                     .indices = const_cast<void*>(batch.all.indices.get()),  // not shared yet

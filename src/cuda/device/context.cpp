@@ -8,7 +8,9 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "kernels/check.hpp"
 #include "kernels/tuning.hpp"
@@ -108,7 +110,37 @@ double speed(int device, double count, cudaDeviceAttr clock, double measured) {
   return khz > 0 && count > 0 ? count * khz / measured : 1;
 }
 
+constexpr const char* kGpu = "GPU ";
+
+/// Problem and hint of an error's text "<where>: <problem>; <hint>", where and problem as one.
+std::pair<std::string, std::string> parts_of(const Error& error) {
+  const std::string what = error.what();
+  const std::size_t border = what.rfind("; ");
+  return {what.substr(0, border), border == std::string::npos ? "" : what.substr(border + 2)};
+}
+
+template <class Kind>
+[[noreturn]] void rethrow(const std::string& device, const Kind& error) {
+  if (std::string(error.what()).starts_with(kGpu)) throw;  // named before
+  const auto [problem, hint] = parts_of(error);
+  throw Kind(device, problem, hint);
+}
+
 }  // namespace
+
+void rethrow_naming(const DeviceContext& context) {
+  const std::string device = text(kGpu, shown_gpu(context.device()), " (", context.properties().name, ")");
+  try {
+    throw;
+  } catch (const OutOfMemory& error) {
+    rethrow(device, error);
+  } catch (const DeviceError& error) {
+    rethrow(device, error);
+  } catch (const CudaError& error) {
+    if (std::string(error.what()).starts_with(kGpu)) throw;
+    throw CudaError(device + ": " + error.what());
+  }
+}
 
 DeviceGuard::DeviceGuard(int device) {
   check_driver(driver().push(primary_context(device)), "choose device");
@@ -135,6 +167,8 @@ DeviceContext::DeviceContext(int device) : device_(device) {
   constexpr double kMeasuredMemory = 3.201e6 * 6144;    // kHz, bits
   arithmetic_ = speed(device, properties_.multiProcessorCount, cudaDevAttrClockRate, kMeasuredArithmetic);
   memory_speed_ = speed(device, properties_.memoryBusWidth, cudaDevAttrMemoryClockRate, kMeasuredMemory);
+  put_table(take_table());  // to pin memory while records are copied takes a millisecond
+  put_word(take_word());
   int has_pools = 0;
   check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "memory pool");
   if (has_pools == 0) return;
@@ -157,7 +191,6 @@ DeviceContext::~DeviceContext() {
       ignore(cudaStreamSynchronize(stream));  // memory freed in its order goes back before the pool does
       ignore(cudaStreamDestroy(stream));
     });
-    slots_.clear([](std::byte* slot) { ignore(cudaFreeHost(slot)); });
     for (void* page : pages_) ignore(cudaFreeHost(page));
     if (pool_ != nullptr) ignore(cudaMemPoolDestroy(pool_));
   } catch (...) {  // no device to give anything back to
@@ -208,49 +241,29 @@ cudaStream_t DeviceContext::take_stream() {
   });
 }
 
-std::byte* DeviceContext::take_slot() {
-  return slots_.take([this] {
-    const bool has_tail = !has_tail_.exchange(true);
-    void* slot = nullptr;
-    check(cudaHostAlloc(&slot, kernels::kRingSlotBytes + (has_tail ? kPageBytes + kPinnedTableBytes : 0),
-                        cudaHostAllocPortable),
-          "pinned buffer");
-    auto* const bytes = static_cast<std::byte*>(slot);
-    if (!has_tail) return bytes;
-    tables_.add(reinterpret_cast<std::uint32_t*>(bytes + kernels::kRingSlotBytes + kPageBytes));
-    const std::lock_guard lock(pages_mutex_);
-    if (page_ == nullptr) page_ = bytes + kernels::kRingSlotBytes;
-    return bytes;
-  });
-}
-
-/// Threads: under pages_mutex_.
-std::byte* DeviceContext::make_page(std::size_t bytes) {
+std::byte* DeviceContext::pin(std::uint64_t bytes) {
+  const std::lock_guard lock(pages_mutex_);
   pages_.reserve(pages_.size() + 1);
   void* page = nullptr;
-  check(cudaHostAlloc(&page, bytes, cudaHostAllocDefault), "pinned buffer");
+  check(cudaHostAlloc(&page, bytes, cudaHostAllocPortable), "pinned buffer");
   pages_.push_back(page);
   return static_cast<std::byte*>(page);
 }
 
+std::byte* DeviceContext::take_slot() {
+  return slots_.take([this] { return pin(kernels::kRingSlotBytes); });
+}
+
 std::uint32_t* DeviceContext::take_table() {
-  return tables_.take([this] {
-    const std::lock_guard lock(pages_mutex_);
-    return reinterpret_cast<std::uint32_t*>(make_page(kPinnedTableBytes));
-  });
+  return tables_.take([this] { return reinterpret_cast<std::uint32_t*>(pin(kPinnedTableBytes)); });
 }
 
 std::uint32_t* DeviceContext::take_word() {
-  return words_.take([this] { return make_word(); });
-}
-
-std::uint32_t* DeviceContext::make_word() {
-  const std::lock_guard lock(pages_mutex_);
-  if (page_ == nullptr || words_in_page_ == kPageBytes / kPinnedWordBytes) {
-    page_ = make_page(kPageBytes);
-    words_in_page_ = 0;
-  }
-  return reinterpret_cast<std::uint32_t*>(page_ + kPinnedWordBytes * words_in_page_++);
+  return words_.take([this] {  // a page of them
+    const auto word = [page = pin(kPageBytes)](std::size_t at) { return reinterpret_cast<std::uint32_t*>(page + at); };
+    for (std::size_t at = kPinnedWordBytes; at < kPageBytes; at += kPinnedWordBytes) words_.add(word(at));
+    return word(0);
+  });
 }
 
 }  // namespace spmm::cuda

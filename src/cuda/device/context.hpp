@@ -3,7 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +29,8 @@ class DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 };
 
+class DeviceContext;
+
 /// Device memory that one call has allocated.
 struct Allocation {
   std::uintptr_t begin = 0;
@@ -40,6 +41,10 @@ struct Allocation {
 
 /// The allocation that holds an address; the address alone if the driver does not tell. The device must be current.
 Allocation allocation_of(const void* data);
+
+/// In a catch block: throws the current exception again, with the device's number and name in its text if it is one
+/// that a device makes: CudaError, DeviceError, OutOfMemory.
+[[noreturn]] void rethrow_naming(const DeviceContext& context);
 
 /// Of a cache line: words of different products are not written in turns.
 inline constexpr std::size_t kPinnedWordBytes = 64;
@@ -138,14 +143,13 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
   std::uint32_t* take_word();
   void put_word(std::uint32_t* word) noexcept { words_.put(word); }
 
-  /// Page-locked memory of kPinnedTableBytes; as a slot. The first one, and the first words, lie behind the first slot:
-  /// to allocate them takes a millisecond while records are copied.
+  /// Page-locked memory of kPinnedTableBytes; as a slot.
   std::uint32_t* take_table();
   void put_table(std::uint32_t* table) noexcept { tables_.put(table); }
 
  private:
-  std::byte* make_page(std::size_t bytes);
-  std::uint32_t* make_word();
+  /// Page-locked memory that goes with the context.
+  std::byte* pin(std::uint64_t bytes);
 
   int device_;
   cudaDeviceProp properties_{};
@@ -156,11 +160,18 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
   FreeList<std::byte*> slots_;
   FreeList<std::uint32_t*> words_;
   FreeList<std::uint32_t*> tables_;
-  std::atomic<bool> has_tail_{false};  // a slot with memory behind it
   std::mutex pages_mutex_;
-  std::vector<void*> pages_;       // of words and tables, but those behind a slot
-  std::byte* page_ = nullptr;      // that words are cut from
-  std::size_t words_in_page_ = 0;  // of it, that were handed out
+  std::vector<void*> pages_;  // all that is page-locked
 };
+
+/// Runs body(). Errors: as rethrow_naming().
+template <class Body>
+void naming_device(const DeviceContext& context, const Body& body) {
+  try {
+    body();
+  } catch (...) {
+    rethrow_naming(context);
+  }
+}
 
 }  // namespace spmm::cuda

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/memory/budget.hpp"
 #include "cuda/device/context.hpp"
@@ -119,10 +120,7 @@ class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   DeviceBuffer(DeviceMemory& memory, std::uint64_t count, const char* what)
-      : memory_(&memory),
-        count_(count),
-        capacity_(count),
-        data_(static_cast<T*>(memory.allocate(count * sizeof(T), what))) {}
+      : memory_(&memory), count_(count), data_(static_cast<T*>(memory.allocate(count * sizeof(T), what))) {}
   DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     DeviceBuffer old(std::move(*this));
@@ -130,11 +128,8 @@ class DeviceBuffer {
     return *this;
   }
   ~DeviceBuffer() {
-    if (data_ != nullptr && memory_ != nullptr) memory_->release(data_, capacity_ * sizeof(T));
+    if (data_ != nullptr && memory_ != nullptr) memory_->release(data_, count_ * sizeof(T));
   }
-
-  /// Forgets the elements from `count` on; their memory stays.
-  void truncate(std::uint64_t count) { count_ = count < count_ ? count : count_; }
 
   /// An array of somebody else's, without owning it.
   static DeviceBuffer borrow(T* data, std::uint64_t count) {
@@ -153,73 +148,33 @@ class DeviceBuffer {
   void swap(DeviceBuffer& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(count_, other.count_);
-    std::swap(capacity_, other.capacity_);
     std::swap(data_, other.data_);
   }
 
   DeviceMemory* memory_ = nullptr;
   std::uint64_t count_ = 0;
-  std::uint64_t capacity_ = 0;
   T* data_ = nullptr;
 };
 
-/// A page-locked number of the context that the device can write, with kPinnedWordBytes of its own. No work may use it
-/// when it goes.
-class PinnedWord {
+/// Page-locked memory that the context lends and the device can write. No work may use it when it goes.
+template <class T, T* (DeviceContext::*Take)(), void (DeviceContext::*Put)(T*) noexcept>
+class Pinned {
  public:
-  explicit PinnedWord(DeviceContext& context) : context_(&context), word_(context.take_word()) {}
-  PinnedWord(PinnedWord&& other) noexcept : context_(other.context_), word_(std::exchange(other.word_, nullptr)) {}
-  PinnedWord& operator=(PinnedWord&&) = delete;
-  ~PinnedWord() {
-    if (word_ != nullptr) context_->put_word(word_);
-  }
+  explicit Pinned(DeviceContext& context) : context_(context), data_((context.*Take)()) {}
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  ~Pinned() { (context_.*Put)(data_); }
 
-  [[nodiscard]] std::uint32_t* data() const { return word_; }
-  [[nodiscard]] std::uint32_t value() const { return *word_; }
-
- private:
-  DeviceContext* context_;
-  std::uint32_t* word_;
-};
-
-/// A page-locked table of the context that the device can write, kPinnedTableBytes. No work may use it when it goes.
-class PinnedTable {
- public:
-  explicit PinnedTable(DeviceContext& context) : context_(context), words_(context.take_table()) {}
-  PinnedTable(const PinnedTable&) = delete;
-  PinnedTable& operator=(const PinnedTable&) = delete;
-  ~PinnedTable() { context_.put_table(words_); }
-
-  [[nodiscard]] std::uint32_t* words() const { return words_; }
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] T value() const { return *data_; }
 
  private:
   DeviceContext& context_;
-  std::uint32_t* words_;
+  T* data_;
 };
-
-/// Page-locked host array of T that the device can reach, for arrays that no slot holds. Taking it and giving it back
-/// may wait for all work on the device.
-template <class T>
-class PinnedBuffer {
- public:
-  explicit PinnedBuffer(std::uint64_t count) : count_(count) {
-    check(cudaHostAlloc(reinterpret_cast<void**>(&data_), count * sizeof(T), cudaHostAllocDefault), "pinned buffer");
-  }
-  PinnedBuffer(PinnedBuffer&& other) noexcept
-      : count_(std::exchange(other.count_, 0)), data_(std::exchange(other.data_, nullptr)) {}
-  PinnedBuffer& operator=(PinnedBuffer&&) = delete;
-  ~PinnedBuffer() {
-    if (data_ != nullptr) ignore(cudaFreeHost(data_));
-  }
-
-  [[nodiscard]] T* data() const { return data_; }
-  [[nodiscard]] std::uint64_t size() const { return count_; }
-  T& operator[](std::uint64_t x) const { return data_[x]; }
-
- private:
-  std::uint64_t count_ = 0;
-  T* data_ = nullptr;
-};
+using PinnedWord = Pinned<std::uint32_t, &DeviceContext::take_word, &DeviceContext::put_word>;
+using PinnedTable = Pinned<std::uint32_t, &DeviceContext::take_table, &DeviceContext::put_table>;
+using PinnedSlot = Pinned<std::byte, &DeviceContext::take_slot, &DeviceContext::put_slot>;
 
 /// A point in a stream. Timed events can be compared; untimed ones are cheaper.
 class Event {
@@ -261,22 +216,42 @@ DeviceBuffer<T> copy_of(const DeviceBuffer<T>& from, DeviceMemory& memory, const
   return out;
 }
 
-/// Fetches one value and waits for it. A kernel writes it to page-locked memory. In a copy to pageable memory the
-/// driver would wait for all that the stream has still to do, and calls of other threads for the driver; a copy to
-/// page-locked memory would wait for the records that another stream downloads.
+/// Fetches values and waits for them. A kernel writes them to page-locked memory, if they fit it. In a copy to pageable
+/// memory the driver would wait for all that the stream has still to do, and calls of other threads for the driver; a
+/// copy to page-locked memory would wait for the records that another stream downloads.
 template <class T>
-T fetch(const T* from, const Stream& stream) {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kPinnedWordBytes && sizeof(T) % 4 == 0);
-  const PinnedWord word(stream.context());
-  {
-    const SettledAtEnd settled(stream);  // nothing writes to the word when it goes, whatever fails
-    kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(from), sizeof(T) / 4, word.data(),
-                                 stream.get());
+void fetch_to(T* to, const T* from, std::uint64_t count, const Stream& stream) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0);
+  const std::uint64_t bytes = count * sizeof(T);
+  const auto fetch_through = [&](const auto& pinned) {
+    const SettledAtEnd settled(stream);  // nothing writes to it when it goes, whatever fails
+    kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(from), static_cast<std::uint32_t>(bytes / 4),
+                                 pinned.data(), stream.get());
+    stream.synchronize();
+    std::memcpy(static_cast<void*>(to), pinned.data(), bytes);
+  };
+  if (bytes <= kPinnedWordBytes) {
+    fetch_through(PinnedWord(stream.context()));
+  } else if (bytes <= kPinnedTableBytes) {
+    fetch_through(PinnedTable(stream.context()));
+  } else {
+    copy_async(to, from, count, stream);
     stream.synchronize();
   }
+}
+
+template <class T>
+T fetch(const T* from, const Stream& stream) {
   T value{};
-  std::memcpy(static_cast<void*>(&value), word.data(), sizeof(T));
+  fetch_to(&value, from, 1, stream);
   return value;
+}
+
+template <class T>
+std::vector<T> fetch_all(const T* from, std::uint64_t count, const Stream& stream) {
+  std::vector<T> values(count);
+  fetch_to(values.data(), from, count, stream);
+  return values;
 }
 
 }  // namespace spmm::cuda

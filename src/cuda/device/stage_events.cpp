@@ -18,8 +18,9 @@ TraceLog::Clock::time_point host_time(double s) {
 
 }  // namespace
 
-StageEvents::StageEvents(StageHooks hooks, const Stream& stream) : hooks_(hooks) {
-  zero_.record(stream);
+StageEvents::StageEvents(StageHooks hooks, const Stream& stream, bool is_timed) : hooks_(hooks) {
+  if (!is_timed) return;
+  zero_.emplace(true).record(stream);
   stream.synchronize();
   zero_time_ = std::chrono::steady_clock::now();
 }
@@ -44,7 +45,7 @@ void StageEvents::collect(StageSpans& spans, TraceLog* trace, const DeviceContex
   const auto time_of = [&](const Event& event) {
     event.synchronize();
     float ms = 0;
-    check(cudaEventElapsedTime(&ms, zero_.get(), event.get()), "event time");
+    check(cudaEventElapsedTime(&ms, zero_->get(), event.get()), "event time");
     return zero + static_cast<double>(ms) * 1e-3;
   };
   std::map<cudaStream_t, TraceTrack> tracks;

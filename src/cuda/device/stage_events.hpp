@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,13 +29,14 @@ void add_spans(StageSpans spans, StageClock& clock);
 class StageEvents {
  public:
   /// The zero of all intervals is now, on an idle stream. The hooks are called around the work of each interval
-  /// (profiler ranges).
-  StageEvents(StageHooks hooks, const Stream& stream);
+  /// (profiler ranges). Values: is_timed = false: nothing is timed, for work that may be captured in a graph, or whose
+  /// times are not wanted.
+  StageEvents(StageHooks hooks, const Stream& stream, bool is_timed);
 
   /// Brackets what `work` puts on the stream. Values: what = bytes that it moves.
   template <class Work>
   void timed(Stage stage, const Stream& stream, Work&& work, const StageWork& what = {}) {
-    if (is_stopped_) {
+    if (!zero_) {
       const Range range(hooks_, stage, what);
       return std::forward<Work>(work)();
     }
@@ -50,9 +52,6 @@ class StageEvents {
     const std::lock_guard lock(mutex_);
     intervals_[static_cast<std::size_t>(stage)].push_back({std::move(begin), std::move(end), stream.get(), known});
   }
-
-  /// From now on nothing is timed: for work that may be captured in a graph, or whose times are not wanted.
-  void stop() { is_stopped_ = true; }
 
   /// What follows on the stream belongs to this panel; its pairs count with the next interval of stage multiply.
   void begin_panel(const Stream& stream, const StageWork& panel);
@@ -89,9 +88,8 @@ class StageEvents {
   StageWork work_of(Stage stage, const Stream& stream, StageWork what);
 
   StageHooks hooks_;
-  bool is_stopped_ = false;
   std::mutex mutex_;
-  Event zero_{true};
+  std::optional<Event> zero_;  // if anything is timed
   std::chrono::steady_clock::time_point zero_time_;
   std::array<std::vector<Interval>, kStageNames.size()> intervals_;
   cudaStream_t panel_stream_ = nullptr;

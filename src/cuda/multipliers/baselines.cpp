@@ -1,6 +1,6 @@
 // The baselines: C blocks visited, or listed by expansion, and a kernel, or the host, that merges the lists of each.
 #include <algorithm>
-#include <array>
+#include <memory>
 #include <vector>
 
 #include "cuda/multipliers/multiplier.hpp"
@@ -10,45 +10,17 @@
 namespace spmm::cuda {
 namespace {
 
-/// C blocks listed by expansion; their pairs are not used.
-class CBlockList {
- public:
-  CBlockList(DeviceMemory& memory, std::uint64_t max_pairs)
-      : keys_{DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys"),
-              DeviceBuffer<std::uint64_t>(memory, max_pairs, "pair keys")},
-        pairs_{DeviceBuffer<kernels::BlockPair>(memory, max_pairs, "pairs"),
-               DeviceBuffer<kernels::BlockPair>(memory, max_pairs, "pairs")},
-        c_blocks_(memory, max_pairs, "C block keys"),
-        offsets_(memory, max_pairs + 1, "pair offsets of C blocks"),
-        num_c_blocks_(memory, 1, "count"),
-        host_num_c_blocks_(memory.context()),
-        work_(memory, max_pairs == 0 ? 0 : kernels::list_pairs_workspace_bytes(max_pairs), "listing work space") {}
-
-  /// Replaces all C blocks of the panel by those with pairs; waits for the stream.
-  void list(const plan::Panel& panel, const DeviceOperands& operands, const Stream& stream,
-            kernels::CBlocksView& c_blocks) {
-    kernels::PairListBuffers buffers{.keys = {{keys_[0].data(), keys_[1].data()}},
-                                     .pairs = {{pairs_[0].data(), pairs_[1].data()}},
-                                     .c_block_keys = c_blocks_.data(),
-                                     .offsets = offsets_.data(),
-                                     .num_c_blocks = num_c_blocks_.data(),
-                                     .host_num_c_blocks = host_num_c_blocks_.data()};
-    kernels::launch_list_pairs(operands.expand_view(), panel_pairs(panel, c_blocks.column_bits), buffers,
-                               {.data = work_.data(), .bytes = work_.size()}, stream.get());
-    stream.synchronize();
-    c_blocks.num_c_blocks = host_num_c_blocks_.value();
-    c_blocks.keys = c_blocks_.data();
-  }
-
- private:
-  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [max_pairs] each
-  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [max_pairs] each
-  DeviceBuffer<std::uint64_t> c_blocks_;                   // [max_pairs]
-  DeviceBuffer<std::uint32_t> offsets_;                    // [max_pairs + 1]
-  DeviceBuffer<std::uint32_t> num_c_blocks_;
-  PinnedWord host_num_c_blocks_;
-  DeviceBuffer<std::byte> work_;
+/// Page-locked pairs that the device reads in place. Taking them and giving them back may wait for the device.
+struct FreePinned {
+  void operator()(kernels::BlockPair* pairs) const noexcept { ignore(cudaFreeHost(pairs)); }
 };
+using PinnedPairs = std::unique_ptr<kernels::BlockPair, FreePinned>;
+
+PinnedPairs make_pinned(std::uint64_t count) {
+  void* pairs = nullptr;
+  check(cudaHostAlloc(&pairs, count * sizeof(kernels::BlockPair), cudaHostAllocDefault), "pinned buffer");
+  return PinnedPairs(static_cast<kernels::BlockPair*>(pairs));
+}
 
 /// two-pointer and binary-search.
 class BaselineMultiplier : public CBlockFiller {
@@ -56,14 +28,14 @@ class BaselineMultiplier : public CBlockFiller {
   using Launch = decltype(&kernels::launch_mul_two_pointer);
 
   BaselineMultiplier(const MultiplierContext& context, Launch launch)
-      : CBlockFiller(context), list_(context.memory, max_listed_pairs(context.execution.panels)), launch_(launch) {}
+      : CBlockFiller(context), lists_(context, [](const plan::Panel&) { return false; }), launch_(launch) {}
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
-    kernels::CBlocksView c_blocks = all_c_blocks(panel, c_.operands.num_c_columns());
+    kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     if (panel.expand) {
-      c_.events.timed(Stage::count, c_.stream, [&] { list_.list(panel, c_.operands, c_.stream, c_blocks); });
+      c_.timed(Stage::count, [&] { lists_.list(panel, false, c_blocks); });  // their pairs are not used
     }
-    c_.events.timed(Stage::multiply, c_.stream, [&] { multiply_c_blocks(c_blocks, results); });
+    c_.timed(Stage::multiply, [&] { multiply_c_blocks(c_blocks, results); });
     return c_blocks;
   }
 
@@ -73,7 +45,7 @@ class BaselineMultiplier : public CBlockFiller {
   }
 
  private:
-  CBlockList list_;
+  PairLists lists_;
   Launch launch_;
 };
 
@@ -84,16 +56,16 @@ class HostDrivenMultiplier : public BaselineMultiplier {
       : BaselineMultiplier(context, nullptr),
         a_(fetch_rows(c_.operands.a)),
         b_(fetch_rows(c_.operands.b)),
-        pairs_(std::max(kPairsInFlight, std::uint64_t{a_.columns.size()})) {}
+        max_pairs_(std::max(kPairsInFlight, std::uint64_t{a_.columns.size()})),
+        pairs_(make_pinned(max_pairs_)) {}
 
  protected:
   /// Waits for the stream. Errors: Interrupted.
   void multiply_c_blocks(const kernels::CBlocksView& c_blocks, const kernels::CBlockResults& results) override {
-    std::vector<std::uint64_t> keys(c_blocks.keys == nullptr ? 0 : c_blocks.num_c_blocks);
+    std::vector<std::uint64_t> keys;
     kernels::CBlocksView on_host = c_blocks;
     if (c_blocks.keys != nullptr) {
-      copy_async(keys.data(), c_blocks.keys, keys.size(), c_.stream);
-      c_.stream.synchronize();
+      keys = fetch_all(c_blocks.keys, c_blocks.num_c_blocks, c_.stream);
       on_host.keys = keys.data();
     }
     check(cudaMemsetAsync(results.non_zero, 0, c_blocks.num_c_blocks, c_.stream.get()), "clear flags");
@@ -102,13 +74,13 @@ class HostDrivenMultiplier : public BaselineMultiplier {
       if (x % 1024 == 0) c_.run.check_cancelled();
       merge(kernels::c_block_at(on_host, x));
       if (matches_.empty()) continue;
-      if (used + matches_.size() > pairs_.size()) {
+      if (used + matches_.size() > max_pairs_) {
         c_.stream.synchronize();  // the device has read every list
         used = 0;
       }
-      std::copy(matches_.begin(), matches_.end(), pairs_.data() + used);
+      std::copy(matches_.begin(), matches_.end(), pairs_.get() + used);
       const kernels::HostPairs list{
-          .pairs = pairs_.data() + used, .num_pairs = static_cast<std::uint32_t>(matches_.size()), .c_block = x};
+          .pairs = pairs_.get() + used, .num_pairs = static_cast<std::uint32_t>(matches_.size()), .c_block = x};
       kernels::launch_mul_host_pairs(c_.operands.a_view(), c_.operands.b_view(), list, c_.operands.m, results,
                                      c_.stream.get());
       used += matches_.size();
@@ -125,13 +97,9 @@ class HostDrivenMultiplier : public BaselineMultiplier {
   };
 
   [[nodiscard]] HostRows fetch_rows(const CompressedRows& rows) const {
-    HostRows out{.offsets = std::vector<std::uint32_t>(rows.num_rows + std::size_t{1}),
-                 .columns = std::vector<std::uint32_t>(rows.columns.size())};
-    if (rows.num_rows == 0) return out;
-    copy_async(out.offsets.data(), rows.offsets.data(), out.offsets.size(), c_.stream);
-    copy_async(out.columns.data(), rows.columns.data(), out.columns.size(), c_.stream);
-    c_.stream.synchronize();
-    return out;
+    if (rows.num_rows == 0) return {.offsets = {0}, .columns = {}};
+    return {.offsets = fetch_all(rows.offsets.data(), rows.num_rows + std::uint64_t{1}, c_.stream),
+            .columns = fetch_all(rows.columns.data(), rows.columns.size(), c_.stream)};
   }
 
   /// Two pointers: the pairs of a C block.
@@ -151,20 +119,22 @@ class HostDrivenMultiplier : public BaselineMultiplier {
   HostRows a_;
   HostRows b_;
   std::vector<kernels::BlockPair> matches_;  // of the current C block
-  PinnedBuffer<kernels::BlockPair> pairs_;   // of C blocks in flight, read by the device in place
+  std::uint64_t max_pairs_;
+  PinnedPairs pairs_;  // of C blocks in flight
 };
 
 }  // namespace
 
-std::unique_ptr<Multiplier> make_baseline_multiplier(const MultiplierContext& context) {
-  switch (context.execution.id) {
-    case plan::KernelId::two_pointer:
-      return std::make_unique<BaselineMultiplier>(context, kernels::launch_mul_two_pointer);
-    case plan::KernelId::binary_search:
-      return std::make_unique<BaselineMultiplier>(context, kernels::launch_mul_binary_search);
-    default:
-      return std::make_unique<HostDrivenMultiplier>(context);
-  }
+std::unique_ptr<Multiplier> make_two_pointer(const MultiplierContext& context) {
+  return std::make_unique<BaselineMultiplier>(context, kernels::launch_mul_two_pointer);
+}
+
+std::unique_ptr<Multiplier> make_binary_search(const MultiplierContext& context) {
+  return std::make_unique<BaselineMultiplier>(context, kernels::launch_mul_binary_search);
+}
+
+std::unique_ptr<Multiplier> make_host_driven(const MultiplierContext& context) {
+  return std::make_unique<HostDrivenMultiplier>(context);
 }
 
 }  // namespace spmm::cuda

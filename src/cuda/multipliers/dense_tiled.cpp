@@ -14,18 +14,15 @@ class DenseTiledMultiplier : public CBlockFiller {
       : CBlockFiller(context),
         shape_{.nb = c_.operands.nb, .m = c_.operands.m},
         group_(c_.execution.dense_columns),
-        b_(c_.memory, shape_.b_bytes(group_), "dense columns of B") {
-    std::uint32_t max_rows = 0;
-    for (const plan::Panel& panel : c_.execution.panels) max_rows = std::max(max_rows, panel.num_rows);
-    a_ = {c_.memory, shape_.a_bytes(max_rows), "dense rows of A"};
-  }
+        a_(c_.memory, shape_.a_bytes(c_.max_rows()), "dense rows of A"),
+        b_(c_.memory, shape_.b_bytes(group_), "dense columns of B") {}
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
     const DeviceOperands& operands = c_.operands;
     const auto side = static_cast<std::uint32_t>(shape_.side());
     const kernels::DenseView a{
         .data = reinterpret_cast<std::uint16_t*>(a_.data()), .num_rows = panel.num_rows * operands.m, .stride = side};
-    c_.events.timed(Stage::multiply, c_.stream, [&] {
+    c_.timed(Stage::multiply, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
             "clear flags");
       kernels::launch_expand_dense(
@@ -55,7 +52,7 @@ class DenseTiledMultiplier : public CBlockFiller {
                                         c_.stream.get());
       }
     });
-    return all_c_blocks(panel, operands.nb);
+    return c_.all_c_blocks(panel);
   }
 
  private:
@@ -68,7 +65,7 @@ class DenseTiledMultiplier : public CBlockFiller {
 
 }  // namespace
 
-std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context) {
+std::unique_ptr<Multiplier> make_dense_tiled(const MultiplierContext& context) {
   return std::make_unique<DenseTiledMultiplier>(context);
 }
 

@@ -1,7 +1,12 @@
-// The multiply kernels behind one interface: each fills the C blocks of a panel in its own way.
+// The multiply kernels behind one interface: each fills the C blocks of a panel in its own way. A kernel's host side is
+// a file of this folder and a row of the table in multiplier.cpp.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/run/run.hpp"
@@ -19,15 +24,39 @@ struct MultiplierContext {
   const DeviceOperands& operands;
   const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
   DeviceMemory& memory;
-  std::uint64_t max_c_blocks;         // of a panel
   unsigned long long* num_saturated;  // [1], device: raised by elements at the limit, if they are counted at all
   const Stream& stream;
   StageEvents& events;
   const Run& run;
+
+  /// Largest number of a panel.
+  template <class Of>
+  [[nodiscard]] std::uint64_t most(const Of& of) const {
+    std::uint64_t most = 0;
+    for (const plan::Panel& panel : execution.panels) most = std::max<std::uint64_t>(most, of(panel));
+    return most;
+  }
+  [[nodiscard]] std::uint64_t max_c_blocks() const { return plan::most_c_blocks(execution.panels); }
+  [[nodiscard]] std::uint32_t max_rows() const {
+    return static_cast<std::uint32_t>(most([](const plan::Panel& panel) { return panel.num_rows; }));
+  }
+
+  /// The C blocks of a panel before any listing: all of them.
+  [[nodiscard]] kernels::CBlocksView all_c_blocks(const plan::Panel& panel) const;
+  /// Where the records of a panel go.
+  [[nodiscard]] kernels::RecordOutput output(const PanelTarget& target, std::uint64_t* look_back = nullptr) const;
+
+  template <class Work>
+  void timed(Stage stage, Work&& work) const {
+    events.timed(stage, stream, std::forward<Work>(work));
+  }
 };
 
 class Multiplier {
  public:
+  explicit Multiplier(const MultiplierContext& context) : c_(context) {}
+  Multiplier(const Multiplier&) = delete;
+  Multiplier& operator=(const Multiplier&) = delete;
   virtual ~Multiplier() = default;
 
   /// Puts the product of a panel on the stream: its records, and their number.
@@ -35,6 +64,9 @@ class Multiplier {
 
   /// Whether records may also go to arrays, behind those of other panels.
   [[nodiscard]] virtual bool writes_arrays() const { return true; }
+
+ protected:
+  const MultiplierContext c_;
 };
 
 /// A multiplier whose kernel fills whole C blocks; zero blocks are dropped and the others packed afterwards.
@@ -48,8 +80,6 @@ class CBlockFiller : public Multiplier {
   /// Puts the product of a panel on the stream and returns its C blocks; their keys stay valid until the next call.
   /// Shapes: results hold panel.max_c_blocks() C blocks.
   virtual kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) = 0;
-
-  MultiplierContext c_;
 
  private:
   DeviceBuffer<std::uint32_t> values_;     // [max_c_blocks, m, m]
@@ -67,36 +97,68 @@ class RowOperands {
   [[nodiscard]] kernels::RowProduct product() const;
 
  private:
-  MultiplierContext c_;
+  const MultiplierContext c_;
   DeviceBuffer<std::uint16_t> few_b_values_;  // [kUnitBlocks, side, side], if B has fewer blocks
+};
+
+/// The pairs of a panel that is listed.
+kernels::PanelPairs panel_pairs(const plan::Panel& panel, std::uint32_t column_bits);
+
+/// Lists of C blocks with their pairs, one panel at a time.
+class PairLists {
+ public:
+  /// Makes room for those of all panels that are listed, but `skipped` ones, whose pairs need none.
+  template <class Skipped>
+  PairLists(const MultiplierContext& context, const Skipped& skipped) : PairLists(context, room_of(context, skipped)) {}
+
+  /// Lists a panel; its C blocks become those with pairs. Waits for the stream, unless the panel is known, and has been
+  /// listed before. If it is the only one that is, the list is still there.
+  kernels::PairListView list(const plan::Panel& panel, bool is_known, kernels::CBlocksView& c_blocks);
+  [[nodiscard]] kernels::Workspace work() const { return {.data = work_.data(), .bytes = work_.size()}; }
+
+ private:
+  /// What suffices for any of the panels.
+  struct Room {
+    std::uint64_t pairs = 0;  // of a panel whose list lies in memory
+    std::uint64_t sorted_pairs =
+        0;  // of one that is sorted as a whole: if all rows are short they are sorted one by one
+    std::size_t work_bytes = 0;
+
+    void raise(const plan::Panel& panel, bool is_skipped);
+  };
+  template <class Skipped>
+  static Room room_of(const MultiplierContext& context, const Skipped& skipped) {
+    Room room;
+    for (const plan::Panel& panel : context.execution.panels) {
+      if (panel.expand) room.raise(panel, skipped(panel));
+    }
+    return room;
+  }
+  PairLists(const MultiplierContext& context, const Room& room);
+
+  const MultiplierContext c_;
+  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [sorted_pairs] each
+  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [pairs], [sorted_pairs]
+  DeviceBuffer<std::uint64_t> c_block_keys_;               // [pairs]
+  DeviceBuffer<std::uint32_t> offsets_;                    // [pairs + 1]
+  DeviceBuffer<std::uint32_t> num_c_blocks_;
+  PinnedWord host_num_c_blocks_;
+  DeviceBuffer<std::byte> work_;
+  std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair
 };
 
 /// The code of the execution's kernel.
 std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context);
 
-/// ESC if a panel is listed, row-spread elsewhere.
-std::unique_ptr<Multiplier> make_row_multiplier(const MultiplierContext& context);
-/// Rows of small blocks, hashed, ranked or dense.
-std::unique_ptr<Multiplier> make_small_multiplier(const MultiplierContext& context);
-/// Rows whose C blocks are found first, sums by rank.
-std::unique_ptr<Multiplier> make_ranked_multiplier(const MultiplierContext& context);
-/// Byte planes and tensor cores. Values: panels span all block columns.
-std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context);
-/// The same for those tiles that are not empty.
-std::unique_ptr<Multiplier> make_tile_multiplier(const MultiplierContext& context);
-/// Dense u16 copies and register C blocks on any device.
-std::unique_ptr<Multiplier> make_dense_tiled_multiplier(const MultiplierContext& context);
-
-/// Pairs of each C block merged by a kernel, or by the host.
-std::unique_ptr<Multiplier> make_baseline_multiplier(const MultiplierContext& context);
-
-/// The C blocks of a panel before any listing: all of them.
-kernels::CBlocksView all_c_blocks(const plan::Panel& panel, std::uint32_t num_columns);
-
-/// The pairs of a panel that is listed.
-kernels::PanelPairs panel_pairs(const plan::Panel& panel, std::uint32_t column_bits);
-
-/// Largest number of pairs of a listed panel; 0 without one.
-std::uint64_t max_listed_pairs(const std::vector<plan::Panel>& panels);
+using MakeMultiplier = std::unique_ptr<Multiplier>(const MultiplierContext& context);
+MakeMultiplier make_rows;           ///< rows.cpp: ESC if a panel is listed, row-spread elsewhere
+MakeMultiplier make_small;          ///< small.cpp: rows of small blocks, hashed, ranked or dense
+MakeMultiplier make_ranked;         ///< ranked.cpp: rows whose C blocks are found first, sums by rank
+MakeMultiplier make_dense_tensor;   ///< tiles.cpp: byte planes and tensor cores; panels span all block columns
+MakeMultiplier make_tile_tensor;    ///< tiles.cpp: those tiles that are not empty
+MakeMultiplier make_dense_tiled;    ///< dense_tiled.cpp: dense u16 copies and register C blocks on any device
+MakeMultiplier make_two_pointer;    ///< baselines.cpp: pairs of each C block merged by a kernel
+MakeMultiplier make_binary_search;  ///< baselines.cpp: searched by a kernel
+MakeMultiplier make_host_driven;    ///< baselines.cpp: merged by the host
 
 }  // namespace spmm::cuda

@@ -11,18 +11,18 @@ namespace {
 class RankedMultiplier : public Multiplier {
  public:
   explicit RankedMultiplier(const MultiplierContext& context)
-      : c_(context),
+      : Multiplier(context),
         operands_(context),
-        max_c_blocks_(max_c_blocks()),
-        max_pieces_(max_pieces()),
-        spans_(c_.memory, max_rows(), "column spans"),
-        piece_offsets_(c_.memory, max_rows() + std::uint64_t{1}, "piece offsets"),
+        max_c_blocks_(c_.max_c_blocks()),
+        max_pieces_(c_.most(max_pieces_of)),
+        spans_(c_.memory, c_.max_rows(), "column spans"),
+        piece_offsets_(c_.memory, c_.max_rows() + std::uint64_t{1}, "piece offsets"),
         pieces_(c_.memory, max_pieces_, "pieces"),
         counts_before_(c_.memory, max_pieces_ + 1, "counts of pieces"),
         windows_(c_.memory, kernels::max_rank_windows(max_pieces_, max_c_blocks_), "windows"),
         columns_(c_.memory, max_c_blocks_, "columns"),
         counters_(c_.memory, kernels::kRankCounters, "counters"),
-        work_(c_.memory, kernels::ranked_workspace_bytes(max_rows(), max_pieces_, max_c_blocks_),
+        work_(c_.memory, kernels::ranked_workspace_bytes(c_.max_rows(), max_pieces_, max_c_blocks_),
               "row-rank work space") {
     max_span_ = find_max_span();
     const bool can_be_zero = c_.operands.can_be_zero;
@@ -34,12 +34,6 @@ class RankedMultiplier : public Multiplier {
   }
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
-    const DeviceOperands& operands = c_.operands;
-    const kernels::RecordOutput out{.to = target.records,
-                                    .num_before = target.num_before,
-                                    .rows = operands.a.rows.data(),
-                                    .look_back = nullptr,
-                                    .num_blocks = target.num_blocks};
     const kernels::RankScratch scratch{.max_pieces = max_pieces_of(panel),
                                        .max_c_blocks = panel.max_c_blocks(),
                                        .max_splits = splits_.size(),
@@ -56,8 +50,8 @@ class RankedMultiplier : public Multiplier {
                                        .unpacked = unpacked_.data(),
                                        .non_zero = non_zero_.data(),
                                        .work = {.data = work_.data(), .bytes = work_.size()}};
-    c_.events.timed(Stage::multiply, c_.stream, [&] {
-      kernels::launch_mul_ranked(operands_.product(), all_c_blocks(panel, operands.num_c_columns()), scratch, out,
+    c_.timed(Stage::multiply, [&] {
+      kernels::launch_mul_ranked(operands_.product(), c_.all_c_blocks(panel), scratch, c_.output(target),
                                  c_.stream.get());
     });
   }
@@ -67,7 +61,7 @@ class RankedMultiplier : public Multiplier {
   std::uint32_t find_max_span() {
     auto* const word = reinterpret_cast<std::uint32_t*>(counters_.data());
     std::uint32_t span = 0;
-    c_.events.timed(Stage::count, c_.stream, [&] {
+    c_.timed(Stage::count, [&] {
       kernels::launch_max_span(operands_.product(), word, c_.stream.get());
       span = fetch(word, c_.stream);
     });
@@ -82,21 +76,6 @@ class RankedMultiplier : public Multiplier {
     return kernels::max_row_pieces(panel.num_rows, pairs_of(panel));
   }
 
-  template <class Of>
-  [[nodiscard]] std::uint64_t most(const Of& of) const {
-    std::uint64_t most = 0;
-    for (const plan::Panel& panel : c_.execution.panels) most = std::max<std::uint64_t>(most, of(panel));
-    return most;
-  }
-  [[nodiscard]] std::uint64_t max_c_blocks() const {
-    return most([](const plan::Panel& panel) { return panel.max_c_blocks(); });
-  }
-  [[nodiscard]] std::uint64_t max_pieces() const { return most(max_pieces_of); }
-  [[nodiscard]] std::uint64_t max_rows() const {
-    return most([](const plan::Panel& panel) { return panel.num_rows; });
-  }
-
-  MultiplierContext c_;
   RowOperands operands_;
   std::uint64_t max_c_blocks_;                 // of a panel
   std::uint64_t max_pieces_;                   // of a panel
@@ -116,7 +95,7 @@ class RankedMultiplier : public Multiplier {
 
 }  // namespace
 
-std::unique_ptr<Multiplier> make_ranked_multiplier(const MultiplierContext& context) {
+std::unique_ptr<Multiplier> make_ranked(const MultiplierContext& context) {
   return std::make_unique<RankedMultiplier>(context);
 }
 

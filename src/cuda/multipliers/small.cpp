@@ -11,28 +11,25 @@ namespace {
 class SmallMultiplier : public Multiplier {
  public:
   explicit SmallMultiplier(const MultiplierContext& context)
-      : c_(context),
+      : Multiplier(context),
+        max_row_pairs_(c_.most([](const plan::Panel& panel) { return panel.max_row_pairs; })),
         sorts_(sorts_rows()),
+        is_uneven_(c_.most([&](const plan::Panel& panel) { return is_uneven(panel); }) != 0),
         max_tasks_(max_tasks()),
         tasks_(c_.memory, sorts_ ? 0 : max_tasks_ + 1, "tasks"),
         look_back_(c_.memory, max_tasks_ + 1, "look-back states"),
-        task_offsets_(c_.memory, sorts_ ? 0 : max_rows() + 1, "task offsets"),
-        spans_(c_.memory, sorts_ ? 0 : max_rows(), "column spans"),
-        arrived_(c_.memory, any_uneven() ? c_.max_c_blocks * (output_record_bytes(c_.operands.m) / 4) : 0, "records"),
+        task_offsets_(c_.memory, sorts_ ? 0 : c_.max_rows() + std::uint64_t{1}, "task offsets"),
+        spans_(c_.memory, sorts_ ? 0 : c_.max_rows(), "column spans"),
+        arrived_(c_.memory, is_uneven_ ? c_.max_c_blocks() * (output_record_bytes(c_.operands.m) / 4) : 0, "records"),
         num_arrived_(c_.memory, 1, "count"),
-        task_records_(c_.memory, any_uneven() ? max_tasks_ + 1 : 0, "task records"),
-        places_(c_.memory, any_uneven() ? max_tasks_ + 1 : 0, "places"),
-        work_(c_.memory,
-              sorts_ ? 0 : kernels::small_tasks_workspace_bytes(static_cast<std::uint32_t>(max_rows()), max_tasks_),
+        task_records_(c_.memory, is_uneven_ ? max_tasks_ + 1 : 0, "task records"),
+        places_(c_.memory, is_uneven_ ? max_tasks_ + 1 : 0, "places"),
+        work_(c_.memory, sorts_ ? 0 : kernels::small_tasks_workspace_bytes(c_.max_rows(), max_tasks_),
               "task work space") {}
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
     const DeviceOperands& operands = c_.operands;
-    const kernels::RecordOutput out{.to = target.records,
-                                    .num_before = target.num_before,
-                                    .rows = operands.a.rows.data(),
-                                    .look_back = look_back_.data(),
-                                    .num_blocks = target.num_blocks};
+    const kernels::RecordOutput out = c_.output(target, look_back_.data());
     const kernels::SmallBlocksProduct product{.a = operands.a_view(),
                                               .b = operands.b_view(),
                                               .b_row_index = operands.b_row_index.data(),
@@ -41,11 +38,11 @@ class SmallMultiplier : public Multiplier {
                                               .nb = operands.num_c_columns(),
                                               .max_element = operands.max_element,
                                               .can_be_zero = operands.can_be_zero};
-    const kernels::CBlocksView c_blocks = all_c_blocks(panel, operands.num_c_columns());
+    const kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     if (sorts_) {
-      return c_.events.timed(Stage::multiply, c_.stream, [&] {
-        kernels::launch_mul_sorted_rows(
-            product, c_blocks, {.pairs = max_row_pairs(), .blocks = operands.max_row_blocks}, out, c_.stream.get());
+      return c_.timed(Stage::multiply, [&] {
+        kernels::launch_mul_sorted_rows(product, c_blocks, {.pairs = max_row_pairs_, .blocks = operands.max_row_blocks},
+                                        out, c_.stream.get());
       });
     }
     const kernels::SmallBlocksScratch scratch{.max_tasks = max_tasks_of(panel),
@@ -54,37 +51,24 @@ class SmallMultiplier : public Multiplier {
                                               .spans = spans_.data(),
                                               .arrivals = is_uneven(panel) ? arrivals() : kernels::SmallArrivals{},
                                               .work = {.data = work_.data(), .bytes = work_.size()}};
-    c_.events.timed(Stage::multiply, c_.stream, [&] {
+    c_.timed(Stage::multiply, [&] {
       kernels::launch_mul_small_blocks(product, c_blocks, panel.max_row_pairs, scratch, out, c_.stream.get());
     });
   }
 
   /// Tasks that wait for none copy their records once more anyway.
-  [[nodiscard]] bool writes_arrays() const override { return !any_uneven(); }
+  [[nodiscard]] bool writes_arrays() const override { return !is_uneven_; }
 
  private:
-  /// Largest number of a panel.
-  template <class Number>
-  [[nodiscard]] std::uint64_t most(const Number& number) const {
-    std::uint64_t most = 0;
-    for (const plan::Panel& panel : c_.execution.panels) most = std::max<std::uint64_t>(most, number(panel));
-    return most;
-  }
-  [[nodiscard]] std::uint64_t max_row_pairs() const {
-    return most([](const plan::Panel& panel) { return panel.max_row_pairs; });
-  }
-  [[nodiscard]] std::uint64_t max_rows() const {
-    return most([](const plan::Panel& panel) { return panel.num_rows; });
-  }
   [[nodiscard]] std::uint64_t max_tasks() const {
-    if (!sorts_) return most([&](const plan::Panel& panel) { return max_tasks_of(panel); });
-    return max_rows() / kernels::sorted_rows_at_once(max_row_pairs(), c_.operands.num_c_columns()) + 1;
+    if (!sorts_) return c_.most([&](const plan::Panel& panel) { return max_tasks_of(panel); });
+    return c_.max_rows() / kernels::sorted_rows_at_once(max_row_pairs_, c_.operands.num_c_columns()) + 1;
   }
 
   [[nodiscard]] bool sorts_rows() const {
     const std::uint32_t num_columns = c_.operands.num_c_columns();
     const auto& panels = c_.execution.panels;
-    return kernels::sorts_rows(c_.operands.m, max_row_pairs(), num_columns) &&
+    return kernels::sorts_rows(c_.operands.m, max_row_pairs_, num_columns) &&
            std::all_of(panels.begin(), panels.end(),
                        [&](const plan::Panel& panel) { return panel.num_columns == num_columns; });
   }
@@ -105,11 +89,6 @@ class SmallMultiplier : public Multiplier {
     return panel.max_row_pairs > std::max<std::uint64_t>(hashed, kernels::kSmallEvenRows * mean);
   }
 
-  [[nodiscard]] bool any_uneven() const {
-    return std::any_of(c_.execution.panels.begin(), c_.execution.panels.end(),
-                       [&](const plan::Panel& panel) { return is_uneven(panel); });
-  }
-
   [[nodiscard]] kernels::SmallArrivals arrivals() const {
     return {.records = arrived_.data(),
             .num_records = num_arrived_.data(),
@@ -117,8 +96,9 @@ class SmallMultiplier : public Multiplier {
             .places = places_.data()};
   }
 
-  MultiplierContext c_;
+  std::uint64_t max_row_pairs_;               // of a panel
   bool sorts_;                                // all rows; then tasks, their offsets, spans and work space are empty
+  bool is_uneven_;                            // of some panel
   std::uint64_t max_tasks_;                   // of a panel
   DeviceBuffer<kernels::SmallTask> tasks_;    // [max_tasks + 1]
   DeviceBuffer<std::uint64_t> look_back_;     // [max_tasks + 1]
@@ -133,7 +113,7 @@ class SmallMultiplier : public Multiplier {
 
 }  // namespace
 
-std::unique_ptr<Multiplier> make_small_multiplier(const MultiplierContext& context) {
+std::unique_ptr<Multiplier> make_small(const MultiplierContext& context) {
   return std::make_unique<SmallMultiplier>(context);
 }
 

@@ -19,18 +19,12 @@ T* array_at(const DeviceBuffer<std::byte>& memory, std::uint64_t offset) {
 class FullMultiplier : public CBlockFiller {
  public:
   explicit FullMultiplier(const MultiplierContext& context) : CBlockFiller(context) {
-    std::uint32_t max_rows = 0;
-    bool any_prefilter = false;
-    for (const plan::Panel& panel : c_.execution.panels) {
-      max_rows = std::max(max_rows, panel.num_rows);
-      any_prefilter |= panel.prefilter;
-    }
     const std::uint32_t num_planes = c_.execution.num_planes;
-    const kernels::TileGrid most = grid_of(max_rows, c_.execution.dense_columns, 1);
+    const kernels::TileGrid most = grid_of(c_.max_rows(), c_.execution.dense_columns, 1);
     a_.bytes = {c_.memory, num_planes * most.a_plane_bytes(), "byte planes of A"};
     b_.bytes = {c_.memory, num_planes * most.b_plane_bytes(), "byte planes of B"};
     counts_ = {c_.memory, 2, "counts"};
-    if (!any_prefilter) return;
+    if (c_.most([](const plan::Panel& panel) { return panel.prefilter; }) == 0) return;
     high_a_.bytes = {c_.memory, most.a_plane_bytes(), "high bytes of A"};
     high_b_.bytes = {c_.memory, most.b_plane_bytes(), "high bytes of B"};
     done_ = {c_.memory, most.c_tiles(), "saturated tiles"};
@@ -39,7 +33,7 @@ class FullMultiplier : public CBlockFiller {
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
     const std::uint32_t group = c_.execution.dense_columns;
     const std::uint32_t nb = c_.operands.nb;
-    c_.events.timed(Stage::multiply, c_.stream, [&] {
+    c_.timed(Stage::multiply, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
             "clear flags");
       a_.is_there = high_a_.is_there = false;
@@ -48,7 +42,7 @@ class FullMultiplier : public CBlockFiller {
         multiply(panel, results, first, std::min(group, nb - first));
       }
     });
-    return all_c_blocks(panel, nb);
+    return c_.all_c_blocks(panel);
   }
 
  private:
@@ -134,8 +128,8 @@ class TileMultiplier : public CBlockFiller {
         a_(c_.memory, a_layout_.total, "tiles of A"),
         b_(c_.memory, b_layout_.total, "tiles of B"),
         lists_(c_.memory, layout_.total, "lists of tiles"),
-        keys_(c_.memory, c_.max_c_blocks, "C block keys") {
-    c_.events.timed(Stage::multiply, c_.stream, [&] {
+        keys_(c_.memory, c_.max_c_blocks(), "C block keys") {
+    c_.timed(Stage::multiply, [&] {
       number(maps_.b, 0, grid_.num_column_tiles(), b_, b_layout_);
       expand(false, maps_.counts.b_tiles, b_, b_layout_);
     });
@@ -143,7 +137,7 @@ class TileMultiplier : public CBlockFiller {
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
     const plan::TileExtent extent = plan::tile_panel_extent(grid_, maps_.counts, panel);
-    kernels::CBlocksView c_blocks = all_c_blocks(panel, c_.operands.nb);
+    kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     c_blocks.num_c_blocks = extent.c_blocks;
     c_blocks.keys = keys_.data();
     auto* const counts = array_at<std::uint32_t>(lists_, layout_.counts);
@@ -154,8 +148,8 @@ class TileMultiplier : public CBlockFiller {
                                    .num_long = counts + 1,
                                    .long_entries = kernels::long_tile_entries(extent.stages),
                                    .c_block_keys = keys_.data()};
-    c_.events.timed(Stage::count, c_.stream, [&] { list(panel, extent, c_blocks.column_bits, lists); });
-    c_.events.timed(Stage::multiply, c_.stream, [&] {
+    c_.timed(Stage::count, [&] { list(panel, extent, c_blocks.column_bits, lists); });
+    c_.timed(Stage::multiply, [&] {
       check(cudaMemsetAsync(results.non_zero, 0, extent.c_blocks, c_.stream.get()), "clear flags");
       expand(true, extent.a_tiles, a_, a_layout_);
       kernels::launch_mul_tiles({.grid = grid_,
@@ -242,11 +236,11 @@ class TileMultiplier : public CBlockFiller {
 
 }  // namespace
 
-std::unique_ptr<Multiplier> make_dense_multiplier(const MultiplierContext& context) {
+std::unique_ptr<Multiplier> make_dense_tensor(const MultiplierContext& context) {
   return std::make_unique<FullMultiplier>(context);
 }
 
-std::unique_ptr<Multiplier> make_tile_multiplier(const MultiplierContext& context) {
+std::unique_ptr<Multiplier> make_tile_tensor(const MultiplierContext& context) {
   return std::make_unique<TileMultiplier>(context);
 }
 

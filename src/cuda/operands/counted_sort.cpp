@@ -10,12 +10,6 @@
 #include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
-namespace {
-
-constexpr std::uint32_t kMaxRuns = 1u << 12;  // of rows of A, whose pairs come to the host: each takes it 4 ns
-
-}  // namespace
-
 std::unique_ptr<CountedSort> CountedSort::make(const ParsedOperands& parsed, std::uint32_t nb, std::uint64_t most_bytes,
                                                DeviceMemory& memory) {
   const std::uint64_t a_blocks = parsed.a.keys.size();
@@ -27,11 +21,12 @@ std::unique_ptr<CountedSort> CountedSort::make(const ParsedOperands& parsed, std
   const bool has_short_rows = nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
   if (!are_sorted && !has_short_rows) return nullptr;
   constexpr std::uint64_t kSmall = 1u << 20;  // findings, pairs of runs, library work space beside the counters
-  const std::uint64_t of_block = are_sorted ? 16 : 24;                // number, column, key; an entry
+  const std::uint64_t of_block = are_sorted ? 12 : 20;                // number, key; an entry
   const std::uint64_t of_row = 12 + 4 * kernels::counter_stride(nb);  // counter, border, work space of their scan
-  const std::uint64_t a_rows = std::min<std::uint64_t>(a_blocks, nb);
-  const std::uint64_t need = of_block * (a_blocks + b_blocks) + 2 * of_row * nb + 4 * a_blocks + 24 * a_rows +
-                             8 * std::min<std::uint64_t>(b_blocks, nb) + kSmall;
+  const plan::IndexLayout a(a_blocks, nb);
+  const std::uint64_t of_pairs = 4 * a_blocks + 16 * a.rows;  // row of B of each block, pairs of rows and before them
+  const std::uint64_t need = a.bytes() + plan::IndexLayout(b_blocks, nb).bytes() + of_block * (a_blocks + b_blocks) +
+                             2 * of_row * nb + of_pairs + kSmall;
   if (need > most_bytes) return nullptr;
   return std::unique_ptr<CountedSort>(new CountedSort(parsed, nb, memory));
 }
@@ -45,11 +40,8 @@ CountedSort::CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceM
     const std::uint64_t count = side.num_blocks;
     if (count == 0) continue;
     ++num_sorts;
-    const std::uint64_t max_rows = std::min<std::uint64_t>(count, nb);
+    side.index = {{count, nb}, memory};
     side.numbers = {memory, count, "record numbers"};
-    side.index.rows = {memory, max_rows, "row ids"};
-    side.index.offsets = {memory, max_rows + 1, "offsets"};
-    side.index.columns = {memory, count, "block columns"};
     side.keys = {memory, count, "sort keys"};
     const bool is_sorted = &side == &sides_[0] ? parsed.a.is_sorted : parsed.b.is_sorted;
     side.entries = {memory, is_sorted ? 0 : count, "sort keys"};
@@ -58,7 +50,7 @@ CountedSort::CountedSort(const ParsedOperands& parsed, std::uint32_t nb, DeviceM
   std::size_t work_bytes = kernels::sort_rows_workspace_bytes(num_counts_);
   if (num_sorts == 2) {
     const auto max_rows = static_cast<std::uint32_t>(sides_[0].index.rows.size());
-    num_offsets_ = std::min(max_rows, kMaxRuns) + std::uint64_t{1};
+    num_offsets_ = std::min(max_rows, kMaxCountedRuns) + std::uint64_t{1};
     b_row_index_ = {memory, sides_[0].num_blocks, "row index"};
     row_pairs_ = {memory, max_rows, "row pairs"};
     row_offsets_ = {memory, max_rows + std::uint64_t{1}, "row pair offsets"};
@@ -130,7 +122,7 @@ void CountedSort::count() {
                                 .b_row_index = b_row_index_.data(),
                                 .row_pairs = row_pairs_.data(),
                                 .row_offsets = row_offsets_.data(),
-                                .max_runs = kMaxRuns,
+                                .max_runs = kMaxCountedRuns,
                                 .totals = &found_there->totals,
                                 .run_offsets = reinterpret_cast<std::uint64_t*>(found_there + 1),
                                 .work = {.data = work_.data(), .bytes = work_.size()}},
@@ -142,28 +134,15 @@ void CountedSort::count() {
   borders_ = {};
   is_queued_ = true;
   kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(found_there),
-                               static_cast<std::uint32_t>(sizeof(Found) / 4 + 2 * num_offsets_), table_.words(),
-                               stream);
+                               static_cast<std::uint32_t>(sizeof(Found) / 4 + 2 * num_offsets_), table_.data(), stream);
   done_.record(memory_.stream());
-}
-
-void CountedSort::gather_values(const ParsedOperands& parsed, std::uint32_t m, GatheredAhead& ahead) const {
-  Found* const found_there = found();
-  const kernels::BlockShape shape{.m = m, .side = ahead.side};
-  const Stream& stream = memory_.stream();
-  if (ahead.a_values.size() != 0) {
-    gather(parsed.a.values, sides_[0].numbers, shape, ahead.a_values, stream, &found_there->sorts[0]);
-  }
-  if (ahead.b_values.size() != 0) {
-    gather(parsed.b.values, sides_[1].numbers, shape, ahead.b_values, stream, &found_there->sorts[1]);
-  }
 }
 
 bool CountedSort::take(ParsedOperands& parsed, SortedOperands& out) {
   done_.synchronize();
   is_queued_ = false;
   Found found{};
-  std::memcpy(static_cast<void*>(&found), table_.words(), sizeof found);
+  std::memcpy(static_cast<void*>(&found), table_.data(), sizeof found);
   if (!found.sorts[0].is_sorted() || !found.sorts[1].is_sorted()) return false;
   parsed.a.keys = {};
   parsed.b.keys = {};
@@ -174,22 +153,13 @@ bool CountedSort::take(ParsedOperands& parsed, SortedOperands& out) {
     rows.numbers = std::move(sides_[x].numbers);
     rows.keys = std::move(sides_[x].keys);
   }
-  if (counts_pairs()) take_pairs(out, found.totals);
+  if (counts_pairs()) {
+    out.b_row_index = std::move(b_row_index_);
+    set_row_pairs(out, kMaxCountedRuns,
+                  reinterpret_cast<const std::uint64_t*>(table_.data() + sizeof found / sizeof(std::uint32_t)),
+                  found.totals);
+  }
   return true;
-}
-
-void CountedSort::take_pairs(SortedOperands& out, const kernels::MatchTotals& totals) {
-  out.b_row_index = std::move(b_row_index_);
-  plan::RowPairs& pairs = out.row_pairs;
-  pairs.num_rows = out.a.index.num_rows;
-  pairs.rows_per_run = kernels::run_stride(pairs.num_rows, kMaxRuns);
-  const std::uint64_t num_runs = (pairs.num_rows - 1) / pairs.rows_per_run + std::uint64_t{1};
-  const auto* const offsets =
-      reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const std::byte*>(table_.words()) + sizeof(Found));
-  pairs.offsets.assign(offsets, offsets + num_runs + 1);
-  pairs.max_row_pairs = totals.max_row_pairs;
-  pairs.max_row_blocks = totals.max_row_blocks;
-  out.c_columns = static_cast<std::uint32_t>(totals.columns_end);
 }
 
 }  // namespace spmm::cuda

@@ -31,9 +31,6 @@ class CountedSort {
   void sort(const ParsedOperands& parsed);
   /// Puts the counting on the stream, and what brings everything that was found to the host (stage count).
   void count();
-  /// Puts the gathering of blocks on the stream, behind what take() waits for: A's, and B's if that has a place
-  /// (stage build).
-  void gather_values(const ParsedOperands& parsed, std::uint32_t m, GatheredAhead& ahead) const;
   /// Waits, and hands over; keys of `parsed` go. False, and `parsed` as it was, if a row is too long for it or a
   /// block comes twice.
   bool take(ParsedOperands& parsed, SortedOperands& out);
@@ -57,7 +54,6 @@ class CountedSort {
 
   [[nodiscard]] Found* found() const;
   [[nodiscard]] std::uint64_t counter_words() const;
-  void take_pairs(SortedOperands& out, const kernels::MatchTotals& totals);
 
   DeviceMemory& memory_;
   std::uint32_t nb_;

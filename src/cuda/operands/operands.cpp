@@ -53,10 +53,7 @@ class Builder {
 
   /// The index of sorted keys, all but the number of its rows, which is written to `findings`, on the device.
   CompressedRows compress(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb, Findings* findings) {
-    const std::uint64_t max_rows = std::min<std::uint64_t>(keys.size(), nb);
-    CompressedRows index{.rows = {memory_, max_rows, "row ids"},
-                         .offsets = {memory_, max_rows + 1, "offsets"},
-                         .columns = {memory_, keys.size(), "block columns"}};
+    CompressedRows index({keys.size(), nb}, memory_);
     kernels::launch_compress_rows(
         {.keys = keys.data(), .count = keys.size(), .key_bits = key_bits_},
         {.rows = index.rows.data(), .offsets = index.offsets.data(), .columns = index.columns.data()},
@@ -104,7 +101,7 @@ void arrange_by_columns(SortedRows b, Builder& builder, DeviceOperands& out) {
   // Column order -> row order -> record.
   DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
   kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
-  out.b_values = allocate_values(count, out.side, builder.memory());
+  out.b_values = {builder.memory(), count * out.side * out.side, "operand"};
   gather(b.parsed_values, records, out.shape(), out.b_values, builder.stream());
   b.parsed_values = {};
   out.b_rows = std::move(b.index);
@@ -136,25 +133,10 @@ void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, SortedO
   }
 }
 
-std::uint32_t side_of(plan::Layout layout, std::uint32_t m) {
-  return layout == plan::Layout::rows ? kernels::padded_side(m) : m;
-}
-
-DeviceBuffer<std::uint16_t> allocate_values(std::uint64_t count, std::uint32_t side, DeviceMemory& memory) {
-  return {memory, count * side * side, "operand"};
-}
-
 void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
-            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream,
-            const kernels::SortFindings* found) {
+            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream) {
   kernels::launch_gather_blocks({.values = values.data(), .count = numbers.size()}, numbers.data(), shape, out.data(),
-                                stream.get(), found);
-}
-
-bool must_arrange(const SortedOperands& sorted, plan::Layout layout) {
-  if (layout == plan::Layout::rows_file_order) return false;
-  return layout == plan::Layout::b_by_columns || sorted.ahead.side != side_of(layout, sorted.m) ||
-         sorted.ahead.b_values.size() == 0;
+                                stream.get());
 }
 
 DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory,
@@ -162,7 +144,7 @@ DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, Devi
   DeviceOperands out;
   out.b_by_columns = layout == plan::Layout::b_by_columns;
   out.m = sorted.m;
-  out.side = side_of(layout, out.m);
+  out.side = layout == plan::Layout::rows ? kernels::padded_side(out.m) : out.m;
   out.nb = sorted.nb;
   out.c_columns = sorted.c_columns == 0 ? sorted.nb : sorted.c_columns;
   out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
@@ -177,37 +159,27 @@ DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, Devi
     sorted.b.keys = {};
   }
   if (in_file_order) {
-    sorted.ahead = {};
     out.a_values = std::move(sorted.a.parsed_values);
     out.b_values = std::move(sorted.b.parsed_values);
     out.a_numbers = std::move(sorted.a.numbers);
     out.b_numbers = std::move(sorted.b.numbers);
     return out;
   }
-  if (sorted.ahead.side != out.side) sorted.ahead = {};
-  const auto lies_ready = [&](const SortedRows& rows) {
-    return rows.in_order && out.side == out.m && !sorted.keeps_order;
+  const auto arrange = [&](SortedRows& rows, DeviceBuffer<std::uint16_t>& values) {
+    if (rows.in_order && out.side == out.m && !sorted.keeps_order) {
+      values = std::move(rows.parsed_values);
+    } else {
+      values = {memory, rows.numbers.size() * out.side * out.side, "operand"};
+      gather(rows.parsed_values, rows.numbers, out.shape(), values, stream);
+      rows.parsed_values = {};
+    }
   };
-  if (sorted.ahead.a_values.size() != 0) {
-    out.a_values = std::move(sorted.ahead.a_values);
-  } else if (lies_ready(sorted.a)) {
-    out.a_values = std::move(sorted.a.parsed_values);
-  } else {
-    out.a_values = allocate_values(sorted.a.numbers.size(), out.side, memory);
-    gather(sorted.a.parsed_values, sorted.a.numbers, out.shape(), out.a_values, stream);
-  }
-  sorted.a.parsed_values = {};
+  arrange(sorted.a, out.a_values);
   if (out.b_by_columns) {
-    sorted.ahead = {};
     Builder builder(memory, stream, sorted.b.numbers.size(), sorted.key_bits);
     arrange_by_columns(std::move(sorted.b), builder, out);
-  } else if (sorted.ahead.b_values.size() != 0) {
-    out.b_values = std::move(sorted.ahead.b_values);
-  } else if (lies_ready(sorted.b)) {
-    out.b_values = std::move(sorted.b.parsed_values);
   } else {
-    out.b_values = allocate_values(sorted.b.numbers.size(), out.side, memory);
-    gather(sorted.b.parsed_values, sorted.b.numbers, out.shape(), out.b_values, stream);
+    arrange(sorted.b, out.b_values);
   }
   if (sorted.keeps_order) {
     out.a_order = std::move(sorted.a.numbers);

@@ -3,19 +3,55 @@
 
 #include <cstdint>
 
-#include "cuda/operands/sorted_rows.hpp"
-#include "cuda/operands/tile_maps.hpp"
 #include "cuda/operands/upload.hpp"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/tiles/launch.hpp"
+#include "kernels/views.hpp"
 #include "plan/execution.hpp"
+#include "plan/memory/device_bytes.hpp"
 
 namespace spmm::cuda {
 
-/// Elements that were brought into row order before the exact decision, which may want them otherwise.
-struct GatheredAhead {
-  std::uint32_t side = 0;                // of the blocks, padded with zeros; 0 = there are none
-  DeviceBuffer<std::uint16_t> a_values;  // [nnzb, side, side]
-  DeviceBuffer<std::uint16_t> b_values;  // the same, or empty
+/// Owner of a CompressedView.
+struct CompressedRows {
+  CompressedRows() = default;
+  CompressedRows(const plan::IndexLayout& layout, DeviceMemory& memory)
+      : rows(memory, layout.rows, "row ids"),
+        offsets(memory, layout.rows + 1, "offsets"),
+        columns(memory, layout.blocks, "block columns") {}
+
+  std::uint32_t num_rows = 0;
+  DeviceBuffer<std::uint32_t> rows;     // [num_rows]
+  DeviceBuffer<std::uint32_t> offsets;  // [num_rows + 1]
+  DeviceBuffer<std::uint32_t> columns;  // [nnzb]
+
+  [[nodiscard]] kernels::CompressedView view() const {
+    return {.num_rows = num_rows, .rows = rows.data(), .offsets = offsets.data(), .columns = columns.data()};
+  }
+};
+
+/// A matrix sorted by block row; its elements still lie in file order.
+struct SortedRows {
+  CompressedRows index;                       // block-CSR
+  DeviceBuffer<std::uint64_t> keys;           // [nnzb], sorted; empty if nothing needs them any more
+  DeviceBuffer<std::uint32_t> numbers;        // [nnzb], record number of each block
+  DeviceBuffer<std::uint16_t> parsed_values;  // [nnzb, m, m], file order
+  std::uint32_t max_element = 0;
+  bool has_zeros = false;  // as ParsedMatrix has it
+  bool in_order = false;   // the file's order is that of the rows
+};
+
+/// Owner of a TileMapsView whose tiles are counted.
+struct TileMaps {
+  kernels::TileGrid grid{};
+  DeviceBuffer<std::uint32_t> a;
+  DeviceBuffer<std::uint32_t> b;
+  DeviceBuffer<std::uint32_t> c;
+  plan::TileCounts counts{};
+
+  [[nodiscard]] kernels::TileMapsView view() const {
+    return {.grid = grid, .a = a.data(), .b = b.data(), .b_across = nullptr, .c = c.data()};
+  }
 };
 
 /// Both matrices by rows, and the pairs they make.
@@ -29,8 +65,7 @@ struct SortedOperands {
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty until they are wanted
   plan::RowPairs row_pairs;
   std::uint32_t c_columns = 0;  // with them: block columns of B up to the last one that holds a block
-  GatheredAhead ahead;
-  bool keeps_order = false;  // the operands keep the numbers, for other values of the same pattern
+  bool keeps_order = false;     // the operands keep the numbers, for other values of the same pattern
 
   [[nodiscard]] std::uint64_t num_pairs() const { return row_pairs.offsets.back(); }
 };
@@ -87,6 +122,14 @@ struct DeviceOperands {
 void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, SortedOperands& out, DeviceMemory& memory,
                const Stream& stream);
 
+/// Runs of rows of A whose pairs come to the host at first: each takes it 4 ns.
+inline constexpr std::uint32_t kMaxCountedRuns = 1u << 12;
+
+/// Takes over pairs before each of max_runs runs, or fewer, of A's rows. Values: there are rows, and their number is
+/// set.
+void set_row_pairs(SortedOperands& sorted, std::uint32_t max_runs, const std::uint64_t* offsets,
+                   const kernels::MatchTotals& totals);
+
 /// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
 /// stream.
 void count_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream);
@@ -97,20 +140,14 @@ void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Strea
 /// Fetches the counted pairs anew, in so many runs of rows at most. Waits for the stream.
 void fetch_row_pairs(SortedOperands& sorted, std::uint32_t max_runs, DeviceMemory& memory, const Stream& stream);
 
-/// Side of the blocks as a kernel reads them in this layout.
-std::uint32_t side_of(plan::Layout layout, std::uint32_t m);
+/// Marks and counts tiles; those of C only if there are at most max_stages products of tiles. Nothing is counted
+/// if a sample shows far more. Waits for the stream.
+TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
+                     std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream);
 
-/// A place for all blocks of a matrix.
-DeviceBuffer<std::uint16_t> allocate_values(std::uint64_t count, std::uint32_t side, DeviceMemory& memory);
-
-/// Blocks in the order of their numbers, padded with zeros to the side of the shape (stage build). found: as
-/// launch_gather_blocks has it.
+/// Blocks in the order of their numbers, padded with zeros to the side of the shape (stage build).
 void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
-            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream,
-            const kernels::SortFindings* found = nullptr);
-
-/// Whether arrange_operands() has anything to put on the stream.
-bool must_arrange(const SortedOperands& sorted, plan::Layout layout);
+            kernels::BlockShape shape, const DeviceBuffer<std::uint16_t>& out, const Stream& stream);
 
 /// Brings elements into the order a kernel wants (stage build). `sorted` is consumed.
 DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory, const Stream& stream);

@@ -1,6 +1,6 @@
 // Pairs of blocks and of rows, once both operands are sorted.
 #include <cstring>
-#include <utility>
+#include <vector>
 
 #include "cuda/operands/operands.hpp"
 #include "kernels/blocks/launch.hpp"
@@ -10,37 +10,7 @@ namespace spmm::cuda {
 
 namespace {
 
-constexpr std::uint32_t kMaxRuns = 1u << 12;  // as if sorted by counting
-
 constexpr std::size_t kTotalWords = sizeof(kernels::MatchTotals) / sizeof(std::uint64_t);
-
-/// Takes over pairs before each run, and the totals behind them. Waits for the stream.
-void take_row_pairs(SortedOperands& sorted, std::uint32_t rows_per_run, const std::uint64_t* counted,
-                    const Stream& stream) {
-  plan::RowPairs& pairs = sorted.row_pairs;
-  pairs.num_rows = sorted.a.index.num_rows;
-  pairs.rows_per_run = rows_per_run;
-  pairs.offsets.resize((pairs.num_rows - 1) / rows_per_run + std::size_t{2} + kTotalWords);
-  const std::uint64_t bytes = pairs.offsets.size() * sizeof(std::uint64_t);
-  if (bytes <= kPinnedTableBytes) {  // as fetch() does
-    const PinnedTable table(stream.context());
-    const SettledAtEnd settled(stream);
-    kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(counted), static_cast<std::uint32_t>(bytes / 4),
-                                 table.words(), stream.get());
-    stream.synchronize();
-    std::memcpy(pairs.offsets.data(), table.words(), bytes);
-  } else {
-    copy_async(pairs.offsets.data(), counted, pairs.offsets.size(), stream);
-    stream.synchronize();
-  }
-  kernels::MatchTotals totals;
-  const std::size_t num_offsets = pairs.offsets.size() - kTotalWords;
-  std::memcpy(static_cast<void*>(&totals), pairs.offsets.data() + num_offsets, sizeof totals);
-  pairs.offsets.resize(num_offsets);
-  pairs.max_row_pairs = totals.max_row_pairs;
-  pairs.max_row_blocks = totals.max_row_blocks;
-  sorted.c_columns = static_cast<std::uint32_t>(totals.columns_end);
-}
 
 /// Looks up the row of B for each block of A.
 void find_b_rows(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream) {
@@ -57,6 +27,17 @@ void find_b_rows(SortedOperands& sorted, DeviceMemory& memory, const Stream& str
 }
 
 }  // namespace
+
+void set_row_pairs(SortedOperands& sorted, std::uint32_t max_runs, const std::uint64_t* offsets,
+                   const kernels::MatchTotals& totals) {
+  plan::RowPairs& pairs = sorted.row_pairs;
+  pairs.num_rows = sorted.a.index.num_rows;
+  pairs.rows_per_run = kernels::run_stride(pairs.num_rows, max_runs);
+  pairs.offsets.assign(offsets, offsets + (pairs.num_rows - 1) / pairs.rows_per_run + 2);
+  pairs.max_row_pairs = totals.max_row_pairs;
+  pairs.max_row_blocks = totals.max_row_blocks;
+  sorted.c_columns = static_cast<std::uint32_t>(totals.columns_end);
+}
 
 void count_block_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream) {
   const std::uint64_t count = sorted.b_row_index.size();
@@ -84,7 +65,10 @@ void fetch_row_pairs(SortedOperands& sorted, std::uint32_t max_runs, DeviceMemor
                               .run_offsets = offsets.data(),
                               .work = {}},
                              stream.get());
-  take_row_pairs(sorted, rows_per_run, offsets.data(), stream);
+  const std::vector<std::uint64_t> counted = fetch_all(offsets.data(), offsets.size(), stream);
+  kernels::MatchTotals found;
+  std::memcpy(static_cast<void*>(&found), counted.data() + num_offsets, sizeof found);
+  set_row_pairs(sorted, max_runs, counted.data(), found);
 }
 
 void count_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& stream) {
@@ -96,7 +80,7 @@ void count_pairs(SortedOperands& sorted, DeviceMemory& memory, const Stream& str
   }
   sorted.b_row_index = {memory, count, "row index"};
   find_b_rows(sorted, memory, stream);
-  fetch_row_pairs(sorted, kMaxRuns, memory, stream);
+  fetch_row_pairs(sorted, kMaxCountedRuns, memory, stream);
 }
 
 }  // namespace spmm::cuda

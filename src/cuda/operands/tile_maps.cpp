@@ -1,5 +1,5 @@
 // Bitmaps of tiles that are not empty, counted and sampled for the planner.
-#include "cuda/operands/tile_maps.hpp"
+#include "cuda/operands/operands.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -63,9 +63,7 @@ TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, con
   maps.c = {memory, grid.c_words(), "tile bitmap"};
   view.c = maps.c.data();
   kernels::launch_mark_c_tiles(view, rows.data(), stream.get());
-  counts.rows.resize(grid.num_row_tiles());
-  copy_async(counts.rows.data(), rows.data(), rows.size(), stream);
-  stream.synchronize();
+  counts.rows = fetch_all(rows.data(), rows.size(), stream);
   return maps;
 }
 

@@ -12,7 +12,6 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "cuda/device/errors.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
@@ -55,47 +54,27 @@ struct Chunk {
   std::uint64_t count = 0;
 };
 
-/// A slot of the ring, and the points at which it is free again: one for each device.
+/// A slot of the ring, until it goes, and the points at which it is free again: one for each device.
 struct Slot {
-  std::byte* host = nullptr;
-  std::vector<Event> free{};
+  Slot(PinnedRing& of, std::span<const UploadTarget> targets) : ring(of) {
+    for (const UploadTarget& target : targets) {
+      const DeviceGuard guard(target.memory.context().device());
+      free.emplace_back();
+    }
+    host = ring.take();
+  }
+  ~Slot() { ring.put(host); }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
 
   /// Waits until no copy reads it.
   void synchronize() const {
     for (const Event& event : free) event.synchronize();
   }
-};
 
-/// The slots of one reader, taken one by one; they go back to the ring in the end.
-class OwnSlots {
- public:
-  OwnSlots(PinnedRing& ring, std::uint64_t max_slots) : ring_(ring) { slots_.reserve(max_slots); }
-  ~OwnSlots() {
-    for (const Slot& slot : slots_) ring_.put(slot.host);
-  }
-  OwnSlots(const OwnSlots&) = delete;
-  OwnSlots& operator=(const OwnSlots&) = delete;
-
-  /// Slot x. Values: x is at most one beyond those asked for before.
-  Slot& slot(std::uint64_t x, std::span<const UploadTarget> targets) {
-    if (x == slots_.size()) {
-      std::vector<Event> free;
-      for (const UploadTarget& target : targets) {
-        const DeviceGuard guard(target.memory.context().device());
-        free.emplace_back();
-      }
-      slots_.push_back({.host = ring_.take(), .free = std::move(free)});
-    }
-    return slots_[x];
-  }
-
-  void synchronize() const {
-    for (const Slot& slot : slots_) slot.synchronize();
-  }
-
- private:
-  PinnedRing& ring_;
-  std::vector<Slot> slots_;
+  PinnedRing& ring;
+  std::vector<Event> free{};
+  std::byte* host = nullptr;
 };
 
 /// A matrix on its way to one device.
@@ -221,16 +200,16 @@ class Uploader {
     std::atomic<std::uint64_t> next{0};
     run_.run_workers(num_readers, [&](unsigned reader) {
       const std::uint64_t own_slots = (num_slots - reader - 1) / num_readers + 1;
-      OwnSlots own(ring, own_slots);
+      std::deque<Slot> own;
       try {
         const DeviceGuard guard(targets_.front().memory.context().device());
         for (std::uint64_t turn = 0;; ++turn) {
           const std::uint64_t x = next.fetch_add(1);
           if (x >= chunks.size()) break;
-          send(chunks[x], own.slot(turn % own_slots, targets_));
+          send(chunks[x], turn < own_slots ? own.emplace_back(ring, targets_) : own[turn % own_slots]);
         }
         prepare();  // while others still read
-        own.synchronize();
+        for (const Slot& slot : own) slot.synchronize();
       } catch (...) {
         next = chunks.size();
         give_up();

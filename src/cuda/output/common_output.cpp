@@ -13,7 +13,7 @@ constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
 
 }  // namespace
 
-std::vector<std::size_t> CommonOutput::start(std::uint32_t device, plan::Execution& execution) {
+void CommonOutput::start(std::uint32_t device, plan::Execution& execution) {
   const std::lock_guard lock(mutex_);
   check_locked();
   if (!has_started_) {
@@ -24,14 +24,8 @@ std::vector<std::size_t> CommonOutput::start(std::uint32_t device, plan::Executi
   } else if (execution.panels != panels_) {
     throw std::logic_error("devices that share a product decided differently");
   }
-  std::vector<std::size_t> own;
-  execution.panels.clear();
-  for (std::size_t x = 0; x < panels_.size(); ++x) {
-    if (num_devices_ > 1 && panels_[x].device != device) continue;
-    own.push_back(x);
-    execution.panels.push_back(panels_[x]);
-  }
-  return own;
+  for (std::size_t x = 0; x < panels_.size(); ++x) execution.panels[x].number = x;
+  std::erase_if(execution.panels, [&](const plan::Panel& panel) { return num_devices_ > 1 && panel.device != device; });
 }
 
 void CommonOutput::begin(std::size_t panel, std::uint64_t num_blocks) {

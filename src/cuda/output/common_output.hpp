@@ -35,14 +35,13 @@ class CommonOutput {
 
   [[nodiscard]] std::uint32_t num_devices() const { return num_devices_; }
 
-  /// All devices must have come to the same panels. Returns the numbers of the device's panels among them, and leaves
-  /// these in the execution.
-  std::vector<std::size_t> start(std::uint32_t device, plan::Execution& execution);
+  /// All devices must have come to the same panels. Leaves those of the device in the execution, with their numbers.
+  void start(std::uint32_t device, plan::Execution& execution);
 
   /// Counts a panel, and waits for its turn or until its place is known. Errors: OutOfMemory (too many blocks),
   /// Interrupted, DeviceStopped.
   void begin(std::size_t panel, std::uint64_t num_blocks);
-  /// Its records, in order; as Sink::write().
+  /// Its records, in order, by one thread of its device; as Sink::write().
   void append(std::size_t panel, std::span<const std::byte> records, Release release);
   void end(std::size_t panel);
 
@@ -79,28 +78,6 @@ class CommonOutput {
   std::uint64_t num_blocks_ = 0;
   std::uint64_t num_rows_ = 0;  // of A
   std::uint64_t rows_done_ = 0;
-};
-
-/// What one device sees of it: panels are numbered from 0 as they stand in its execution. Threads: start() and check()
-/// from the thread that computes, the others from one thread, panel after panel.
-class DeviceOutput {
- public:
-  DeviceOutput(CommonOutput& shared, std::uint32_t device) : shared_(shared), device_(device) {}
-
-  void start(plan::Execution& execution) { panels_ = shared_.start(device_, execution); }
-  /// How many packed panels are worth holding; together as much memory as two panels of the largest size.
-  [[nodiscard]] std::uint64_t max_buffers() const { return shared_.num_devices() == 1 ? 2 : 16; }
-  void begin(std::size_t panel, std::uint64_t num_blocks) { shared_.begin(panels_.at(panel), num_blocks); }
-  void append(std::size_t panel, std::span<const std::byte> records, Release release) {
-    shared_.append(panels_[panel], records, std::move(release));
-  }
-  void end(std::size_t panel) { shared_.end(panels_[panel]); }
-  void check() const { shared_.check(); }
-
- private:
-  CommonOutput& shared_;
-  std::uint32_t device_;
-  std::vector<std::size_t> panels_;
 };
 
 }  // namespace spmm::cuda

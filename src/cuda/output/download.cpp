@@ -20,8 +20,10 @@ struct Stopped {};
 
 }  // namespace
 
-Downloader::Downloader(DeviceOutput& output, std::uint32_t m, PinnedRing& ring, StageEvents& events, const Run& run)
+Downloader::Downloader(CommonOutput& output, std::uint32_t device, std::uint32_t m, PinnedRing& ring,
+                       StageEvents& events, const Run& run)
     : output_(output),
+      device_(device),
       record_bytes_(output_record_bytes(m)),
       events_(events),
       run_(run),
@@ -43,7 +45,7 @@ Downloader::~Downloader() {
 }
 
 void Downloader::start(plan::Execution& execution, unsigned long long* num_saturated) {
-  output_.start(execution);
+  output_.start(device_, execution);
   num_saturated_ = num_saturated;
   if (!execution.panels.empty()) thread_ = start_thread([this] { work(); });
 }

@@ -78,13 +78,15 @@ class PanelTaker {
 /// push() and finish() from one thread.
 class Downloader : public PanelTaker {
  public:
-  /// Copies through the slots of `ring`, all of which are back when it goes.
-  Downloader(DeviceOutput& output, std::uint32_t m, PinnedRing& ring, StageEvents& events, const Run& run);
+  /// Copies through the slots of `ring`, all of which are back when it goes. Values: device = number in the product.
+  Downloader(CommonOutput& output, std::uint32_t device, std::uint32_t m, PinnedRing& ring, StageEvents& events,
+             const Run& run);
   /// Waits until the sink has released every slot.
   ~Downloader() override;
 
   void start(plan::Execution& execution, unsigned long long* num_saturated) override;
-  [[nodiscard]] std::uint64_t max_buffers() const override { return output_.max_buffers(); }
+  /// Together as much memory as two panels of the largest size.
+  [[nodiscard]] std::uint64_t max_buffers() const override { return output_.num_devices() == 1 ? 2 : 16; }
   void wait_until_free(PackedPanel& panel) override;
   void push(PackedPanel& panel) override;
   std::uint64_t finish() override;
@@ -114,7 +116,8 @@ class Downloader : public PanelTaker {
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
 
-  DeviceOutput& output_;
+  CommonOutput& output_;
+  std::uint32_t device_;
   std::uint64_t record_bytes_;
   StageEvents& events_;
   const Run& run_;

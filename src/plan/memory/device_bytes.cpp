@@ -12,16 +12,12 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
   const std::uint64_t parsed_b = std::uint64_t{2} * b.m * b.m * b.num_blocks;
   const std::uint64_t values_a = std::uint64_t{2} * side * side * a.num_blocks;
   const std::uint64_t values_b = std::uint64_t{2} * side * side * b.num_blocks;
-  const std::uint64_t rows_a = std::min(a.num_blocks, a.blocks_per_side());
-  const std::uint64_t rows_b = std::min(b.num_blocks, b.blocks_per_side());
-  constexpr std::uint64_t kRow = 4 + 4;         // row number, offset
-  constexpr std::uint64_t kInner = 4;           // position within the row
   constexpr std::uint64_t kCounts = 4 + 8 + 8;  // per block of A: block row of B, pairs before it, pairs before its row
   constexpr std::uint64_t kKey = 8;
   constexpr std::uint64_t kSort = 8 + 4 + 4;  // the other key buffer, record numbers twice
   constexpr std::uint64_t kWork = 64u << 20;  // upload ring on the device, then library work space; flags and counts
-  const std::uint64_t index = rows_a * kRow + a.num_blocks * (kInner + kCounts)  //
-                              + 2 * (rows_b * kRow + b.num_blocks * kInner);     // B in both orders
+  const std::uint64_t index = IndexLayout(a.num_blocks, a.blocks_per_side()).bytes() + a.num_blocks * kCounts +
+                              2 * IndexLayout(b.num_blocks, b.blocks_per_side()).bytes();  // B in both orders
   const std::uint64_t keys = (std::uint64_t{a.num_blocks} + b.num_blocks) * kKey;
   const std::uint64_t sort = std::max(a.num_blocks, b.num_blocks) * kSort;
   const std::uint64_t gathers = std::max(parsed_a + parsed_b + values_a, values_a + parsed_b + values_b);  // A, then B

@@ -1,12 +1,25 @@
 // Device memory of a product: upper bounds of what src/cuda allocates. Pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "plan/panels/tile_panels.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
+
+/// Arrays of an operand sorted by block row; src/cuda allocates them by it.
+struct IndexLayout {
+  IndexLayout(std::uint64_t num_blocks, std::uint32_t nb)
+      : blocks(num_blocks), rows(std::min<std::uint64_t>(num_blocks, nb)) {}
+
+  std::uint64_t blocks;
+  std::uint64_t rows;  ///< at most
+
+  /// Row numbers, offsets, columns, each of 32 bits.
+  [[nodiscard]] std::uint64_t bytes() const { return 4 * (rows + (rows + 1) + blocks); }
+};
 
 /// What the operands take: while panels are computed, and at the peak of the build before that.
 struct OperandBytes {
@@ -21,9 +34,6 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
 /// Chunks of kRingSlotBytes of raw records of a matrix that are parsed together: two sections of each matrix lie where
 /// operand_device_bytes counts with a copy of A's elements. Values: a = A's header.
 std::uint64_t upload_section_chunks(const MatrixHeader& a);
-
-/// Bytes of tile maps that may lie next to elements gathered ahead: in what is counted for library work space.
-inline constexpr std::uint64_t kTileMapsBesideValues = 32u << 20;
 
 /// Whether the rows of B that A's blocks meet are found in a table of all block rows; it lies where
 /// operand_device_bytes counts with a sort.

@@ -25,6 +25,7 @@ struct Panel {
   std::uint64_t row_bound = 0;      ///< sum over its rows of min(pairs, columns); 0 = not made use of
   bool prefilter = false;           ///< dense kernels: high bytes first, which may prove C blocks saturated
   std::uint32_t device = 0;         ///< that computes it, where several share the product
+  std::uint64_t number = 0;         ///< among all of the product, once devices have their own
 
   /// C blocks at most.
   [[nodiscard]] std::uint64_t max_c_blocks() const {
@@ -35,6 +36,13 @@ struct Panel {
 
   friend bool operator==(const Panel&, const Panel&) = default;
 };
+
+/// C blocks of the largest panel.
+inline std::uint64_t most_c_blocks(const std::vector<Panel>& panels) {
+  std::uint64_t most = 0;
+  for (const Panel& panel : panels) most = std::max(most, panel.max_c_blocks());
+  return most;
+}
 
 /// Pairs before each run of rows of A. A run is one row, or several if there are very many short ones.
 struct RowPairs {

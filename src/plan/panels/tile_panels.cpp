@@ -4,12 +4,6 @@
 #include <algorithm>
 
 namespace spmm::plan {
-namespace {
-
-constexpr std::uint64_t kMostStages = std::uint64_t{1} << 31;  // of a panel: they are numbered in 32 bits
-
-}  // namespace
-
 void TileExtent::add(const TileExtent& more) {
   row_tiles += more.row_tiles;
   a_tiles += more.a_tiles;
@@ -58,24 +52,14 @@ std::uint64_t max_b_tiles(const kernels::TileGrid& grid, std::uint64_t blocks) {
 
 std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts,
                                    std::uint64_t max_c_blocks) {
-  std::vector<Panel> panels;
-  TileExtent last;  // of the panel that is still growing
+  RowPairs c_blocks{.rows_per_run = grid.row_blocks(), .num_rows = grid.num_rows};  // a run is a row of tiles
   for (std::uint32_t row = 0; row < counts.rows.size(); ++row) {
-    const TileExtent extent = tile_row_extent(grid, counts, row);
-    if (extent.c_blocks == 0) {  // no pairs: a panel ends here
-      last = {};
-      continue;
-    }
-    const bool joins = last.c_blocks != 0 && last.c_blocks + extent.c_blocks <= max_c_blocks &&
-                       last.stages + extent.stages <= kMostStages;
-    if (!joins) {
-      panels.push_back({.row_begin = row * grid.row_blocks(), .num_columns = grid.nb});
-      last = {};
-    }
-    last.add(extent);
-    panels.back().num_rows += grid.rows_of(row);
-    panels.back().row_bound = last.c_blocks;
+    const std::uint64_t of_row = tile_row_extent(grid, counts, row).c_blocks;
+    max_c_blocks = std::max(max_c_blocks, of_row);
+    c_blocks.offsets.push_back(c_blocks.offsets.back() + of_row);
   }
+  std::vector<Panel> panels = cut_panels(c_blocks, grid.nb, max_c_blocks, Listing::bounded);
+  for (Panel& panel : panels) panel.first_pair = panel.num_pairs = panel.max_row_pairs = 0;  // tiles have no pairs
   return panels;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/records/errors.hpp"
 #include "cuda/backend.hpp"
-#include "cuda/device/errors.hpp"
+#include "cuda/device/context.hpp"
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"

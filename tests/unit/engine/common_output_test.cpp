@@ -103,22 +103,21 @@ struct Setting {
 void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, const Setting& setting, unsigned seed) {
   std::mt19937 random(seed + d);
   plan::Execution execution = product.execution;
-  DeviceOutput output(shared, d);
-  output.start(execution);
+  shared.start(d, execution);
   for (std::size_t x = 0; x < execution.panels.size(); ++x) {
     if (static_cast<int>(d) == setting.failing_device && x == execution.panels.size() / 2) {
       throw DeviceError("GPU", "has gone", "-");
     }
-    output.check();
+    shared.check();
     const plan::Panel& panel = execution.panels[x];
     const std::string records = records_of_rows(panel.row_begin, panel.row_begin + panel.num_rows);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-    output.begin(x, records.size() / kRecord);
+    shared.begin(panel.number, records.size() / kRecord);
     for (std::size_t at = 0; at < records.size(); at += 2 * kRecord) {
       const std::size_t bytes = std::min(2 * kRecord, records.size() - at);
-      output.append(x, std::as_bytes(std::span(records)).subspan(at, bytes), [] {});
+      shared.append(panel.number, std::as_bytes(std::span(records)).subspan(at, bytes), [] {});
     }
-    output.end(x);
+    shared.end(panel.number);
   }
 }
 
