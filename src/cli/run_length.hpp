@@ -1,12 +1,21 @@
 // How long a product is predicted to take and how large its result is, said before it starts.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "spmm/options.hpp"
 
 namespace spmm::cli {
+
+/// What is free for this user where an output would be written; nothing for devices such as /dev/null, and where it
+/// is not known. What an existing output takes does not count: it stays until the new one is complete.
+std::optional<std::uint64_t> free_bytes_for(const std::filesystem::path& out);
+
+/// For a file whose length is known. Errors: OutputError if it does not fit.
+void check_space_for_file(const std::filesystem::path& out, std::uint64_t bytes);
 
 /// "70 s", "3.5 minutes", "20 hours", "8310 days".
 std::string rough_time(double seconds);

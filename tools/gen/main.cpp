@@ -4,9 +4,9 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/free_space.hpp"
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
+#include "cli/run_length.hpp"
 #include "cli/self_description.hpp"
 #include "io/formats/format.hpp"
 #include "tools/gen/generate.hpp"

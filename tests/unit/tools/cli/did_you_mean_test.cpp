@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "cli/free_space.hpp"
+#include "cli/run_length.hpp"
 #include "support/catch.hpp"
 
 namespace {
