@@ -45,11 +45,19 @@ class Products(unittest.TestCase):
             m = rng.choice([1, 2, 3, 4, 8])
             rows, inner, columns = (m * rng.randint(1, 5) for _ in range(3))
             a, b = random_dense(rng, rows, inner, m), random_dense(rng, inner, columns, m)
-            given = [spmm.Bsr(*as_arrays(x, m, rng.choice(INDEX_TYPES)), x.shape) for x in (a, b)]
-            c = self.engine.multiply(*given, backend="cpu")
+            expected, options = exact_product(a, b), {"transpose_a": rng.random() < 0.3, "transpose_b": rng.random() < 0.3}
+            if rng.random() < 0.3:
+                first = rng.randint(0, rows // m)
+                last = rng.choice([None, rng.randint(first, rows // m)])
+                options["rows"] = (first, last)
+                expected[:m * first] = 0
+                expected[rows if last is None else m * last:] = 0
+            dense = [x.T if turned else x for x, turned in zip((a, b), (options["transpose_a"], options["transpose_b"]))]
+            given = [spmm.Bsr(*as_arrays(x, m, rng.choice(INDEX_TYPES)), x.shape) for x in dense]
+            c = self.engine.multiply(*given, backend="cpu", **options)
             self.assertIsInstance(c, spmm.Bsr)
             self.assertEqual((c.shape, c.data.dtype), ((rows, columns), np.uint32))
-            np.testing.assert_array_equal(as_dense(c), exact_product(a, b), err_msg=f"product {number}")
+            np.testing.assert_array_equal(as_dense(c), expected, err_msg=f"product {number}")
 
     @needs_scipy
     def test_random_scipy(self):
@@ -71,31 +79,14 @@ class Products(unittest.TestCase):
         c = spmm.multiply(as_arrays(a, 2), as_arrays(a, 2))
         np.testing.assert_array_equal(as_dense(c), exact_product(a, a))
 
-    def test_operands_are_transposed_while_they_are_read(self):
-        rng = random_source(11)
-        a, b = random_dense(rng, 8, 12, 4, density=0.5), random_dense(rng, 20, 8, 4, density=0.5)
-        c = spmm.multiply(as_arrays(a, 4) + ((8, 12),), as_arrays(b, 4) + ((20, 8),), transpose_a=True, transpose_b=True)
-        np.testing.assert_array_equal(as_dense(c), exact_product(a.T, b.T))
-        gram = spmm.multiply(a, a, blocksize=4, transpose_a=True)
-        np.testing.assert_array_equal(as_dense(gram), exact_product(a.T, a))
-        with self.assertRaises(spmm.ShapeError):
-            spmm.multiply(a, a, blocksize=4)
-
-    def test_some_block_rows(self):
-        rng = random_source(12)
-        a, b = random_dense(rng, 8, 12, 4, density=0.5), random_dense(rng, 12, 20, 4, density=0.5)
-        whole = exact_product(a, b)
-        for rows in (0, 1), (1, 2), (1, None), (2, 2), (0, 0):
-            expected = np.zeros_like(whole)
-            expected[4 * rows[0]:None if rows[1] is None else 4 * rows[1]] = whole[
-                4 * rows[0]:None if rows[1] is None else 4 * rows[1]]
-            c = spmm.multiply(as_arrays(a, 4) + ((8, 12),), as_arrays(b, 4) + ((12, 20),), rows=rows)
-            np.testing.assert_array_equal(as_dense(c), expected)
-        transposed = spmm.multiply(a.T.copy(), b, blocksize=4, transpose_a=True, rows=(1, 2))
-        np.testing.assert_array_equal(as_dense(transposed)[4:], whole[4:])
+    def test_rows_and_sides_that_do_not_fit(self):
+        a, b = np.ones((8, 12)), np.ones((12, 20))
         for rows in (0, 3), (2, 1), 5, (0, 1, 2), (-1, 1):  # A has two block rows, although B has more
             with self.assertRaises(spmm.UsageError):
                 spmm.multiply(a, b, blocksize=4, rows=rows)
+        np.testing.assert_array_equal(as_dense(spmm.multiply(a, a, blocksize=4, transpose_a=True)), np.full((12, 12), 8))
+        with self.assertRaises(spmm.ShapeError):
+            spmm.multiply(a, a, blocksize=4)
 
     @needs_scipy
     def test_blocks_that_are_not_square_or_differ(self):
