@@ -58,17 +58,15 @@ struct Plan {
   std::uint64_t device_limit_bytes = 0;  ///< 0 on the CPU
   std::uint64_t host_need_bytes = 0;     ///< upper bound of what the run allocates
   std::uint64_t device_need_bytes = 0;   ///< the same on each device
-  std::uint64_t panel_bytes = 0;         ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
-  std::uint64_t num_buffers = 0;         ///< host buffers that hold output on its way to the sink
   double expected_pairs = 0;             ///< exact: the pairs that there are
   double expected_output_blocks = 0;     ///< exact: an upper bound
-  std::uint64_t expected_panels = 0;     ///< row panels of all ranges (CPU: output buffers that are filled)
-  std::uint32_t num_a_slabs = 1;         ///< out of core: ranges of block rows of A, one after the other
-  std::uint32_t num_b_slabs = 1;         ///< slabs of block columns of B; 1 = each range reads what it needs
+  std::uint32_t num_ranges = 1;          ///< out of core: ranges of block rows of A, one after the other
+  std::uint32_t num_slabs = 1;           ///< slabs of block columns of B; 1 = each range reads what it needs
   std::uint64_t scratch_bytes = 0;       ///< out of core: of a file without a name, both operands sorted; 0 = none
+  std::uint64_t safe_limit_bytes = 0;    ///< Engine::plan(), out of core: a limit under which no row is refused for
+                                         ///< its length; above host_limit_bytes, counting will decide
   std::vector<DeviceShare> devices{};    ///< CUDA: those that share the product
-  std::uint64_t proof_bytes = 0;         ///< --verify full: what it holds in addition to the product; 0 = no proof
-  double proof_s = 0;                    ///< and its processor time without saturated elements, spread over the threads
+  double proof_s = 0;                    ///< --verify full: seconds of each thread without saturated elements
   double predicted_s = 0;                ///< the whole run: start of the device, reading, product, writing
 
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -46,10 +46,9 @@ using NoticeFn = std::function<void(const std::string& notice)>;
 struct ProofReport {
   bool is_proven = false;            ///< false: nothing was to be proven
   std::uint64_t key = 0;             ///< of X, as given; 0 = random numbers of the system
-  std::uint64_t num_rows = 0;        ///< element rows
+  std::uint64_t num_rows = 0;        ///< element rows that were proven
   std::uint64_t num_saturated = 0;   ///< elements that saturate
   std::uint64_t num_exact_rows = 0;  ///< block rows in which they are, and that were computed again
-  std::uint64_t resident_bytes = 0;  ///< that the proof held while the product ran
 };
 
 /// What a finished run says about itself.

@@ -13,6 +13,7 @@
 #include "cli/program.hpp"
 #include "engine/backend_choice.hpp"
 #include "io/files/paths.hpp"
+#include "io/files/scratch_file.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
@@ -31,8 +32,13 @@ std::uint64_t result_bytes(const Plan& plan, std::uint32_t m) {
   return kHeaderBytes + static_cast<std::uint64_t>(std::min(bytes, 1e19));
 }
 
+/// Bytes of a scratch file in the folder of the output; none where that is in memory, and the file goes to TMPDIR.
+std::uint64_t scratch_bytes_beside(const fs::path& out, const Plan& plan) {
+  return io::is_in_memory(io::folder_of_output(out)) ? 0 : plan.scratch_bytes;
+}
+
 /// Nothing if the headers tell that the product is short and small, or if they cannot be read.
-std::optional<Plan> expect_product(const fs::path& a, const fs::path& b, const Options& options,
+std::optional<Plan> expect_product(const fs::path& a, const fs::path& b, const fs::path& out, const Options& options,
                                    std::uint64_t free_bytes, int num_ranks) {
   try {
     const auto source_a = open_file_source(a);
@@ -42,7 +48,8 @@ std::optional<Plan> expect_product(const fs::path& a, const fs::path& b, const O
     for (const Expecting expecting : {Expecting::most, Expecting::pairs}) {
       const Plan plan = expected_plan(*source_a, *source_b, options, expecting);
       const bool is_short = plan.predicted_s > 0 && plan.predicted_s / num_ranks <= kMinute;
-      if (is_short && result_bytes(plan, source_a->header().m) + plan.scratch_bytes <= free_bytes) return std::nullopt;
+      const std::uint64_t bytes = result_bytes(plan, source_a->header().m) + scratch_bytes_beside(out, plan);
+      if (is_short && bytes <= free_bytes) return std::nullopt;
     }
     return expected_plan(*source_a, *source_b, options, Expecting::sample);
   } catch (const Error&) {
@@ -91,14 +98,15 @@ std::string rough_time(double seconds) {
 void check_expectations(const std::string& program, const fs::path& a, const fs::path& b, const fs::path& out,
                         const Options& options, bool is_strict, int num_ranks) {
   const std::uint64_t free_bytes = free_bytes_for(out).value_or(~std::uint64_t{0});
-  const std::optional<Plan> plan = expect_product(a, b, options, free_bytes, num_ranks);
+  const std::optional<Plan> plan = expect_product(a, b, out, options, free_bytes, num_ranks);
   if (!plan) return;
   const std::uint64_t bytes = result_bytes(*plan, read_header(a).m);
-  if (bytes + plan->scratch_bytes > free_bytes) {
+  const std::uint64_t scratch_bytes = scratch_bytes_beside(out, *plan);
+  if (bytes + scratch_bytes > free_bytes) {
     std::string problem = text("the result takes about ", human_bytes(bytes), " ", assumption(*plan), ", and ",
                                io::folder_of_output(out).string(), " has ", human_bytes(free_bytes), " free");
-    if (plan->scratch_bytes != 0) {
-      problem += text("; a scratch file of ", human_bytes(plan->scratch_bytes),
+    if (scratch_bytes != 0) {
+      problem += text("; a scratch file of ", human_bytes(scratch_bytes),
                       " comes on top, which a higher memory limit would not need");
     }
     if (is_strict) {

@@ -30,9 +30,9 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
 
 }  // namespace
 
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run) {
-  if (execution.id == plan::KernelId::reference) return multiply_reference(a, b, sink, execution, run);
+  if (execution.id == plan::KernelId::reference) return multiply_reference(a, b, output, execution, run);
   if (execution.id != plan::KernelId::row_merge) throw std::logic_error("no CPU kernel: " + execution.kernel);
   const Isa isa = choose_isa();
   Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
@@ -43,7 +43,7 @@ ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execut
   }
   Run decided = run;
   decided.num_threads = execution.num_threads;
-  return multiply_row_merge(product, isa, sink, execution, decided);
+  return multiply_row_merge(product, isa, output, execution, decided);
 }
 
 }  // namespace spmm::cpu

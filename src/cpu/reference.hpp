@@ -1,6 +1,7 @@
 // The reference kernel: the definition, one thread.
 #pragma once
 
+#include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
@@ -8,7 +9,7 @@
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp.
-ProductStats multiply_reference(const Source& source_a, const Source& source_b, Sink& sink,
+ProductStats multiply_reference(const Source& source_a, const Source& source_b, Output& output,
                                 const plan::Execution& execution, const Run& run);
 
 }  // namespace spmm::cpu

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "cuda/arrays/device_arrays.hpp"
 #include "plan/execution.hpp"
@@ -59,14 +60,14 @@ void trim(DeviceContext& context);
 /// Profiler ranges for the stages (NVTX); empty in a build without CUDA.
 StageHooks stage_hooks();
 
-/// C = A * B on run.device, records to `sink` in order; with run.more_devices on all of them, records also at their
+/// C = A * B on run.device, records to `output` in order; with run.more_devices on all of them, records also at their
 /// places if the sink takes them so. Does not call sink.finish(). The device that is current on the caller's thread
 /// stays.
 /// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
 /// stands and left in `execution`.
 /// Threads: several products may run on one context at once.
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
                       const plan::Decide& decide, const DeviceRun& run);
 
 /// The product of run.arrays, whose values come later; sets the result's pattern. expected, decide: as multiply(), on

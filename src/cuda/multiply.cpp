@@ -34,11 +34,11 @@ struct OnItsDevice {
 /// are read once, and computes its panels.
 class SharedProduct {
  public:
-  SharedProduct(const Source& a, const Source& b, Sink& sink, const plan::Execution& expected,
+  SharedProduct(const Source& a, const Source& b, Output& output, const plan::Execution& expected,
                 const plan::Decide& decide, const DeviceRun& run)
       : a_(a), b_(b), run_(run), uses_{{.device = run.device, .memory = run.memory}}, guard_(run.device->device()) {
     uses_.insert(uses_.end(), run.more_devices.begin(), run.more_devices.end());
-    output_.emplace(sink, a.header().m, static_cast<std::uint32_t>(uses_.size()), run);
+    output_.emplace(output, a.header().m, static_cast<std::uint32_t>(uses_.size()), run);
     for (std::size_t d = 0; d < uses_.size(); ++d) {
       on_device(d, [&] {
         pipelines_.emplace_back(new Pipeline(uses_[d], expected, decide, run), OnItsDevice{uses_[d].device->device()});
@@ -127,7 +127,6 @@ class SharedProduct {
       }
     }
     add_spans(std::move(spans), run_.clock);
-    execution.expected_panels = execution.panels.size();
     all.device = name_of_all(stats);
     return all;
   }
@@ -176,16 +175,15 @@ ProductStats multiply_arrays(const Source& a, const Source& b, plan::Execution& 
   pipeline.events().collect(spans, run.clock.trace(), *run.device);
   add_spans(std::move(spans), run.clock);
   execution = pipeline.execution();
-  execution.expected_panels = execution.panels.size();
   return stats;
 }
 
 }  // namespace
 
-ProductStats multiply(const Source& a, const Source& b, Sink& sink, plan::Execution& execution,
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
                       const plan::Decide& decide, const DeviceRun& run) {
   return run.arrays != nullptr ? multiply_arrays(a, b, execution, decide, run)
-                               : SharedProduct(a, b, sink, execution, decide, run).run(execution);
+                               : SharedProduct(a, b, output, execution, decide, run).run(execution);
 }
 
 }  // namespace spmm::cuda

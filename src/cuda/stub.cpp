@@ -43,7 +43,7 @@ std::vector<std::uint64_t> fetch_indices(const void*, std::uint64_t, std::uint32
   return {};
 }
 
-ProductStats multiply(const Source&, const Source&, Sink&, plan::Execution&, const plan::Decide&, const DeviceRun&) {
+ProductStats multiply(const Source&, const Source&, Output&, plan::Execution&, const plan::Decide&, const DeviceRun&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }
 

@@ -46,18 +46,12 @@ double counting_seconds(const plan::Statistics& s, const plan::Limits& limits) {
          static_cast<double>(s.num_blocks()) * kNsPerRecord / 1e9 / of_choice.num_threads;
 }
 
-/// Records of an operand that a sample may keep, with a part of the memory.
-std::uint64_t most_sampled(const plan::Limits& limits) {
-  return std::clamp<std::uint64_t>(limits.host_bytes / 16 / SampledProduct::kRecordBytes, 1'000,
-                                   SampledProduct::kMostRecords);
-}
-
 /// Decides on sampled pairs; if it depends on the number of C blocks, also on those of as many records as it is worth
 /// to read.
 plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
   constexpr double kWorthReading = 0.05;  // of the product, for reading records of both operands once more
   const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
-  const SampledProduct sample(operands, num_threads, workers, most_sampled(limits));
+  const SampledProduct sample(operands, num_threads, workers);
   const plan::Statistics& s = sample.statistics();
   const double nb = s.nb();
   plan::Execution e = plan::decide(with_c_blocks(s, std::max(1.0, s.num_pairs / nb)), limits);
@@ -86,24 +80,22 @@ bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, c
   const plan::Execution best = plan::decide(expected, alone);
   if (best.is_refused()) return false;
   const plan::Execution e = plan::decide(expected, now);
-  return e.is_refused() || e.id != best.id || e.num_a_slabs > best.num_a_slabs || e.num_b_slabs > best.num_b_slabs;
+  return e.is_refused() || e.id != best.id || e.num_ranges > best.num_ranges || e.num_slabs > best.num_slabs;
 }
 
-plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers,
+plan::Statistics sampled_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers,
                                     bool counts_c_blocks) {
   constexpr std::uint32_t kQuicklyCounted = 1u << 22;  // block rows
   constexpr double kFewPairs = 1;
-  constexpr std::uint64_t kCountedRecords = 4u << 20;  // of an operand, for C blocks: 0.1 s at most
   const plan::Statistics& expected = operands.expected();
-  if (expected.nb() > (counts_c_blocks ? kMaxCountedRows : kQuicklyCounted) ||
-      std::uint64_t{expected.nb()} * 4 > limits.host_bytes / 8)
-    return expected;
-  const SampledProduct sample(operands, std::clamp(limits.num_threads, 1U, kMaxThreads), workers, most_sampled(limits));
+  if (expected.nb() > (counts_c_blocks ? kMaxCountedRows : kQuicklyCounted)) return expected;
+  const SampledProduct sample(operands, std::clamp(num_threads, 1U, kMaxThreads), workers);
   if (sample.statistics().num_pairs < kFewPairs) return expected;
   if (!counts_c_blocks) {
     const plan::Statistics& s = sample.statistics();
     return with_c_blocks(s, std::min(s.num_pairs, static_cast<double>(s.nb()) * s.nb()));
   }
+  constexpr std::uint64_t kCountedRecords = 4u << 20;  // of an operand, for C blocks: 0.1 s at most
   const std::uint64_t most = std::max(expected.a.num_blocks, expected.b.num_blocks);
   return sample.count_c_blocks((most + kCountedRecords - 1) / kCountedRecords);
 }
@@ -120,7 +112,7 @@ Plan expected_plan(const Source& a, const Source& b, const Options& options, Exp
   const ProductOperands operands(a, b, whole, {.clock = clock, .on_progress = whole.on_progress});
   plan::Statistics s = operands.expected();
   if (expecting != Expecting::most) {
-    s = sampled_statistics(operands, limits, workers, expecting == Expecting::sample);
+    s = sampled_statistics(operands, limits.num_threads, workers, expecting == Expecting::sample);
   } else {
     const double nb = s.nb();
     s.num_pairs = s.a.num_blocks * std::min<double>(s.b.num_blocks, nb);

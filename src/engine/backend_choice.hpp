@@ -32,7 +32,7 @@ bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, c
 /// Statistics of a sample of both operands' indices, with C blocks of up to 4 Mi records of each, or as many as those
 /// pairs may have. Those of the headers if the sample has hardly any pairs, or if there are too many block rows to
 /// count. Errors: what sources throw.
-plan::Statistics sampled_statistics(const ProductOperands& operands, const plan::Limits& limits, Workers& workers,
+plan::Statistics sampled_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers,
                                     bool counts_c_blocks = true);
 
 /// What a plan is made from before a product starts.

@@ -9,7 +9,6 @@
 #include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
 #include "engine/out_of_core.hpp"
-#include "engine/product.hpp"
 #include "io/files/file_sink.hpp"
 #include "io/files/scratch_file.hpp"
 #include "io/formats/format.hpp"
@@ -68,6 +67,7 @@ PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& e
                                   .seed = product.verify_seed,
                                   .key = product.proof_key,
                                   .memory_bytes = std::max<std::uint64_t>(1, limit / kEndShare),
+                                  .rows = product.rows,
                                   .on_notice = product.on_notice},
                      .resident_bytes = Proof::resident_bytes(expected.a, num_blocks)};
   proof.end_bytes = Proof::finish_bytes(expected.a, expected.b, num_blocks) + proof.settings.memory_bytes;
@@ -84,15 +84,15 @@ PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& e
 }
 
 /// Multiplies both operands at once, or a range of them: reads, counts, decides on what was counted, and multiplies.
-ProductStats multiply_at_once(const Inputs& inputs, Sink& sink, plan::Execution& execution, const plan::Limits& limits,
-                              const cuda::DeviceRun& run) {
+ProductStats multiply_at_once(const Inputs& inputs, Output& output, plan::Execution& execution,
+                              const plan::Limits& limits, const cuda::DeviceRun& run) {
   const plan::Decide decide = [&](const plan::Statistics& counted) {
     return decide_within_share(counted, limits, run);
   };
   cuda::DeviceRun decided = run;
   decided.num_threads = execution.num_threads;
-  if (execution.backend == Backend::cpu) return cpu::multiply(inputs.a, inputs.b, sink, execution, decide, decided);
-  return cuda::multiply(inputs.a, inputs.b, sink, execution, decide, decided);
+  if (execution.backend == Backend::cpu) return cpu::multiply(inputs.a, inputs.b, output, execution, decide, decided);
+  return cuda::multiply(inputs.a, inputs.b, output, execution, decide, decided);
 }
 
 /// Seconds of a proof of a result without saturated elements. Measured: src/HISTORY.md.
@@ -123,28 +123,28 @@ void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Ex
 }
 
 /// One product within limits that name the backend, from the decision by headers to the proof of the finished output.
-void run_product(const ProductOperands& operands, Output& output, plan::Limits limits, const ProductOptions& product,
-                 const cuda::DeviceRun& run, ProductRecord& record) {
+void run_product(const ProductOperands& operands, Sink& sink, Output& output, plan::Limits limits,
+                 const ProductOptions& product, const cuda::DeviceRun& run, ProductRecord& record) {
   const Inputs& inputs = operands.inputs();
   const plan::Statistics& expected = operands.expected();
   Report& report = record.report;
   check_shapes(inputs.a, inputs.b);
 
   // What is expected to run, beside a result that stays in memory and a proof; its memory is reserved at once.
-  leave_to_result(expected, output, limits);
+  leave_to_result(expected, sink, limits);
   const PlannedProof planned_proof = plan_proof(product, expected, limits);
   plan::Execution execution;
   {
     const auto timing = run.clock.scope(Stage::budget);
     execution = plan_product(expected, limits);
-    reserve_memory(execution, run, planned_proof.resident_bytes, planned_proof.end_bytes, output.keeps_records());
+    reserve_memory(execution, run, planned_proof.resident_bytes, planned_proof.end_bytes, sink.keeps_records());
   }
   std::optional<Proof> proof;
   std::optional<ResultProof> proven;
   if (planned_proof.settings.memory_bytes != 0) {
     const auto timing = run.clock.scope(Stage::verify);
     proof.emplace(inputs.a, inputs.b, planned_proof.settings, run);
-    proven.emplace(*proof, output, expected.a, run);
+    proven.emplace(*proof, sink, expected.a, run);
     output.show_to([&](std::uint64_t first, std::span<const std::byte> records) { proven->look(first, records); });
   }
 
@@ -157,7 +157,7 @@ void run_product(const ProductOperands& operands, Output& output, plan::Limits l
     if (run.arrays != nullptr) inputs.a.read(0, 1, nullptr);  // refuses
     cuda::DeviceRun alone = run;
     alone.more_devices = {};
-    const MultiplyAtOnce range = [&](const Inputs& one, Sink& to, plan::Execution& decided) {
+    const MultiplyAtOnce range = [&](const Inputs& one, Output& to, plan::Execution& decided) {
       return multiply_at_once(one, to, decided, decided.range_limits, alone);
     };
     stats = multiply_out_of_core(inputs, output, range, run, record.scratch_folders, execution);
@@ -167,7 +167,7 @@ void run_product(const ProductOperands& operands, Output& output, plan::Limits l
   fill_report(inputs, stats, execution, report);
   {
     const auto timing = run.clock.scope(Stage::write);
-    output.finish(report.c);
+    sink.finish(report.c);
   }
   if (!proven) return;
   const auto timing = run.clock.scope(Stage::verify);
@@ -180,8 +180,7 @@ void run_product(const ProductOperands& operands, Output& output, plan::Limits l
                   .key = product.proof_key,
                   .num_rows = result.num_rows,
                   .num_saturated = result.num_saturated,
-                  .num_exact_rows = result.num_exact,
-                  .resident_bytes = planned_proof.resident_bytes};
+                  .num_exact_rows = result.num_exact};
 }
 
 }  // namespace
@@ -200,7 +199,7 @@ std::string Engine::Impl::try_multiply(const ProductOperands& operands, Sink& si
                                        const std::string& why_not_cuda, ProductRecord& record) {
   MemoryBudget of_caller;
   MemoryShare share(record.output.brings_memory ? of_caller : budget_);
-  Output output(sink, share);
+  Output output(sink, &share);
   bool is_on_device = true;  // or about to be
   const auto failed = [&](const std::exception& error) {
     const bool is_open = devices_.insisted_backend(product) == Backend::automatic && why_not_cuda.empty();
@@ -219,7 +218,7 @@ std::string Engine::Impl::try_multiply(const ProductOperands& operands, Sink& si
     run.device = target.first_device();
     run.more_devices = more_devices;
     run.arrays = record.arrays;
-    run_product(operands, output, target.limits, product, run, record);
+    run_product(operands, sink, output, target.limits, product, run, record);
     run.check_cancelled();
     return {};
   } catch (const DeviceError& e) {
@@ -307,13 +306,14 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   StageClock clock;
   const ProductOperands operands(*source_a, *source_b, options, own().run_of(options, clock));
   Target target = own().devices().choose_target(operands, options, {}, share, own().workers(), "");
-  const plan::Statistics expected = sampled_statistics(operands, target.limits, own().workers());
-  const PlannedProof proof = plan_proof(options, expected, target.limits);
-  Plan plan = plan_product(expected, target.limits);
-  if (options.verify_full) {
-    plan.proof_bytes = proof.resident_bytes;
-    plan.proof_s = proof_seconds(expected, plan);
+  const plan::Statistics expected = sampled_statistics(operands, target.limits.num_threads, own().workers());
+  plan_proof(options, expected, target.limits);
+  const plan::Execution execution = plan_product(expected, target.limits);
+  Plan plan = execution;
+  if (execution.is_out_of_core()) {
+    plan.safe_limit_bytes = safe_limit_bytes(operands.inputs(), execution, own().run_of(options, clock));
   }
+  if (options.verify_full) plan.proof_s = proof_seconds(expected, plan);
   operands.describe(plan);
   return plan;
 }

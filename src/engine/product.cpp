@@ -1,8 +1,11 @@
-// Records counted and handed on, limits and decisions, and saturated elements.
+// Limits and decisions, and saturated elements.
 #include "engine/product.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
 
+#include "base/memory/machine_memory.hpp"
 #include "base/records/head.hpp"
 #include "base/records/saturated_count.hpp"
 #include "base/run/parallel.hpp"
@@ -51,33 +54,6 @@ std::string first_saturated(const Report& report, Sink& sink) {
 }
 
 }  // namespace
-
-void Output::write(std::uint64_t first_block, std::span<const std::byte> records, Release release) {
-  was_used_ = true;
-  const auto shared = std::make_shared<Release>(std::move(release));
-  if (sink_.keeps_records()) memory_.add_result(records.size());
-  if (look_) look_(begin_ + first_block, records);
-  {
-    const std::lock_guard lock(held_->mutex);
-    ++held_->count;
-  }
-  // The sink may hold it longer than this lives.
-  sink_.write(begin_ + first_block, records, [held = held_, shared] {
-    (*shared)();
-    const std::lock_guard lock(held->mutex);
-    --held->count;
-    held->changed.notify_all();
-  });
-}
-
-void Output::wait_until_released(const Run& run) const {
-  constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
-  std::unique_lock lock(held_->mutex);
-  while (held_->count != 0) {
-    held_->changed.wait_for(lock, kCancelPeriod);
-    run.check_cancelled();
-  }
-}
 
 void ProductRecord::close() {
   for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s] = clock.totals(static_cast<Stage>(s));

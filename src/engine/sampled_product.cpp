@@ -17,6 +17,7 @@ constexpr std::uint64_t kRunBytes = 4u << 10;       // of records that are read 
 constexpr std::uint64_t kLongRunBytes = 64u << 10;  // if all are read
 constexpr std::uint64_t kFirstRunLength = 32;       // records; of few records, more runs tell more
 constexpr std::uint64_t kWholeBytes = 1u << 20;     // of no more than this, all records are read
+constexpr std::uint64_t kMostRecords = 3u << 13;    // of an operand
 constexpr std::uint64_t kUsualStride = 16;          // one run in so many is read, of records that are few but long
 constexpr std::uint64_t kFewRecords = 1u << 13;     // of larger ones so many are, or
 constexpr std::uint64_t kSampledShare = 128;        // one in so many, if that is more
@@ -34,14 +35,14 @@ SampledOperand sampled(const Source& source, std::uint64_t seed, std::uint64_t s
           .run_length = std::max<std::uint64_t>(1, bytes / input_record_bytes(source.header().m))};
 }
 
-SampledOperand sampled_first(const Source& source, std::uint64_t seed, std::uint64_t most_records) {
+SampledOperand sampled_first(const Source& source, std::uint64_t seed) {
   const MatrixHeader& header = source.header();
   const auto bytes = static_cast<std::uint64_t>(plan::input_bytes(header));
   const std::uint64_t least_stride = std::clamp<std::uint64_t>(bytes / kWholeBytes, 1, kUsualStride);
   const std::uint64_t wanted =
-      bytes <= kWholeBytes ? SampledProduct::kMostRecords : std::max(kFewRecords, header.num_blocks / kSampledShare);
+      bytes <= kWholeBytes ? kMostRecords : std::max(kFewRecords, header.num_blocks / kSampledShare);
   SampledOperand first =
-      sampled(source, seed, std::max(least_stride, header.num_blocks / std::min(wanted, most_records)));
+      sampled(source, seed, std::max(least_stride, header.num_blocks / std::min(wanted, kMostRecords)));
   if (first.stride != 1) first.run_length = std::min(kFirstRunLength, first.run_length);
   return first;
 }
@@ -171,11 +172,10 @@ double c_blocks_each(const std::vector<double>& others, double stands_for) {
 
 }  // namespace
 
-SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers,
-                               std::uint64_t most_records)
+SampledProduct::SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers)
     : statistics_(operands.expected()),
-      a_(sampled_first(operands.inputs().a, 1, most_records)),
-      b_(sampled_first(operands.inputs().b, std::uint64_t{1} << 32, most_records)),
+      a_(sampled_first(operands.inputs().a, 1)),
+      b_(sampled_first(operands.inputs().b, std::uint64_t{1} << 32)),
       num_threads_(std::max(1U, num_threads)),
       workers_(workers),
       b_blocks_(statistics_.nb()) {

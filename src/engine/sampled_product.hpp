@@ -22,16 +22,11 @@ struct SampledOperand {
 
 /// Statistics from indices of both operands: of all records of operands of 1 MB, else of 8,192 or one in 128, if that
 /// is more, but of 24,576 and of one in 16 at most. Indices outside of the matrix are left out: who reads the records
-/// says what is wrong. Memory: kRecordBytes a record, 4 bytes a block row, and 150 KB a thread. Errors: what sources
+/// says what is wrong. Memory: 16 bytes a record, 4 bytes a block row, and 150 KB a thread. Errors: what sources
 /// throw.
 class SampledProduct {
  public:
-  static constexpr std::uint64_t kMostRecords = 3u << 13;  ///< of an operand
-  static constexpr std::uint64_t kRecordBytes = 2 * sizeof(BlockIndex);
-
-  /// Memory: `most_records` of each operand are kept at most.
-  SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers,
-                 std::uint64_t most_records = kMostRecords);
+  SampledProduct(const ProductOperands& operands, unsigned num_threads, Workers& workers);
 
   /// Pairs are exact or estimated without bias; C blocks are those of the headers, or fewer if there are fewer pairs.
   [[nodiscard]] const plan::Statistics& statistics() const { return statistics_; }

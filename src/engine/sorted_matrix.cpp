@@ -78,91 +78,82 @@ void sort_part(const Source& source, RecordRange records, SortedBy by, const io:
 /// Reads the records of a part in order.
 class PartReader {
  public:
-  PartReader(const io::ScratchFile& file, SortedPart part, SortedBy by, std::uint64_t record_bytes,
-             std::uint64_t buffer_bytes)
-      : file_(&file), left_(part), by_(by), record_(record_bytes), buffer_(whole_records(buffer_bytes, record_bytes)) {
+  PartReader(const SortedPart& part, SortedBy by, std::uint64_t record_bytes, std::uint64_t buffer_bytes)
+      : left_(part), by_(by), record_(record_bytes), buffer_(whole_records(buffer_bytes, record_bytes)) {
     fill();
   }
 
   [[nodiscard]] bool is_at_end() const { return used_ == filled_; }
   [[nodiscard]] const std::byte* record() const { return buffer_.data() + used_; }
-  [[nodiscard]] std::uint64_t key() const {
-    const auto [first, second] = key_of(read_index(record()), by_);
-    return std::uint64_t{first} << 32 | second;
-  }
+  [[nodiscard]] std::uint64_t key() const { return key_; }
   void next() {
     used_ += record_;
     if (used_ == filled_) fill();
+    if (!is_at_end()) set_key();
   }
 
  private:
   void fill() {
     used_ = 0;
     filled_ = std::min<std::uint64_t>(buffer_.size(), left_.end - left_.begin);
-    file_->read_at(left_.begin, {buffer_.data(), filled_});
+    left_.file->read_at(left_.begin, {buffer_.data(), filled_});
     left_.begin += filled_;
+    if (!is_at_end()) set_key();
+  }
+  void set_key() {
+    const auto [first, second] = key_of(read_index(record()), by_);
+    key_ = std::uint64_t{first} << 32 | second;
   }
 
-  const io::ScratchFile* file_;
   SortedPart left_;
   SortedBy by_;
   std::uint64_t record_;
   AlignedArray<std::byte> buffer_;
   std::uint64_t used_ = 0;
   std::uint64_t filled_ = 0;
+  std::uint64_t key_ = 0;
 };
 
 }  // namespace
 
-void merge_parts(const io::ScratchFile& file, std::span<const SortedPart> parts, SortedBy by,
-                 std::uint64_t record_bytes, std::uint64_t memory_bytes,
+void merge_parts(std::span<const SortedPart> parts, SortedBy by, std::uint64_t record_bytes, std::uint64_t memory_bytes,
                  const std::function<void(std::span<const std::byte> records)>& take) {
-  struct Next {
-    std::uint64_t key;
-    PartReader* reader;
-  };
   std::vector<PartReader> readers;
-  std::vector<Next> heap;  // the least key in front, no key less than that at half its place
   readers.reserve(parts.size());
-  for (const SortedPart part : parts) {
-    if (part.begin == part.end) continue;
-    readers.emplace_back(file, part, by, record_bytes, memory_bytes / 2 / parts.size());
-    heap.push_back({readers.back().key(), &readers.back()});
+  for (const SortedPart& part : parts) {
+    if (part.begin != part.end) readers.emplace_back(part, by, record_bytes, memory_bytes / 2 / parts.size());
   }
-  std::sort(heap.begin(), heap.end(), [](const Next& x, const Next& y) { return x.key < y.key; });
-  const auto key_at = [&](std::size_t place) {
-    return place < heap.size() ? heap[place].key : std::numeric_limits<std::uint64_t>::max();
-  };
+  std::vector<PartReader*> heap;  // the least key in front
+  for (PartReader& reader : readers) heap.push_back(&reader);
+  const auto comes_later = [](const PartReader* x, const PartReader* y) { return x->key() > y->key(); };
+  std::make_heap(heap.begin(), heap.end(), comes_later);
   const AlignedArray<std::byte> merged(whole_records(memory_bytes / 2, record_bytes));
   std::uint64_t used = 0;
   while (!heap.empty()) {
-    PartReader& least = *heap.front().reader;
-    const std::uint64_t others = std::min(key_at(1), key_at(2));
+    std::pop_heap(heap.begin(), heap.end(), comes_later);
+    PartReader& least = *heap.back();
+    const std::uint64_t others = heap.size() > 1 ? heap.front()->key() : std::numeric_limits<std::uint64_t>::max();
     do {
       std::memcpy(merged.data() + used, least.record(), record_bytes);
       used += record_bytes;
-      if (used == merged.size()) take({merged.data(), std::exchange(used, 0)});
       least.next();
+      if (used == merged.size()) take({merged.data(), std::exchange(used, 0)});
     } while (!least.is_at_end() && least.key() < others);
     if (least.is_at_end()) {
-      heap.front() = heap.back();
       heap.pop_back();
     } else {
-      heap.front().key = least.key();
-    }
-    for (std::size_t place = 0, below = 1; below < heap.size(); place = below, below = 2 * place + 1) {
-      below += key_at(below + 1) < key_at(below) ? 1 : 0;
-      if (heap[place].key <= heap[below].key) break;
-      std::swap(heap[place], heap[below]);
+      std::push_heap(heap.begin(), heap.end(), comes_later);
     }
   }
   if (used != 0) take({merged.data(), used});
 }
 
 SortedMatrix::SortedMatrix(const Source& source, SortedBy by, const io::ScratchFile& file, std::uint64_t offset,
-                           const io::ScratchFile& spare, std::uint64_t memory_bytes, const Run& run)
+                           const io::ScratchFile& spare, std::uint64_t memory_bytes, std::uint64_t piece_bytes,
+                           const Run& run)
     : header_(source.header()),
       name_(source.name()),
+      by_(by),
       file_(file),
       offset_(offset),
       record_bytes_(input_record_bytes(header_.m)) {
@@ -185,14 +176,16 @@ SortedMatrix::SortedMatrix(const Source& source, SortedBy by, const io::ScratchF
                                                                          is_merged ? begin * record_bytes_ : offset,
                                                                          buffer, run);
   });
+  piece_ = AlignedArray<std::byte>(whole_records(piece_bytes, record_bytes_));
   if (!is_merged) return;
   std::vector<SortedPart> parts;
   for (std::uint64_t first = 0; first < header_.num_blocks; first += most) {
-    parts.push_back({.begin = first * record_bytes_,
+    parts.push_back({.file = &spare,
+                     .begin = first * record_bytes_,
                      .end = std::min<std::uint64_t>(first + most, header_.num_blocks) * record_bytes_});
   }
   BlockIndex last{};
-  merge_parts(spare, parts, by, record_bytes_, memory_bytes, [&](std::span<const std::byte> records) {
+  merge_parts(parts, by, record_bytes_, memory_bytes, [&](std::span<const std::byte> records) {
     run.check_cancelled();
     for (std::uint64_t at = 0; at < records.size(); at += record_bytes_) {
       const BlockIndex index = read_index(records.data() + at);
@@ -202,6 +195,26 @@ SortedMatrix::SortedMatrix(const Source& source, SortedBy by, const io::ScratchF
     file.write_at(offset, records);
     offset += records.size();
   });
+}
+
+BlockIndex SortedMatrix::index(std::uint32_t record) {
+  if (record < in_piece_.begin || record >= in_piece_.end) {
+    const std::uint64_t end = std::min<std::uint64_t>(header_.num_blocks, record + piece_.size() / record_bytes_);
+    in_piece_ = {.begin = record, .end = static_cast<std::uint32_t>(end)};
+    read(record, in_piece_.size(), piece_.data());
+  }
+  return read_index(piece_.data() + (record - in_piece_.begin) * record_bytes_);
+}
+
+RecordRange SortedMatrix::whole_lines(std::uint32_t first, std::uint64_t most_records) {
+  RecordRange lines{.begin = first, .end = first};
+  std::uint32_t line = key_of(index(first), by_).first;
+  for (std::uint32_t r = first + 1; r < header_.num_blocks; ++r) {
+    const std::uint32_t next = key_of(index(r), by_).first;
+    if (std::exchange(line, next) != next) lines.end = r;
+    if (lines.size() != 0 && r + 1 - first > most_records) return lines;
+  }
+  return {.begin = first, .end = header_.num_blocks};
 }
 
 RangesSource::RangesSource(const Source& whole, std::vector<RecordRange> ranges)
@@ -216,39 +229,27 @@ RangesSource::RangesSource(const Source& whole, std::vector<RecordRange> ranges)
 }
 
 void RangesSource::read(std::uint64_t first, std::uint64_t count, std::byte* dst) const {
-  constexpr std::uint64_t kBufferBytes = 64u << 10;
-  constexpr std::uint64_t kGapBytes = 2u << 10;  // are read in about the time of another call
-  std::array<std::byte, kBufferBytes> buffer;
+  std::array<std::byte, 16u << 10> near;  // records that were read together: short ranges often lie close by
+  std::uint64_t near_begin = 0;
+  std::uint64_t near_end = 0;
   const std::uint64_t record = input_record_bytes(header_.m);
   auto x = static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), first) - firsts_.begin()) - 1;
-  while (count > 0) {
-    // What one call reads: records of this range, and of next ones that lie close behind it.
+  for (; count > 0; ++x) {
     const std::uint64_t begin = ranges_[x].begin + (first - firsts_[x]);
-    std::uint64_t end = std::min<std::uint64_t>(ranges_[x].end, begin + count);
-    std::uint64_t num = end - begin;
-    std::size_t behind = x + 1;
-    for (; behind < ranges_.size() && num < count; ++behind) {
-      const RecordRange& next = ranges_[behind];
-      const std::uint64_t next_end = std::min<std::uint64_t>(next.end, next.begin + (count - num));
-      if ((next.begin - end) * record > kGapBytes || (next_end - begin) * record > kBufferBytes) break;
-      num += next_end - next.begin;
-      end = next_end;
-    }
-    if (behind == x + 1) {
+    const std::uint64_t num = std::min<std::uint64_t>(count, ranges_[x].end - begin);
+    if (num * record * 2 > near.size()) {
       whole_.read(begin, num, dst);
-      dst += num * record;
     } else {
-      whole_.read(begin, end - begin, buffer.data());
-      for (std::size_t y = x; y < behind; ++y) {
-        const std::uint64_t from = std::max<std::uint64_t>(begin, ranges_[y].begin);
-        const std::uint64_t bytes = (std::min<std::uint64_t>(end, ranges_[y].end) - from) * record;
-        std::memcpy(dst, buffer.data() + (from - begin) * record, bytes);
-        dst += bytes;
+      if (begin < near_begin || begin + num > near_end) {
+        near_begin = begin;
+        near_end = std::min<std::uint64_t>(ranges_.back().end, begin + near.size() / record);
+        whole_.read(near_begin, near_end - near_begin, near.data());
       }
+      std::memcpy(dst, near.data() + (begin - near_begin) * record, num * record);
     }
+    dst += num * record;
     first += num;
     count -= num;
-    x = behind;
   }
 }
 

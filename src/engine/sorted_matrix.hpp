@@ -1,4 +1,4 @@
-// Records that are sorted in a scratch file, and sources of some of them.
+// Records that are sorted in a scratch file, and a source of some of them.
 #pragma once
 
 #include <algorithm>
@@ -29,24 +29,24 @@ enum class SortedBy : std::uint8_t { rows, columns };
 
 /// Bytes [begin, end) of a scratch file with sorted records.
 struct SortedPart {
+  const io::ScratchFile* file;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-/// Merges parts of a scratch file; take(records) gets all records in order, piece by piece.
+/// Merges parts; take(records) gets all records in order, piece by piece.
 /// Memory: memory_bytes, or a record for each part and one more. Errors: IoError, what take() throws.
-void merge_parts(const io::ScratchFile& file, std::span<const SortedPart> parts, SortedBy by,
-                 std::uint64_t record_bytes, std::uint64_t memory_bytes,
+void merge_parts(std::span<const SortedPart> parts, SortedBy by, std::uint64_t record_bytes, std::uint64_t memory_bytes,
                  const std::function<void(std::span<const std::byte> records)>& take);
 
 /// The records of a source once more, sorted. Each was checked: none is out of range, none occurs twice.
 class SortedMatrix final : public Source {
  public:
   /// Reads the source once. As many records as fit in memory are sorted at a time, into `spare`, and merged from there
-  /// into `file`, from `offset` on. Memory: memory_bytes. Values: `file` must outlive it. Errors: FormatError (index
-  /// out of range, a block twice), IoError, io::ScratchFull, Interrupted, what the source throws.
+  /// into `file`, from `offset` on. Memory: memory_bytes; then piece_bytes. Values: `file` must outlive it. Errors:
+  /// FormatError (index out of range, a block twice), IoError, io::ScratchFull, Interrupted, what the source throws.
   SortedMatrix(const Source& source, SortedBy by, const io::ScratchFile& file, std::uint64_t offset,
-               const io::ScratchFile& spare, std::uint64_t memory_bytes, const Run& run);
+               const io::ScratchFile& spare, std::uint64_t memory_bytes, std::uint64_t piece_bytes, const Run& run);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -55,12 +55,21 @@ class SortedMatrix final : public Source {
   }
   void check_unchanged() const override {}
 
+  /// One index; read in pieces. Threads: one at a time.
+  BlockIndex index(std::uint32_t record);
+
+  /// Whole rows (or columns, as sorted) from a record on, at least one: as many as have up to most_records.
+  RecordRange whole_lines(std::uint32_t first, std::uint64_t most_records);
+
  private:
   MatrixHeader header_;
   std::string name_;
+  SortedBy by_;
   const io::ScratchFile& file_;
   std::uint64_t offset_;
   std::uint64_t record_bytes_;
+  AlignedArray<std::byte> piece_;  // around the index that was read last
+  RecordRange in_piece_;
 };
 
 /// Some ranges of the records of another source. Memory: kRangeBytes for each range.
@@ -81,31 +90,6 @@ class RangesSource final : public Source {
   MatrixHeader header_;
   std::vector<RecordRange> ranges_;
   std::vector<std::uint64_t> firsts_;  ///< number of the first record of each range in this source
-};
-
-/// Reads indices one by one, in pieces. Memory: read_bytes, one record at least.
-class IndexReader {
- public:
-  IndexReader(const Source& source, std::uint64_t read_bytes)
-      : source_(source),
-        record_bytes_(input_record_bytes(source.header().m)),
-        raw_(std::max<std::uint64_t>(1, read_bytes / record_bytes_) * record_bytes_) {}
-
-  BlockIndex at(std::uint32_t record) {
-    if (record < piece_.begin || record >= piece_.end) {
-      const std::uint64_t end = std::uint64_t{record} + raw_.size() / record_bytes_;
-      piece_ = {.begin = record,
-                .end = static_cast<std::uint32_t>(std::min<std::uint64_t>(source_.header().num_blocks, end))};
-      source_.read(piece_.begin, piece_.size(), raw_.data());
-    }
-    return read_index(raw_.data() + (record - piece_.begin) * record_bytes_);
-  }
-
- private:
-  const Source& source_;
-  std::uint64_t record_bytes_;
-  AlignedArray<std::byte> raw_;
-  RecordRange piece_;
 };
 
 }  // namespace spmm::out_of_core

@@ -40,7 +40,6 @@ void add_up(DistributedReport& report) {
     whole.proof.num_rows += one.proof.num_rows;
     whole.proof.num_saturated += one.proof.num_saturated;
     whole.proof.num_exact_rows += one.proof.num_exact_rows;
-    whole.proof.resident_bytes = std::max(whole.proof.resident_bytes, one.proof.resident_bytes);
     if (one.proof.is_proven) {
       whole.proof.is_proven = true;
       whole.proof.key = one.proof.key;

@@ -68,8 +68,6 @@ Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& 
     return e;
   }
   e.host_need_bytes = need.total(e.num_threads, e.num_buffers, e.panel_bytes);
-  e.expected_panels = static_cast<std::uint64_t>(
-      std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
   return e;
 }
 

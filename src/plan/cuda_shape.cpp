@@ -222,8 +222,6 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   if (e.is_refused()) return e;
   const std::uint64_t record = output_record_bytes(s.m());
   e.panel_bytes = e.max_c_blocks * record;
-  e.expected_panels = static_cast<std::uint64_t>(
-      std::ceil(s.num_c_blocks * static_cast<double>(record) / static_cast<double>(e.panel_bytes)));
   const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s) && !is_padded(s.m()));
   e.operand_layout = kernel.b_by_columns   ? Layout::b_by_columns
                      : in_file_order       ? Layout::rows_file_order
@@ -237,7 +235,6 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
     e.wants_tile_counts = !s.tiles.counted;
     e.max_tile_stages = kAnyTileStages;
-    e.expected_panels = e.panels.size();
     return;
   }
   want_tile_counts(e, s, limits);
@@ -263,7 +260,6 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()),
                         pair_step);
   share_out(e.panels, limits.num_gpus(), kernel.is_dense());
-  e.expected_panels = e.panels.size();
   if (kernel.prefilters && e.num_planes > 1) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
   }

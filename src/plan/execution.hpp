@@ -43,6 +43,8 @@ struct Execution : Plan {
   Layout operand_layout = Layout::rows;
   bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again
   bool wants_tile_counts = false;     ///< exact: tile-tensor may be faster; decide again with its tiles counted
+  std::uint64_t panel_bytes = 0;      ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
+  std::uint64_t num_buffers = 0;      ///< host buffers that hold output on its way to the sink
   std::uint64_t max_tile_stages = 0;  ///< with it: products of tiles that would already take longer
   std::uint64_t max_c_blocks = 0;     ///< CUDA: C blocks of a panel at most; listed panels: pairs
   std::vector<Panel> panels{};        ///< CUDA, exact

@@ -11,6 +11,11 @@
 namespace spmm::plan {
 namespace {
 
+// Of the memory limit: lists and pieces of operands take the rest; if there are no slabs, a table of B's rows a
+// quarter.
+constexpr std::uint64_t kRangeParts = 27;
+constexpr std::uint64_t kAllParts = 32;
+
 MatrixHeader with_blocks(MatrixHeader header, double num_blocks) {
   header.num_blocks = static_cast<std::uint32_t>(std::clamp(num_blocks, 0.0, double(header.num_blocks)));
   return header;
@@ -24,127 +29,90 @@ std::uint64_t least_sort_bytes(const Statistics& whole) {
   return static_cast<std::uint64_t>(std::sqrt(2 * blocks * (record + kItemBytes) * record));
 }
 
-bool has_all_threads(const Execution& e, const Limits& limits) {
-  return !e.is_refused() && (e.backend == Backend::cuda || e.num_threads >= limits.num_threads);
+/// What all ranges take together: shares of A, each with what it meets of B, or equal shares of A and slabs of B.
+/// Values: room = the part of both operands that fits at once. Infinite seconds if one block of A meets too much of B.
+Execution expected_ranges(const Statistics& whole, const Limits& limits, const Limits& of_range, Execution e,
+                          double room, bool in_slabs) {
+  const double num_a = whole.a.num_blocks;
+  const double num_b = whole.b.num_blocks;
+  const double rows_of_run =  // of B in a table of a quarter of the limit
+      std::max(1.0, double(whole.nb()) * sizeof(std::uint32_t) * 4 / static_cast<double>(limits.host_bytes));
+  const double met = in_slabs ? num_b : whole.num_pairs * rows_of_run;
+  const double blocks = room * (num_a + num_b);
+  double share = blocks / (num_a + met);
+  if (share * met > num_b) share = (blocks - num_b) / num_a;
+  share = std::min(share, 0.5);
+  e.num_ranges = share * num_a < 1 ? whole.a.num_blocks : static_cast<std::uint32_t>(std::ceil(1 / share));
+  e.num_slabs = in_slabs ? e.num_ranges : 1;
+  const double products = double(e.num_ranges) * e.num_slabs;
+  Statistics s = whole;
+  s.a = with_blocks(whole.a, std::ceil(share * num_a));
+  s.b = with_blocks(whole.b, std::ceil(std::min(num_b, share * met)));
+  s.num_pairs = whole.num_pairs / products;
+  s.num_c_blocks = whole.num_c_blocks / products;
+  const double merged = in_slabs ? whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m())) : 0;
+  e.predicted_s = share * num_a < 1 ? std::numeric_limits<double>::infinity()
+                                    : sort_seconds(whole, limits) + products * range_seconds(e, s, of_range) +
+                                          merge_seconds(merged) + start_seconds(e, limits);
+  return e;
 }
 
 }  // namespace
 
-Execution decide_range(const MatrixHeader& a, std::uint64_t a_blocks, std::uint32_t a_span, const MatrixHeader& b,
-                       std::uint64_t b_blocks, const Limits& limits) {
+Execution decide_range(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
+                       const Limits& limits, std::uint32_t a_span) {
   Statistics s =
       expected_statistics(with_blocks(a, static_cast<double>(a_blocks)), with_blocks(b, static_cast<double>(b_blocks)));
   s.a_span = a_span;
   return decide_at_once(s, limits);
 }
 
-std::uint64_t most_of_b(const MatrixHeader& a, std::uint64_t a_blocks, std::uint32_t a_span, const MatrixHeader& b,
-                        const Limits& limits) {
-  for (const bool wants_threads : {true, false}) {
-    for (double blocks = b.num_blocks; blocks >= 1; blocks /= 1.05) {
-      const Execution e = decide_range(a, a_blocks, a_span, b, static_cast<std::uint64_t>(blocks), limits);
-      if (wants_threads ? has_all_threads(e, limits) : !e.is_refused()) return static_cast<std::uint64_t>(blocks);
-    }
-  }
-  return 0;
+bool has_all_threads(const Execution& e, const Limits& limits) {
+  return !e.is_refused() && (e.backend == Backend::cuda || e.num_threads >= limits.num_threads);
 }
 
-std::uint64_t RangeRoom::most_of_a(std::uint64_t b_blocks) {
-  constexpr double kStepsPerDoubling = 12;
-  const auto step =
-      b_blocks <= 1 ? 0
-                    : static_cast<std::size_t>(std::ceil(std::log2(static_cast<double>(b_blocks)) * kStepsPerDoubling));
-  if (step >= most_.size()) most_.resize(step + 1);
-  if (most_[step]) return *most_[step];
-  const double bound = std::min<double>(std::ceil(std::exp2(double(step) / kStepsPerDoubling)), b_.num_blocks);
-  const auto fits_beside = [&](std::uint64_t a_blocks) {
-    const auto b_most = static_cast<std::uint64_t>(bound);
-    return has_all_threads(decide_range(a_, a_blocks, a_.blocks_per_side(), b_, b_most, limits_), limits_);
-  };
-  std::uint64_t most = 0;
-  if (fits_beside(a_.num_blocks)) {
-    most = a_.num_blocks;
-  } else if (fits_beside(1)) {
-    most = 1;
-    for (std::uint64_t more = a_.num_blocks; more - most > most / 32 + 1;) {
-      const std::uint64_t middle = most + (more - most) / 2;
-      (fits_beside(middle) ? most : more) = middle;
-    }
-  }
-  most_[step] = most;
-  return most;
+std::uint64_t limit_for_range(const Execution& refused) {
+  const Refusal& refusal = refused.refusal;
+  if (refusal.kind != Refusal::Kind::host_memory) return refusal.need_bytes;
+  return refusal.need_bytes / kRangeParts * kAllParts + 2 * kAllParts;
 }
 
 Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
-  // Half of the limit for ranges, the rest for a table, as a coarse one reads rows in vain; three quarters and one
-  // thread if the lists of all threads leave little of that to operands.
+  constexpr std::uint64_t kListShare = 16;  // lists of threads may take 3 of them; the rest is for operands
   Limits of_range = limits;
   if (of_range.gpus.size() > 1) of_range.gpus.resize(1);
   of_range.num_threads = std::min(limits.num_threads, std::max(1u, limits.num_cores));
-  of_range.host_bytes = limits.host_bytes / 16 * 3;
-  const auto least_range = [&] { return decide_range(whole.a, 1, 1, whole.b, 1, of_range); };
-  Execution least = least_range();
+  const auto least_range = [&](std::uint64_t host_bytes) {
+    of_range.host_bytes = host_bytes;
+    return decide_range(whole.a, 1, whole.b, 1, of_range, 1);
+  };
+  Execution least = least_range(limits.host_bytes / kListShare * 3);
+  if (least.is_refused()) of_range.num_threads = 1;
+  if (!least.is_refused() && least.backend == Backend::cpu) of_range.num_threads = least.num_threads;
+  least = least_range(limits.host_bytes / kAllParts * kRangeParts);
+  of_range.backend = least.backend;
   const bool is_empty = whole.a.num_blocks == 0 || whole.b.num_blocks == 0;  // then the other one is only checked
   if (is_empty && least.refusal.lacks_memory()) least.refusal = {};
-  const bool has_room = !least.is_refused();
-  of_range.host_bytes = has_room ? limits.host_bytes / 2 : limits.host_bytes - limits.host_bytes / 4;
-  if (!has_room) {
-    of_range.num_threads = 1;
-    least = least_range();
-  }
+  if (least.refusal.kind == Refusal::Kind::host_memory) least.refusal.need_bytes = limit_for_range(least);
   const std::uint64_t sort_bytes = least_sort_bytes(whole);
-  if (!least.is_refused() && sort_bytes > limits.host_bytes - limits.host_bytes / 4) {
-    least.refusal = host_memory_refusal(sort_bytes);
+  if (!least.is_refused() && sort_bytes > limits.host_bytes / 4 * 3) {
+    least.refusal = host_memory_refusal(sort_bytes / 3 * 4 + 4);
   }
-  if (least.is_refused()) {
-    if (least.refusal.kind == Refusal::Kind::host_memory) {
-      const std::uint64_t need = std::max(least.refusal.need_bytes, sort_bytes);
-      least.refusal.need_bytes = need + need / 3 + 1;
-    }
-    return least;
-  }
-  if (least.backend == Backend::cpu) of_range.num_threads = least.num_threads;
-  of_range.backend = least.backend;
+  if (least.is_refused()) return least;
 
-  // Ranges of rows of A with the rows of B that they have pairs with, or equal shares of both operands.
-  RangeRoom room(whole.a, whole.b, of_range);
-  const double rows_of_run =  // of B in a table of half of the limit
-      std::max(1.0, double(whole.nb()) * sizeof(std::uint32_t) * 2 / static_cast<double>(limits.host_bytes));
-  const double pairs_share = whole.num_pairs * rows_of_run / std::max(1u, whole.b.num_blocks);
-  Execution e = least;
-  e.predicted_s = std::numeric_limits<double>::infinity();
-  for (const bool in_slabs : {false, true}) {
-    double share = 1;  // of A
-    const auto blocks_of_b = [&] {
-      return std::ceil(std::min(1.0, in_slabs ? share : share * pairs_share) * whole.b.num_blocks);
-    };
-    const auto fits = [&] {
-      return room.fits(static_cast<std::uint64_t>(std::ceil(share * whole.a.num_blocks)),
-                       static_cast<std::uint64_t>(blocks_of_b()));
-    };
-    while (share * std::max(whole.a.num_blocks, whole.b.num_blocks) > 1 && !fits()) share /= 1.1;
-    if (!in_slabs && !fits()) continue;
-    const MatrixHeader a = with_blocks(whole.a, std::ceil(share * whole.a.num_blocks));
-    const MatrixHeader b = with_blocks(whole.b, blocks_of_b());
-    Execution one = decide_range(whole.a, a.num_blocks, whole.nb(), whole.b, b.num_blocks, of_range);
-    if (one.is_refused()) one = least;
-    one.num_a_slabs = static_cast<std::uint32_t>(std::clamp(std::ceil(1 / share), 2.0, 4e9));
-    one.num_b_slabs = in_slabs ? one.num_a_slabs : 1;
-    const double num_products = double(one.num_a_slabs) * one.num_b_slabs;
-    Statistics s = expected_statistics(a, b);
-    s.num_pairs = whole.num_pairs / num_products;
-    s.num_c_blocks = whole.num_c_blocks / num_products;
-    const double merged = in_slabs ? whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m())) : 0;
-    one.predicted_s = sort_seconds(whole, limits) + num_products * range_seconds(one, s, of_range) +
-                      merge_seconds(merged) + start_seconds(one, limits);
-    one.expected_panels = static_cast<std::uint64_t>(static_cast<double>(one.expected_panels) * num_products);
-    if (!(one.predicted_s >= e.predicted_s)) e = std::move(one);
-  }
+  const Refusal at_once = decide_at_once(whole, of_range).refusal;
+  const std::uint64_t have =
+      at_once.kind == Refusal::Kind::device_memory ? of_range.device_bytes() : of_range.host_bytes;
+  const double room = static_cast<double>(have) / static_cast<double>(std::max(have, at_once.need_bytes));
+  Execution e = expected_ranges(whole, limits, of_range, least, room, false);
+  Execution in_slabs = expected_ranges(whole, limits, of_range, std::move(least), room, true);
+  if (!(e.predicted_s <= in_slabs.predicted_s)) e = std::move(in_slabs);
   e.scratch_bytes = scratch_bytes(whole.a, whole.b);
   e.range_limits = of_range;
   e.host_limit_bytes = e.host_need_bytes = limits.host_bytes;
   e.expected_pairs = whole.num_pairs;
   e.expected_output_blocks = whole.num_c_blocks;
+  e.sampled = whole.sampled;
   return e;
 }
 

@@ -10,7 +10,7 @@ namespace spmm::cli {
 namespace {
 
 /// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
-constexpr int kReportSchema = 2;
+constexpr int kReportSchema = 3;
 
 /// Members of one matrix but its last, which are the caller's.
 void open_matrix(JsonWriter& json, std::string_view name, const std::filesystem::path& path, const MatrixHeader& header,
@@ -60,31 +60,26 @@ void add_plan(JsonWriter& json, const Plan& plan) {
       .add("host_need_bytes", plan.host_need_bytes)
       .add("device_limit_bytes", plan.device_limit_bytes)
       .add("device_need_bytes", plan.device_need_bytes)
-      .add("panel_bytes", plan.panel_bytes)
-      .add("buffers", plan.num_buffers)
       .add("expected_pairs", plan.expected_pairs)
-      .add("expected_output_blocks", plan.expected_output_blocks)
-      .add("expected_panels", plan.expected_panels);
+      .add("expected_output_blocks", plan.expected_output_blocks);
   add_devices(json, plan.devices, false);
   json.open("rows", '{').add("first", plan.rows.first).add("end", plan.rows.end).close('}');
-  json.add("division", std::string_view("rows"))
-      .add("a_bands", plan.num_a_slabs)
-      .add("b_bands", plan.num_b_slabs)
+  json.add("ranges", plan.num_ranges)
+      .add("slabs", plan.num_slabs)
       .add("scratch_bytes", plan.scratch_bytes)
+      .add("safe_limit_bytes", plan.safe_limit_bytes)
       .add("exact", plan.exact)
-      .add("proof_bytes", plan.proof_bytes)
       .add("proof_s", plan.proof_s)
       .add("predicted_s", plan.predicted_s)
       .close('}');
 }
 
 void add_proof(JsonWriter& json, const ProofReport& proof) {
-  json.open("proof", '{')
-      .add("key", proof.key)
-      .add("rows", proof.num_rows)
+  json.open("proof", '{');
+  if (proof.key != 0) json.add("key", proof.key);
+  json.add("rows", proof.num_rows)
       .add("saturated_elements", proof.num_saturated)
       .add("exact_block_rows", proof.num_exact_rows)
-      .add("resident_bytes", proof.resident_bytes)
       .close('}');
 }
 

@@ -59,14 +59,19 @@ void write_to_device(const std::string& path, const std::string& content) {
 /// Empty for a product at once.
 std::string out_of_core_line(const Plan& plan) {
   if (plan.scratch_bytes == 0) return {};
-  std::string line = text("\nout of core: A in ", plan.num_a_slabs, " ranges of block rows, ");
-  if (plan.num_b_slabs == 1) {
+  std::string line = text("\nout of core: A in ", plan.num_ranges, " ranges of block rows, ");
+  if (plan.num_slabs == 1) {
     line += "of B the block rows that each needs";
   } else {
-    line += text("B in ", plan.num_b_slabs, " slabs of block columns");
+    line += text("B in ", plan.num_slabs, " slabs of block columns");
   }
   return line + text("\nscratch files: ", human_bytes(plan.scratch_bytes),
-                     " in the output's folder or TMPDIR, both operands sorted");
+                     " in the output's folder or TMPDIR, both operands sorted",
+                     plan.safe_limit_bytes <= plan.host_limit_bytes
+                         ? ""
+                         : text("\nmay not fit: a memory limit of ", human_bytes(plan.safe_limit_bytes), " (",
+                                plan.safe_limit_bytes, " bytes) is sure to hold the longest block row of A with the ",
+                                "longest block column of B; rows are counted before the first one is computed"));
 }
 
 }  // namespace
@@ -135,18 +140,14 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                   human_bytes(plan.device_limit_bytes), "\n");
   }
   if (plan.devices.size() > 1) {
-    lines += text("devices: ", devices_text(plan.devices), " of the pairs; memory of each\n",
-                  "division: block rows of the result\n");
+    lines += text("devices: ", devices_text(plan.devices), " of the pairs; memory of each\n");
   }
-  lines += text("panels: about ", plan.expected_panels, " of up to ", human_bytes(plan.panel_bytes), ", ",
-                plan.num_buffers, " buffers\n");
   lines += plan.exact ? "counted: " : text("expected ", assumption(plan), ": ");
   lines += format(plan.exact ? "%.4g pairs, %.4g output blocks at most" : "%.4g pairs, %.4g output blocks",
                   plan.expected_pairs, plan.expected_output_blocks);
   lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
-  if (plan.proof_bytes > 0) {
-    lines += text("proof: ", human_bytes(plan.proof_bytes)) +
-             format(", %.2g s of each thread; rows with saturated elements are computed again\n", plan.proof_s);
+  if (plan.proof_s > 0) {
+    lines += format("proof: %.2g s of each thread; rows with saturated elements are computed again\n", plan.proof_s);
   }
   lines += format("predicted: %.3g s", plan.predicted_s);
   return lines + (plan.exact ? "\n" : text(", ", assumption(plan), "\n"));

@@ -178,10 +178,11 @@ ProofResult Proof::finish(const FindRow& find_row, const Run& run) {
   // Sums of so many terms may reach p, and the equations would take them for smaller ones.
   if (inputs_.a.header().n > kMaxTerms) std::fill(is_exact_.begin(), is_exact_.end(), 1);
   subtract_products(b_rows, run);
-  ProofResult result{.num_rows = a_rows_.size() * m_,
-                     .num_blocks = num_blocks_,
-                     .num_saturated = num_saturated_,
-                     .num_exact = subtract_exact_rows(b_rows, run)};
+  ProofResult result{
+      .num_rows = std::min<std::uint64_t>(a_rows_.size(), settings_.rows.end - settings_.rows.first) * m_,
+      .num_blocks = num_blocks_,
+      .num_saturated = num_saturated_,
+      .num_exact = subtract_exact_rows(b_rows, run)};
   const std::vector<std::uint32_t> wrong = wrong_rows(run);
   result.num_wrong = wrong.size();
   if (!wrong.empty()) result.differences = describe(wrong, b_rows, find_row, run);

@@ -133,7 +133,7 @@ TEST_CASE("the report is JSON with the keys of the command's") {
   const Handle<spmm_matrix> matrix(c);
   const Handle<spmm_report> report(made);
   const auto json = nlohmann::json::parse(spmm_report_json(report.get()));
-  CHECK(json["schema"] == 2);
+  CHECK(json["schema"] == 3);
   CHECK(json["a"]["blocks"] == 30);
   CHECK(json["c"]["blocks"] == spmm_matrix_num_blocks(c));
   CHECK(json["pairs"] == spmm_report_num_pairs(made));

@@ -78,7 +78,12 @@ TEST_CASE("report, plan and summary say which rows") {
 TEST_CASE("spmm-verify proves that a file has these rows of the product and no others") {
   const Workplace workplace;
   multiply({"--rows", "3:9"}, {"a.bin", "b.bin", "c.bin"});
-  CHECK(tool("spmm-verify", {"--rows", "3:9", "a.bin", "b.bin", "c.bin"}).exit_code == kOk);
+  const ProcessResult proven = tool("spmm-verify", {"--rows", "3:9", "a.bin", "b.bin", "c.bin"});
+  CHECK(proven.exit_code == kOk);
+  const std::uint32_t m = spmm::read_header("a.bin").m;
+  CHECK(has(proven.out, std::to_string(6 * m) + " element rows"));
+  multiply({"--rows", "3:9", "--verify", "full", "--report", "r.json"}, {"a.bin", "b.bin", "proven.bin"});
+  CHECK(parse_report("report", bytes_of("r.json"))["proof"]["rows"] == 6 * m);
   CHECK(tool("spmm-verify", {"a.bin", "b.bin", "c.bin"}).exit_code == kNegative);
   CHECK(tool("spmm-verify", {"--rows", "3:10", "a.bin", "b.bin", "c.bin"}).exit_code == kNegative);
   const ProcessResult more = tool("spmm-verify", {"--rows", "4:9", "a.bin", "b.bin", "c.bin"});

@@ -135,7 +135,7 @@ class Elements(unittest.TestCase):
             error = self.refused(MemoryError, "result in memory", engine.multiply, column, column.T, blocksize=8,
                                  backend="cpu")
             self.assertIsInstance(error, spmm.OutOfMemory)
-            self.assertIn("raise memory_limit_bytes", error.hint)
+            self.assertIn("raise memory_limit,", error.hint)
             self.assertEqual(engine.multiply(column[:80], column.T, blocksize=8, backend="cpu").shape, (80, 1600))
 
     def test_closed_engines(self):

@@ -183,7 +183,7 @@ class Stress {
     if (c.way == Way::plan) return product;  // without a report
     if (report.c_blocks != product.index.size()) throw std::runtime_error("blocks of the report: wrong");
     if (report.pairs != c.num_pairs) throw std::runtime_error("pairs of the report: wrong");
-    if (report.plan.devices.size() > 1 && report.plan.num_a_slabs <= 1) {
+    if (report.plan.devices.size() > 1 && report.plan.num_ranges <= 1) {
       std::uint64_t pairs = 0;
       std::uint64_t blocks = 0;
       for (const DeviceShare& share : report.plan.devices) {
@@ -194,7 +194,7 @@ class Stress {
       ++ways["shared by devices"];
     }
     if (report.num_panels > 1) ++ways["several panels"];
-    ++ways[is_at_once ? "at once" : report.plan.num_b_slabs > 1 ? "out of core, column slabs" : "out of core"];
+    ++ways[is_at_once ? "at once" : report.plan.num_slabs > 1 ? "out of core, column slabs" : "out of core"];
     if (report.saturated_elements != num_saturated(c.expected)) throw std::runtime_error("saturated elements: wrong");
     if (c.options.on_saturation == OnSaturation::error && report.saturated_elements > 0) {
       throw std::runtime_error("elements saturate, and the product ended well");

@@ -34,8 +34,8 @@ one always does. Rows that hold elements at the limit 4294967295 are computed ag
 takes random numbers from a key; who knows the key can forge a result.
 
 Variables, if the option is not given: SPMM_BACKEND, SPMM_THREADS, SPMM_MEMORY_LIMIT.
-Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file breaks the format, 66 a file cannot be
-opened, 71 does not fit the memory or the limit, 74 reading failed, 75 interrupted.
+Exit codes: 0 it is the product, 1 it is not, 2 wrong command line, 65 a file breaks the format or has blocks outside of
+--rows, 66 a file cannot be opened, 71 does not fit the memory or the limit, 74 reading failed, 75 interrupted.
 )";
 
 cli::OptionTable make_options() {

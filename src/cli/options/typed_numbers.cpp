@@ -72,7 +72,8 @@ std::uint64_t parse_bytes(const std::string& text, const std::string& where) {
   const auto unit = number ? unit_bytes(number->rest) : std::nullopt;
   const auto value = unit ? whole(number->value * static_cast<long double>(*unit)) : std::nullopt;
   if (value) return *value;
-  throw UsageError(where, in_quotes(text) + " is not a number of bytes", "write it like 8G, 512M, 2GiB or 1e9");
+  throw UsageError(where, in_quotes(text) + " is not a number of bytes from 0 to 2^64 - 1",
+                   "write it like 8G, 512M, 2GiB or 1e9");
 }
 
 std::uint64_t parse_count(const std::string& text, const std::string& where, std::uint64_t low, std::uint64_t high) {

@@ -19,9 +19,9 @@ struct Stopped {};
 
 }  // namespace
 
-OutputQueue::OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
-                         const Run& run)
-    : sink_(sink),
+OutputQueue::OutputQueue(Output& output, std::uint64_t num_buffers, std::uint64_t buffer_bytes,
+                         std::uint64_t record_bytes, const Run& run)
+    : output_(output),
       run_(run),
       num_buffers_(num_buffers),
       buffer_bytes_(buffer_bytes),
@@ -83,7 +83,7 @@ void OutputQueue::append(Lock& lock, const Piece& piece) {
   appending_ = true;
   lock.unlock();
   // The sink may keep the buffer longer than this queue lives, so the callback owns a share of it.
-  sink_.write(first_block, {piece.data, piece.bytes}, [buffers = buffers_, data = piece.data] {
+  output_.write(first_block, {piece.data, piece.bytes}, [buffers = buffers_, data = piece.data] {
     const std::lock_guard guard(buffers->mutex);
     buffers->free.push_back(data);
     buffers->buffer.notify_one();

@@ -12,6 +12,7 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "base/records/saturated_count.hpp"
+#include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
 
@@ -31,7 +32,7 @@ class OutputQueue {
   /// 256 KB, two quiet cores, to /dev/null: P2 13.9, 13.3, 14.0, 15.0 ms, P3 57, 46, 48, 55, P5 160, 143, 156.
   static constexpr std::uint64_t kCachedBytes = 1u << 20;
 
-  OutputQueue(Sink& sink, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
+  OutputQueue(Output& output, std::uint64_t num_buffers, std::uint64_t buffer_bytes, std::uint64_t record_bytes,
               const Run& run);
 
   /// Calls work() on every thread of the run until all return. A failure of one stops the others and is thrown.
@@ -69,7 +70,7 @@ class OutputQueue {
   void append(Lock& lock, const Piece& piece);
   void deliver_finished(Lock& lock);
 
-  Sink& sink_;
+  Output& output_;
   const Run& run_;
   const std::uint64_t num_buffers_;
   const std::uint64_t buffer_bytes_;

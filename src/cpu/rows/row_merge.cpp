@@ -25,7 +25,7 @@ struct BufferShape {
 /// The planned buffers, or more and smaller ones in the same memory where each holds a row of any size and the result
 /// is small: they begin next to each other, so that fewer fresh pages are cleared. P2, multiply: 22 MB of pages and 6.0
 /// ms, then 16 MB at most and 5.5 ms. Large files are written faster from large buffers.
-BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned, std::uint64_t record, Sink& sink) {
+BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned, std::uint64_t record, Output& output) {
   constexpr std::uint64_t kSmallResult = 512u << 20;
   std::uint64_t most_records = 0;
   std::uint64_t all_records = 0;
@@ -34,7 +34,7 @@ BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned,
     most_records = std::max(most_records, of_row);
     all_records += of_row;
   }
-  sink.expect(product.shape.m, all_records);
+  output.expect(product.shape.m, all_records);
   const std::uint64_t pieces = planned.panel_bytes / std::max(most_records * record, OutputQueue::kCachedBytes);
   if (pieces < 2 || all_records * record > kSmallResult) {
     return {.count = planned.num_buffers, .bytes = planned.panel_bytes};
@@ -60,7 +60,7 @@ RangeLimits limits_of(const Prepared& product, unsigned num_threads, std::uint64
 
 /// Runs a Merger on each thread over ranges of the product until none is left.
 template <class Merger, class Rows>
-ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Sink& sink,
+ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Output& output,
                         const plan::Execution& execution, const Run& run) {
   const std::uint64_t record = output_record_bytes(product.shape.m);
   const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
@@ -70,10 +70,10 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Sink
   BufferShape buffers;
   {
     const auto timing = run.clock.scope(Stage::plan);
-    buffers = cut_buffers(product, execution, record, sink);
+    buffers = cut_buffers(product, execution, record, output);
   }
   const auto around = run.clock.frame(Stage::multiply);
-  OutputQueue queue(sink, buffers.count, buffers.bytes, record, run);
+  OutputQueue queue(output, buffers.count, buffers.bytes, record, run);
   Progress progress(run, Stage::multiply, product.a.num_rows());
   queue.run([&](RecordWriter& out) {
     Merger merger(rows, run);
@@ -110,7 +110,7 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Sink
 
 }  // namespace
 
-ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, const plan::Execution& execution,
                                 const Run& run) {
   const PackedShape& shape = product.shape;
   if (sums_in_tiles(shape.m)) {
@@ -129,7 +129,7 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
                            .m = shape.m,
                            .b_bound = product.b.seen_bits,
                            .blocks_per_side = product.blocks_per_side};
-    return merge_rows<TileMerger>(rows, product, isa, sink, execution, run);
+    return merge_rows<TileMerger>(rows, product, isa, output, execution, run);
   }
   RowArithmetic arithmetic;
   {
@@ -149,7 +149,7 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const pl
                         .accumulator = choose_accumulator(isa, shape),
                         .rank = choose_rank_keys(isa),
                         .blocks_per_side = product.blocks_per_side};
-  return merge_rows<RowMerger>(rows, product, isa, sink, execution, run);
+  return merge_rows<RowMerger>(rows, product, isa, output, execution, run);
 }
 
 }  // namespace spmm::cpu

@@ -1,6 +1,7 @@
 // The row-merge kernel: threads over block rows, pairs ordered by column, SIMD dot products.
 #pragma once
 
+#include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/prepared.hpp"
 #include "cpu/simd/isa.hpp"
@@ -10,7 +11,7 @@
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp. Values: the elements of product.b are rewritten where the arithmetic asks for it.
-ProductStats multiply_row_merge(Prepared& product, Isa isa, Sink& sink, const plan::Execution& execution,
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, const plan::Execution& execution,
                                 const Run& run);
 
 }  // namespace spmm::cpu

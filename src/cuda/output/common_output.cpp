@@ -54,7 +54,7 @@ void CommonOutput::append(std::size_t panel, std::span<const std::byte> records,
   const std::uint64_t first_block = std::exchange(next, next + records.size() / record_bytes_);
   try {
     const std::lock_guard lock(sink_mutex_);
-    sink_.write(first_block, records, std::move(release));
+    output_.write(first_block, records, std::move(release));
   } catch (...) {  // no device's own failure
     fail(std::current_exception());
     throw;

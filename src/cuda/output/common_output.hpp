@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "plan/execution.hpp"
 #include "spmm/stream.hpp"
@@ -26,12 +27,12 @@ struct DeviceStopped {};
 class CommonOutput {
  public:
   /// Values: m = side of the blocks.
-  CommonOutput(Sink& sink, std::uint32_t m, std::uint32_t num_devices, const Run& run)
-      : sink_(sink),
+  CommonOutput(Output& output, std::uint32_t m, std::uint32_t num_devices, const Run& run)
+      : output_(output),
         record_bytes_(output_record_bytes(m)),
         num_devices_(num_devices),
         run_(run),
-        at_places_(sink.takes_places()) {}
+        at_places_(output.takes_places()) {}
 
   [[nodiscard]] std::uint32_t num_devices() const { return num_devices_; }
 
@@ -60,7 +61,7 @@ class CommonOutput {
   };
   void check_locked() const;
 
-  Sink& sink_;
+  Output& output_;
   std::uint64_t record_bytes_;
   std::uint32_t num_devices_;
   const Run& run_;

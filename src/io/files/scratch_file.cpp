@@ -26,9 +26,7 @@ std::string try_folder(const std::string& folder, std::uint64_t bytes, Descripto
   Descriptor file(
       retried([&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_NOATIME, S_IRUSR | S_IWUSR); }));
   if (!file.is_open()) return error_text(errno);
-  struct statfs info {};
-  if (retried([&] { return ::fstatfs(file.get(), &info); }) != 0) return error_text(errno);
-  if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC) return "is in memory";
+  if (is_in_memory(folder)) return "is in memory";
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
     return error_text(EFBIG);  // the call below would send a signal
@@ -74,6 +72,12 @@ void ScratchFile::read_at(std::uint64_t offset, std::span<std::byte> dst) const 
   throw IoError(at_offset(name_, offset + got),
                 text("reading failed (", error == 0 ? "it ends there" : error_text(error), ")"),
                 "check the disk, then run again");
+}
+
+bool is_in_memory(const std::filesystem::path& folder) {
+  struct statfs info {};
+  return retried([&] { return ::statfs(folder.c_str(), &info); }) == 0 &&
+         (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
 std::vector<std::string> scratch_folders(const std::filesystem::path& out) {

@@ -36,6 +36,9 @@ class ScratchFile {
   std::string name_;  ///< for messages
 };
 
+/// Whether a folder lies in memory: no scratch file is made there.
+bool is_in_memory(const std::filesystem::path& folder);
+
 /// Where a scratch file may be made, best first: in the folder of the output, unless that is a device or in memory
 /// (an empty path), in TMPDIR (/tmp where that is not set), and in /var/tmp.
 std::vector<std::string> scratch_folders(const std::filesystem::path& out = {});

@@ -68,8 +68,9 @@ inline ProductStats run_streams(const Source& a, const Source& b, Sink& sink, co
   StageClock clock;
   plan::Execution execution = make_execution(settings, plan::expected_statistics(a.header(), b.header()));
   const auto decide = [&](const plan::Statistics& exact) { return make_execution(settings, exact); };
+  Output output(sink);
   return cpu::multiply(
-      a, b, sink, execution, decide,
+      a, b, output, execution, decide,
       {.clock = clock, .on_progress = on_progress, .cancel = cancel, .num_threads = settings.num_threads});
 }
 

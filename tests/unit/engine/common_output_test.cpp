@@ -126,7 +126,8 @@ void play(StringSink& sink, const Setting& setting, unsigned seed, const Progres
   StageClock clock;
   const Run run{.clock = clock, .on_progress = on_progress, .cancel = setting.cancel};
   const Product product(setting.num_devices);
-  CommonOutput shared(sink, kM, setting.num_devices, run);
+  Output output(sink);
+  CommonOutput shared(output, kM, setting.num_devices, run);
   {
     std::vector<std::jthread> devices;
     for (std::uint32_t d = 0; d < setting.num_devices; ++d) {
@@ -189,7 +190,8 @@ TEST_CASE("common output: devices that decide differently are an error of the pr
   const ProgressFn none;
   const Run run{.clock = clock, .on_progress = none};
   StringSink sink(true);
-  CommonOutput shared(sink, kM, 2, run);
+  Output output(sink);
+  CommonOutput shared(output, kM, 2, run);
   Product product(2);
   plan::Execution first = product.execution;
   shared.start(0, first);

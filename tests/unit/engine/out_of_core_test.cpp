@@ -11,14 +11,12 @@
 #include <filesystem>
 #include <numeric>
 #include <random>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "engine/row_table.hpp"
 #include "engine/sorted_matrix.hpp"
 #include "io/files/scratch_file.hpp"
 #include "spmm/spmm.hpp"
@@ -113,8 +111,8 @@ TEST_CASE("with less and less memory a product builds its operands more often, w
     const auto limit = static_cast<std::uint64_t>(share * operands);
     const Report report = multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(limit));
     const double readings = static_cast<double>(report.stage(Stage::read).bytes) / operands;
-    INFO("m = " << m << ", limit " << share << " times the operands, " << report.plan.num_a_slabs << " x "
-                << report.plan.num_b_slabs << ", " << readings << " readings");
+    INFO("m = " << m << ", limit " << share << " times the operands, " << report.plan.num_ranges << " x "
+                << report.plan.num_slabs << ", " << readings << " readings");
     CHECK(readings < std::max(6.0, 1.6 * before));
     before = readings;
   }
@@ -132,8 +130,25 @@ TEST_CASE("a block row that does not fit with one column is refused before anyth
   write_matrix(folder.file("b"), b);
   const std::string message = test::message_of<OutOfMemory>(
       [&] { multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(2'000'000)); });
-  CHECK(message.find("block row 7 of A: its 40000 blocks do not fit") != std::string::npos);
+  CHECK(message.find("block row 7 of A: its 40000 blocks with the longest block column of B") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder.file("c")));
+  const auto plan = [&](std::uint64_t limit) {
+    Engine engine(within(limit));
+    return engine.plan(folder.file("a"), folder.file("b"), within(limit));
+  };
+  CHECK(test::message_of<OutOfMemory>([&] { plan(2'000'000); }).find("the longest block row, 40000 blocks") !=
+        std::string::npos);
+  // The limit that the message asks for is enough, and a plan names the same one as soon as one block of B would fit.
+  const std::uint64_t enough = std::stoull(message.substr(message.rfind('(', message.find(" bytes)")) + 1));
+  std::uint64_t least = enough;
+  while (test::message_of<OutOfMemory>([&] { plan(least - least / 16); }) == "no such error") least -= least / 16;
+  CHECK(least < enough);
+  const Plan uncertain = plan(least);
+  CHECK(uncertain.safe_limit_bytes > uncertain.host_limit_bytes);
+  CHECK_THROWS_AS(multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(least)), OutOfMemory);
+  const std::uint64_t safe = std::max(enough, uncertain.safe_limit_bytes);
+  CHECK(plan(safe).safe_limit_bytes <= safe);
+  CHECK(multiply(folder.file("a"), folder.file("b"), folder.file("c"), within(safe)).c_blocks == 4);
 }
 
 TEST_CASE("a long block row needs memory for its blocks, not for as many rows") {
@@ -154,7 +169,7 @@ TEST_CASE("two long block rows: records of one slab after the other are put in t
   BlockMatrix rows{.n = 4'000, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(8'000, 3)};
   for (std::uint32_t x = 0; x < 8'000; ++x) rows.index.push_back({5 + x % 2, x / 2});
   const Operands operands(rows, test::random_matrix(4'000, 1, 400'000, 300, 1));
-  CHECK(operands.check(within(2'000'000)).plan.num_b_slabs > 1);
+  CHECK(operands.check(within(2'000'000)).plan.num_slabs > 1);
 }
 
 TEST_CASE("an operand without blocks needs no memory for the other one, which is checked all the same") {
@@ -182,7 +197,7 @@ TEST_CASE("a disk that is full while operands are sorted or merged") {
   const BlockMatrix dense = test::random_matrix(16 * 64, 16, 64 * 64, 300, 1);
   const Operands operands(dense, test::random_matrix(16 * 64, 16, 64 * 64, 300, 2));
   constexpr std::uint64_t kLimit = 1'200'000;
-  REQUIRE(operands.check(within(kLimit)).plan.num_b_slabs > 1);
+  REQUIRE(operands.check(within(kLimit)).plan.num_slabs > 1);
   struct Restore {
     ~Restore() { test::system_calls = test::real_calls; }
   } const restore;
@@ -190,11 +205,15 @@ TEST_CASE("a disk that is full while operands are sorted or merged") {
     errno = EOPNOTSUPP;
     return -1;
   };
-  static std::vector<int> files;  // in the order of their first writes: parts while they are sorted, sorted operands
+  static std::vector<int>
+      files;  // in the order of their first writes: parts, then results; sorted operands; B by columns
   static std::size_t full_file = 0;
+  static std::size_t first_full = 0;  // it is full once there are as many files
   test::system_calls.pwrite = [](int fd, const void* from, size_t size, off_t offset) -> ssize_t {
     if (std::find(files.begin(), files.end(), fd) == files.end()) files.push_back(fd);
-    if (files.size() <= full_file || fd != files[full_file]) return test::real_calls.pwrite(fd, from, size, offset);
+    if (files.size() <= full_file || fd != files[full_file] || files.size() < first_full) {
+      return test::real_calls.pwrite(fd, from, size, offset);
+    }
     errno = ENOSPC;
     return -1;
   };
@@ -206,6 +225,12 @@ TEST_CASE("a disk that is full while operands are sorted or merged") {
     CHECK(message.find("set TMPDIR") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(operands.file("limited")));
   }
+  // Results of slabs go on in another scratch file.
+  files.clear();
+  full_file = 0;
+  first_full = 3;
+  CHECK(operands.check(within(kLimit)).plan.num_slabs > 1);
+  CHECK(files.size() > 4);  // that, and the output
 }
 
 TEST_CASE("a file that is both operands is sorted once, and transposed ones as they are read") {
@@ -260,7 +285,7 @@ TEST_CASE("sorted matrices: by rows and by columns, in parts, with keys of 64 an
         INFO("side " << side << ", by " << (by == SortedBy::rows ? "rows" : "columns") << ", " << memory_bytes);
         Scratch scratch;
         if (!scratch.file.is_open()) return;  // the folder is in memory
-        const SortedMatrix sorted(*source, by, scratch.file, 1u << 20, scratch.spare, memory_bytes, scratch.run);
+        const SortedMatrix sorted(*source, by, scratch.file, 1u << 20, scratch.spare, memory_bytes, 4096, scratch.run);
         std::vector<std::size_t> order(matrix.index.size());
         std::iota(order.begin(), order.end(), 0);
         const auto key = [&](std::size_t x) {
@@ -295,7 +320,8 @@ TEST_CASE("one block as often as there are records occurs twice, however little 
       if (!scratch.file.is_open()) return;  // the folder is in memory
       std::string message;
       try {
-        const SortedMatrix sorted(*source, SortedBy::rows, scratch.file, 0, scratch.spare, memory_bytes, scratch.run);
+        const SortedMatrix sorted(*source, SortedBy::rows, scratch.file, 0, scratch.spare, memory_bytes, 4096,
+                                  scratch.run);
       } catch (const FormatError& error) {
         message = error.what();
       }
@@ -327,48 +353,6 @@ TEST_CASE("ranges of a source: the same records from any record on, across narro
       num_wrong += read_index(raw.data() + r * input_record_bytes(1)) == expected[first + r] ? 0 : 1;
   }
   CHECK(num_wrong == 0);
-}
-
-TEST_CASE("row tables: marked runs have all rows that were asked for, and no more memory than allowed") {
-  const BlockMatrix matrix = test::random_matrix(3'000'000, 1, 5'000, 300, 1);
-  const auto source = make_memory_source(matrix, "B");
-  Scratch scratch;
-  if (!scratch.file.is_open()) return;  // the folder is in memory
-  const SortedMatrix sorted(*source, SortedBy::rows, scratch.file, 0, scratch.spare, 1u << 20, scratch.run);
-  std::vector<std::byte> raw(matrix.index.size() * input_record_bytes(1));
-  sorted.read(0, matrix.index.size(), raw.data());
-  const auto row_of = [&](std::uint32_t record) { return read_index(raw.data() + record * input_record_bytes(1)).i; };
-  for (const std::uint64_t most_bytes : {16u, 100u, 4'000u, 20'000'000u}) {
-    INFO("most bytes " << most_bytes);
-    RowTable table(sorted, most_bytes, 4096, scratch.run);
-    CHECK(table.bytes() <= most_bytes + 16);
-    std::mt19937 random(1);
-    std::set<std::uint32_t> rows;
-    std::uint64_t added = 0;
-    for (int x = 0; x < 40; ++x) {
-      const auto drawn = static_cast<std::uint32_t>(random());
-      const std::uint32_t row = x % 2 == 0 ? row_of(drawn % 5'000) : drawn % 3'000'000;
-      const RowTable::Met met = table.add(row);
-      CHECK(met.num_records <= 5'000);
-      added += met.is_new ? met.num_records : 0;
-      rows.insert(row);
-    }
-    std::uint64_t in_ranges = 0;
-    std::set<std::uint32_t> found;
-    std::uint32_t end = 0;
-    for (const RecordRange& range : table.marked()) {
-      CHECK(range.begin < range.end);
-      CHECK((in_ranges == 0 || range.begin > end));
-      end = range.end;
-      in_ranges += range.size();
-      for (std::uint32_t r = range.begin; r < range.end; ++r) found.insert(row_of(r));
-    }
-    CHECK(in_ranges == added);
-    for (std::uint32_t r = 0; r < 5'000; ++r) CHECK((!rows.contains(row_of(r)) || found.contains(row_of(r))));
-    if (most_bytes == 20'000'000) CHECK(found.size() <= rows.size());  // a run for each row
-    table.restart();
-    CHECK(table.marked().empty());
-  }
 }
 
 TEST_CASE("a scratch file that is longer than files may be is not made, and no signal comes") {

@@ -161,6 +161,8 @@ def last_error(status: int) -> Error:
     loaded = library()
     place, problem, hint = ((part() or b"").decode(errors="replace") for part in (
         loaded.spmm_last_error_place, loaded.spmm_last_error_problem, loaded.spmm_last_error_hint))
+    for of_c, of_python in (("memory_limit_bytes", "memory_limit"), ("num_threads", "threads")):
+        place, problem, hint = (part.replace(of_c, of_python) for part in (place, problem, hint))
     return BY_STATUS.get(status, InternalError)(place, problem, hint)
 
 
