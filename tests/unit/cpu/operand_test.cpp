@@ -100,6 +100,8 @@ TEST_CASE("cpu: of indices out of range the first record is named, whatever its 
   BlockMatrix matrix = spread_matrix(5000, 1, kBlocks, 5000);
   CHECK(is_sorted_operand(matrix, build(matrix, 3)));
   matrix.index[kBlocks - 1].j = 5000;
+  CHECK(message_of<FormatError>([&] { build(matrix, 3); }).find(" " + std::to_string(kBlocks - 1) + " ") !=
+        std::string::npos);
   matrix.index[70'000].i = 0xFFFF'FFFFu;
   matrix.index[70'001].i = 5000;
   CHECK(message_of<FormatError>([&] { build(matrix, 3); }).find("record 70000 ") != std::string::npos);

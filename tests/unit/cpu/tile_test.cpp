@@ -107,6 +107,17 @@ TEST_CASE("cpu: rows of small blocks that a window does not hold") {
   }
 }
 
+TEST_CASE("cpu: few tiles of a wide row are sorted by the highest bit of their columns, too") {
+  constexpr std::uint32_t kSide = 0xC000'0000u;
+  MatrixBuilder a(kSide, 1, 1);
+  MatrixBuilder b(kSide, 1, 2);
+  for (std::uint32_t t = 0; t < 8; ++t) {
+    a.add_constant(3, t, t + 1);
+    for (std::uint32_t x = 0; x < 50; ++x) b.add_constant(t, (49 - x) * 60'000'000 + 8 * t, x + 1);
+  }
+  check_product(a.matrix(), b.matrix());
+}
+
 TEST_CASE("cpu: a long row that meets one wide row and many short ones is not searched for every window") {
   constexpr std::uint32_t kSide = 0xFFFF'FFFFu;
   constexpr std::uint32_t kBlocks = 60'000;
