@@ -122,6 +122,17 @@ def peers_table():
     return ["case", "spmm ms", "plan", "Warp f32", "topology kept", "cuSPARSE f32", "f64"], rows
 
 
+@table("ranks", "ranks")
+def ranks_table():
+    rows = []
+    for case in read("ranks")["cases"]:
+        totals = {name: short(median(one, "total_s")) for name, one in kernels(case).items()}
+        alone = [totals[name] for name in ("process", "16 threads", "32 threads", "64 threads") if name in totals]
+        rows.append([case["name"], "GPUs" if case["backend"] == "cuda" else "CPU", case["out"].replace("/dev/", ""),
+                     ", ".join(alone) or NONE, *(totals.get(name, NONE) for name in ("1 rank", "2 ranks", "4 ranks"))])
+    return ["product", "on", "to", "one process", "1 rank", "2 ranks", "4 ranks"], rows
+
+
 @table("processes", "processes")
 def processes_table():
     """Cases whose faster backend takes the longest."""
