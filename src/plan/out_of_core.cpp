@@ -93,10 +93,11 @@ Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
   of_range.backend = least.backend;
   const bool is_empty = whole.a.num_blocks == 0 || whole.b.num_blocks == 0;  // then the other one is only checked
   if (is_empty && least.refusal.lacks_memory()) least.refusal = {};
-  if (least.refusal.kind == Refusal::Kind::host_memory) least.refusal.need_bytes = limit_for_range(least);
-  const std::uint64_t sort_bytes = least_sort_bytes(whole);
-  if (!least.is_refused() && sort_bytes > limits.host_bytes / 4 * 3) {
-    least.refusal = host_memory_refusal(sort_bytes / 3 * 4 + 4);
+  const std::uint64_t sort_limit = least_sort_bytes(whole) / 3 * 4 + 4;  // three quarters are for sorting
+  if (least.refusal.kind == Refusal::Kind::host_memory) {
+    least.refusal.need_bytes = std::max(limit_for_range(least), sort_limit);
+  } else if (!least.is_refused() && limits.host_bytes < sort_limit) {
+    least.refusal = host_memory_refusal(sort_limit);
   }
   if (least.is_refused()) return least;
 
