@@ -1,4 +1,4 @@
-// From the block side m, known at run time, to a compiled one: no other file dispatches m.
+// From the block side m, known at run time, to a compiled one: no other file dispatches m. Types of indices.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +51,16 @@ void for_row_sides(std::uint32_t m, const Body& body) {
     }
     body(side, BlockSide<0>{});
   });
+}
+
+/// Calls body(Index()) with the type of integers of 4 or 8 bytes.
+template <class Body>
+void for_index_type(std::uint32_t index_bytes, const Body& body) {
+  if (index_bytes == 8) {
+    body(std::int64_t{});
+  } else {
+    body(std::int32_t{});
+  }
 }
 
 }  // namespace spmm::kernels

@@ -40,22 +40,6 @@ __device__ inline void mma_u8_16x8x16(std::uint32_t (&d)[4], std::uint32_t a_top
 #endif
 }
 
-/// The same with twice as many terms: a 16 x 32, b 32 x 8 bytes. Layout: of a and b, what the above has for K 0 to 15,
-/// then the same for 16 to 31.
-/// Threads: one whole warp.
-__device__ inline void mma_u8_16x8x32(std::uint32_t (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b_first,
-                                      std::uint32_t b_second) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_first), "r"(b_second));
-#else
-  mma_u8_16x8x16(d, a[0], a[1], b_first);
-  mma_u8_16x8x16(d, a[2], a[3], b_second);
-#endif
-}
-
 /// Exact sums of 8 rows of A times 8 columns of B, by pairs of bytes: the rows of A lie in the first operand twice,
 /// their high bytes over their low bytes. Layout: a lane's sums are those of row lane / 4, columns 2 * (lane % 4) and
 /// the next. Values: up to kMaxTerms terms.

@@ -16,10 +16,6 @@ __device__ inline void add_products(uint2 a, uint2 b, std::uint64_t& sum) {
   add_word_products(a.x, b.x, sum);
   add_word_products(a.y, b.y, sum);
 }
-__device__ inline void add_products(uint4 a, uint4 b, std::uint64_t& sum) {
-  add_products(uint2{a.x, a.y}, uint2{b.x, b.y}, sum);
-  add_products(uint2{a.z, a.w}, uint2{b.z, b.w}, sum);
-}
 
 /// Exact dot product of m elements, m known at run time.
 /// Shapes: a, b [m].

@@ -16,44 +16,41 @@ __device__ inline std::uint32_t inclusive_warp_sum(std::uint32_t value) {
   return value;
 }
 
-/// First position in sorted [begin, end) whose value is not below `wanted`, by 32 probes at a time.
-/// Threads: one whole warp, all with the same arguments.
+/// First position in sorted [begin, end) whose value is not below `wanted`, by a probe of each lane of a group at a
+/// time. Threads: a whole warp, in groups of `lanes` (a power of two); those of a group with the same arguments.
 __device__ inline std::uint32_t warp_lower_bound(const std::uint32_t* sorted, std::uint32_t begin, std::uint32_t end,
-                                                 std::uint32_t wanted) {
-  for (std::uint32_t size = end - begin; size != 0;) {
-    const std::uint32_t piece = (size - 1) / 32 + 1;  // a lane looks at the last value of one
-    const std::uint32_t probe = begin + threadIdx.x % 32 * piece + piece - 1;
-    const bool is_below = probe < end && sorted[probe] < wanted;
-    begin = min(end, begin + static_cast<std::uint32_t>(__popc(__ballot_sync(~0u, is_below))) * piece);
-    if (piece == 1) break;
-    end = min(end, begin + piece);
-    size = end - begin;
+                                                 std::uint32_t wanted, std::uint32_t lanes = 32) {
+  const std::uint32_t first_lane = threadIdx.x % 32 / lanes * lanes;
+  while (__any_sync(~0u, begin != end)) {
+    const std::uint32_t piece = (end - begin + lanes - 1) / lanes;  // a lane looks at the last value of one
+    const std::uint32_t probe = begin + threadIdx.x % lanes * piece + piece - 1;
+    const bool is_below = begin != end && probe < end && sorted[probe] < wanted;
+    const std::uint32_t below = __ballot_sync(~0u, is_below) >> first_lane << (32 - lanes);  // of the group
+    begin = min(end, begin + static_cast<std::uint32_t>(__popc(below)) * piece);
+    end = piece <= 1 ? begin : min(end, begin + piece);
   }
   return begin;
 }
 
-/// Sum over the warp, on all lanes.
+/// The values of the warp combined, on all lanes: their sum, the least and the largest one.
 /// Threads: one whole warp.
-template <class T>
-__device__ T warp_total(T value) {
+template <class T, class Combine>
+__device__ T warp_reduce(T value, const Combine& combine) {
 #pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0u, value, step);
+  for (std::uint32_t step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(~0u, value, step));
   return value;
 }
-
-/// Least and largest value of the warp, on all lanes.
-/// Threads: one whole warp.
+template <class T>
+__device__ T warp_total(T value) {
+  return warp_reduce(value, [](T x, T y) { return x + y; });
+}
 template <class T>
 __device__ T warp_min(T value) {
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) value = min(value, __shfl_xor_sync(~0u, value, step));
-  return value;
+  return warp_reduce(value, [](T x, T y) { return min(x, y); });
 }
 template <class T>
 __device__ T warp_max(T value) {
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) value = max(value, __shfl_xor_sync(~0u, value, step));
-  return value;
+  return warp_reduce(value, [](T x, T y) { return max(x, y); });
 }
 
 /// Raises *most to the largest value of the CTA: one atomic for each CTA that raises it, since the atomics of all warps

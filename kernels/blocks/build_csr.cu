@@ -7,6 +7,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/row_segments.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -110,6 +111,21 @@ __global__ void fill_row_table(CompressedView index, std::uint32_t* table) {
   for_each_item(index.num_rows, [=](std::uint64_t x) { table[index.rows[x]] = static_cast<std::uint32_t>(x); });
 }
 
+// Grid: one thread per split offset or look-back state.
+// Work: clears the state; a binary search in a row of B, neighbouring threads in the same row.
+// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
+__global__ void split_rows(CompressedView b, RowSplits splits, std::uint64_t* states, std::uint64_t num_states) {
+  const std::uint64_t num_offsets = splits.offsets == nullptr ? 0 : splits.num_offsets(b);
+  for_each_item(max(num_states, num_offsets), [=](std::uint64_t x) {
+    if (x < num_states) states[x] = 0;
+    if (x >= num_offsets) return;
+    const auto row = static_cast<std::uint32_t>(x / (splits.num_chunks + 1));
+    const auto chunk = static_cast<std::uint32_t>(x % (splits.num_chunks + 1));
+    splits.offsets[x] = static_cast<std::uint32_t>(
+        lower_bound(b.columns, b.offsets[row], b.offsets[row + 1], splits.first_column(chunk)));
+  });
+}
+
 }  // namespace
 
 std::size_t build_workspace_bytes(std::uint64_t count) {
@@ -149,6 +165,13 @@ void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers
     gather<std::uint16_t, 0>(blocks, numbers, shape, out, stream);
   }
   check_launch("gather_blocks");
+}
+
+void launch_split_rows(CompressedView b, const RowSplits& splits, std::uint64_t* states, std::uint64_t num_states,
+                       cudaStream_t stream) {
+  const std::uint64_t num_offsets = splits.offsets == nullptr ? 0 : splits.num_offsets(b);
+  split_rows<<<item_grid(std::max(num_states, num_offsets)), kItemThreads, 0, stream>>>(b, splits, states, num_states);
+  check_launch("split_rows");
 }
 
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,

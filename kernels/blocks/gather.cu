@@ -2,8 +2,8 @@
 #include "kernels/blocks/arrays.hpp"
 
 #include <algorithm>
-#include <type_traits>
 
+#include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
 
@@ -159,30 +159,22 @@ __global__ void __launch_bounds__(kItemThreads) number_locally(GatherTable a, Ga
 void launch_gather(const GatherTable& from, const GatheredArrays& to, ArrayFindings* findings, cudaStream_t stream) {
   const std::uint32_t block_bytes = from.m * from.m * std::uint32_t{sizeof(std::uint16_t)};
   const std::uint32_t blocks_per_warp = std::max(1u, kBytesPerWarp / block_bytes);
-  const auto gather = [&](auto* indptr) {
-    using Index = std::remove_pointer_t<decltype(indptr)>;
-    gather_rows<<<item_grid(from.num_rows + 1), kItemThreads, 0, stream>>>(from, indptr, findings);
+  for_index_type(from.index_bytes, [&]<class Index>(Index) {
+    gather_rows<<<item_grid(from.num_rows + 1), kItemThreads, 0, stream>>>(from, static_cast<Index*>(to.indptr),
+                                                                           findings);
     check_launch("gather_rows");
     if (from.num_blocks == 0) return;
     const unsigned grid = warp_grid((from.num_blocks + blocks_per_warp - 1) / blocks_per_warp);
     gather_blocks<Index><<<grid, kItemThreads, 0, stream>>>(from, blocks_per_warp, to, findings);
     check_launch("gather_blocks");
-  };
-  if (from.index_bytes == 8) {
-    gather(static_cast<std::int64_t*>(to.indptr));
-  } else {
-    gather(static_cast<std::int32_t*>(to.indptr));
-  }
+  });
 }
 
 void launch_number_locally(const GatherTable& a, const GatherTable& b, const LocalNumbers& numbers,
                            cudaStream_t stream) {
-  const unsigned grid = warp_grid(a.num_rows);
-  if (a.index_bytes == 8) {
-    number_locally<std::int64_t><<<grid, kItemThreads, 0, stream>>>(a, b, numbers);
-  } else {
-    number_locally<std::int32_t><<<grid, kItemThreads, 0, stream>>>(a, b, numbers);
-  }
+  for_index_type(a.index_bytes, [&]<class Index>(Index) {
+    number_locally<Index><<<warp_grid(a.num_rows), kItemThreads, 0, stream>>>(a, b, numbers);
+  });
   check_launch("number_locally");
 }
 

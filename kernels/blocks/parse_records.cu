@@ -117,10 +117,10 @@ void launch(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t st
 
 void launch_parse_records(const RawRecordsView& raw, const ParsedView& parsed, cudaStream_t stream) {
   if (raw.count == 0) return;
-  for_block_side<4, 8>(raw.m, [&](auto side) {
+  for_block_side<1, 4, 8>(raw.m, [&](auto side) {
     constexpr std::uint32_t kM = decltype(side)::value;
     if constexpr (kM != 0) {
-      launch<kM, 4>(raw, parsed, stream);
+      launch<kM, std::min(kM, 4u)>(raw, parsed, stream);
     } else if (raw.m % 2 == 0) {
       launch<0, 2>(raw, parsed, stream);
     } else {

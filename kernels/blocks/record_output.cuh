@@ -92,19 +92,18 @@ __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uin
         if ((ready & needed) == needed) break;
         state = state_of(last - 32 * std::int64_t{u});
       }
-      std::uint32_t part = needed >> lane & 1 ? static_cast<std::uint32_t>(state) : 0;
-#pragma unroll
-      for (std::uint32_t step = 16; step > 0; step /= 2) part += __shfl_xor_sync(~0u, part, step);
-      sum += part;
+      sum += warp_total(needed >> lane & 1 ? static_cast<std::uint32_t>(state) : 0);
     }
   }
   if (lane == 0) states[cta] = look_back_state(LookBack::total, sum + count);
   return sum;
 }
 
-/// Counts the flagged C blocks: writes before and count.
+/// Finds where the CTA's records go: counts the flagged C blocks, and learns by look-back how many come before. Writes
+/// before, count and first.
 /// Threads: one whole warp, once words are complete.
-__device__ inline void count_flags(CBlockFlags& flags, std::uint32_t num_c_blocks) {
+__device__ inline void find_output_offset(CBlockFlags& flags, std::uint32_t num_c_blocks, const RecordOutput& out,
+                                          std::uint32_t num_ctas) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t num_words = (num_c_blocks + 31) / 32;
   std::uint32_t count = 0;
@@ -114,26 +113,11 @@ __device__ inline void count_flags(CBlockFlags& flags, std::uint32_t num_c_block
     if (first + lane < num_words) flags.before[first + lane] = count + through - own;
     count += __shfl_sync(~0u, through, 31);
   }
-  if (lane == 0) flags.count = count;
-}
-
-/// Learns by look-back where the CTA's records go, of which there are `count`: writes first.
-/// Threads: one whole warp.
-__device__ inline void find_first_record(CBlockFlags& flags, std::uint32_t count, const RecordOutput& out,
-                                         std::uint32_t num_ctas) {
   const std::uint32_t before = records_before(out, flags.cta, count);
-  if (threadIdx.x % 32 != 0) return;
+  if (lane != 0) return;
+  flags.count = count;
   flags.first = before;
   if (flags.cta + 1 == num_ctas) *out.num_blocks = before + count;
-}
-
-/// Finds where the CTA's records go: writes before, count and first.
-/// Threads: the first warp, once words are complete.
-__device__ inline void find_output_offset(CBlockFlags& flags, std::uint32_t num_c_blocks, const RecordOutput& out,
-                                          std::uint32_t num_ctas) {
-  count_flags(flags, num_c_blocks);
-  __syncwarp();  // count is written
-  find_first_record(flags, flags.count, out, num_ctas);
 }
 
 /// order[r] = C block of the CTA's record r.

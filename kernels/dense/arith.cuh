@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/dense/launch.hpp"
 #include "spmm/saturate.hpp"
@@ -54,9 +55,7 @@ auto for_dense_type(DenseType type, const Body& body) {
 }
 
 template <unsigned Tile>
-struct TileWidth {
-  static constexpr unsigned kTile = Tile;
-};
+using TileWidth = std::integral_constant<unsigned, Tile>;
 
 /// Calls body(TileWidth<tile>()).
 /// Errors: std::invalid_argument for a width that is not compiled.

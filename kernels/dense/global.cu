@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(Tile* Tile)
 DenseLaunch dense_global(DenseType type, DenseShape shape, unsigned tile) {
   return for_dense_type(type, [&]<class Arith>(Arith) {
     return for_tile_width(tile, [&]<class Width>(Width) {
-      return DenseLaunch{.function = reinterpret_cast<const void*>(&global_product<Arith, Width::kTile>),
+      return DenseLaunch{.function = reinterpret_cast<const void*>(&global_product<Arith, Width::value>),
                          .num_ctas = num_dense_ctas(shape, tile, tile),
                          .threads_x = tile,
                          .threads_y = tile};

@@ -54,7 +54,7 @@ template <unsigned Outputs>
 DenseLaunch make_launch(DenseType type, DenseShape shape, unsigned tile) {
   return for_dense_type(type, [&]<class Arith>(Arith) {
     return for_tile_width(tile, [&]<class Width>(Width) {
-      return DenseLaunch{.function = reinterpret_cast<const void*>(&tiled_product<Arith, Width::kTile, Outputs>),
+      return DenseLaunch{.function = reinterpret_cast<const void*>(&tiled_product<Arith, Width::value, Outputs>),
                          .num_ctas = num_dense_ctas(shape, tile, Outputs * tile),
                          .threads_x = tile,
                          .threads_y = tile};

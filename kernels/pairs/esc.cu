@@ -257,9 +257,8 @@ __device__ inline std::uint32_t c_blocks_from(const EscProduct& product, std::ui
 
 // Grid: one CTA per c_blocks_per_cta C blocks; they are handed out in result order as CTAs start.
 // Work: the CTA loads the pairs of its C blocks; warps, or half warps, take C blocks or tiles of them in turn, with
-// sums
-//       in registers over all pairs. Split-K blocks were added up before. At the end the CTA writes the records of its
-//       C blocks.
+//       sums in registers over all pairs. Split-K blocks were added up before. At the end the CTA writes the records of
+//       its C blocks.
 // Memory: a pair is read as whole blocks by neighbouring lanes; results stay in shared memory until their output offset
 //         is known.
 template <std::uint32_t P, std::uint32_t M>

@@ -40,13 +40,9 @@ struct TwoPairs {
   uint2 a{0, 0};
   uint2 b{0, 0};
 
-  __device__ void load_first(BlockPair pair, const std::uint16_t* from_a, const std::uint16_t* from_b) {
-    a.x = load_two(from_a, pair.a);
-    b.x = load_two(from_b, pair.b);
-  }
-  __device__ void load_second(BlockPair pair, const std::uint16_t* from_a, const std::uint16_t* from_b) {
-    a.y = load_two(from_a, pair.a);
-    b.y = load_two(from_b, pair.b);
+  __device__ void load(BlockPair pair, const std::uint16_t* from_a, const std::uint16_t* from_b, bool is_second) {
+    (is_second ? a.y : a.x) = load_two(from_a, pair.a);
+    (is_second ? b.y : b.x) = load_two(from_b, pair.b);
   }
   /// Adds the products to a lane's two sums. Threads: one whole warp.
   __device__ void add_to(std::uint64_t (&sums)[2]) const {
@@ -63,16 +59,15 @@ __device__ inline void add_listed(const BlockPair* pairs, std::uint32_t begin, s
 #pragma unroll 1
   for (std::uint32_t p = begin; p < end; p += 2) {
     TwoPairs terms;
-    terms.load_first(pairs[p], a, b);
-    if (p + 1 < end) terms.load_second(pairs[p + 1], a, b);
+    terms.load(pairs[p], a, b, false);
+    if (p + 1 < end) terms.load(pairs[p + 1], a, b, true);
     terms.add_to(sums);
   }
 }
 
 // Grid: a warp per 32 C blocks.
 // Work: a lane knows where the pairs of a C block begin, and its first two; the warp multiplies them, kAtOnce C blocks
-// at
-//       a time.
+//       at a time.
 // Memory: a block of 128 bytes by each load, 256 bytes by each write, which are not read again soon.
 __global__ void __launch_bounds__(kItemThreads)
     mul_planned_list(PairListView list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) {
@@ -100,8 +95,8 @@ __global__ void __launch_bounds__(kItemThreads)
     TwoPairs terms[kAtOnce];
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {  // behind the last C block: blocks 0, read in vain
-      terms[u].load_first(pair_of(pair, x + u), a, b);
-      if ((with_second >> (x + u) & 1) != 0) terms[u].load_second(pair_of(second, x + u), a, b);
+      terms[u].load(pair_of(pair, x + u), a, b, false);
+      if ((with_second >> (x + u) & 1) != 0) terms[u].load(pair_of(second, x + u), a, b, true);
     }
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {

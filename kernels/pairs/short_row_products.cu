@@ -104,7 +104,7 @@ __device__ void multiply_group(const ShortProducts& products, const ShortRowStat
   }
 }
 
-/// Writes the records [begin, end) of a staged group to arrays. Values: group = number of its first record.
+/// Writes the records [begin, end) of a staged group one by one. Values: group = number of its first record.
 /// Threads: one whole warp, once the records are complete.
 __device__ inline void write_group(const RecordPlaces& to, std::uint64_t group, std::uint32_t begin, std::uint32_t end,
                                    const uint2* stage) {
@@ -135,28 +135,21 @@ __device__ void write_products(const ShortProducts& products, ShortRowState& sta
     prefetch_group(products, state, first + kWarps * kGroup - lead);
     multiply_group(products, state, first - lead, reinterpret_cast<uint2*>(stage));
     __syncwarp();  // the records are complete
-    uint4* const to = records + std::size_t{group} * kGroupVectors;
-    if (!out.to.are_packed()) {
+    if (out.to.are_packed() && first >= lead && first + kGroup <= end) {
+#pragma unroll
+      for (std::uint32_t x = lane; x < kGroupVectors; x += 32)
+        records[std::size_t{group} * kGroupVectors + x] = stage[x];
+    } else {
       write_group(out.to, (first_group + group) * kGroup, first < lead ? lead - first : 0, min(kGroup, end - first),
                   reinterpret_cast<const uint2*>(stage));
-    } else if (first >= lead && first + kGroup <= end) {
-#pragma unroll
-      for (std::uint32_t x = lane; x < kGroupVectors; x += 32) to[x] = stage[x];
-    } else {
-      const std::uint32_t begin_pair = (first < lead ? lead - first : 0) * kRecordPairs;
-      const std::uint32_t end_pair = min(kGroup, end - first) * kRecordPairs;
-      for (std::uint32_t x = begin_pair + lane; x < end_pair; x += 32) {
-        reinterpret_cast<uint2*>(to)[x] = reinterpret_cast<const uint2*>(stage)[x];
-      }
     }
     __syncwarp();  // the stage has been read
   }
 }
 
 // Grid: one CTA per window of rows; windows are handed out in row order as CTAs start.
-// Work: the CTA sorts the pairs of its rows as list_short_rows does and learns by look-back how many C blocks come
-// before
-//       its own; a warp per four C blocks multiplies them.
+// Work: the CTA marks at which position each row and each block of A begins, sorts the pairs within rows, and learns by
+//       look-back how many C blocks come before its own; a warp per four C blocks multiplies them.
 // Memory: pairs stay in shared memory; a pair is read as whole blocks by neighbouring lanes; records leave as whole
 //         sectors.
 __global__ void __launch_bounds__(kThreads, kCtas)

@@ -11,7 +11,6 @@ namespace spmm::kernels {
 namespace {
 
 constexpr std::uint32_t kThreads = 256;
-constexpr std::uint32_t kWarps = kThreads / 32;
 
 /// Successive pairs of a CTA: enough that its m * m additions to global memory cost little compared with them, few
 /// enough that one list of 10^5 pairs keeps every multiprocessor busy. side: padded.
@@ -44,64 +43,43 @@ struct KSlice {
   }
 };
 
-/// Side 4: half a warp per part, lane -> an element.
-__device__ inline void add_slice_4(const KSlice& slice) {
-  constexpr std::uint32_t kParts = kThreads / 16;
-  const std::uint32_t part = threadIdx.x / 16;
-  const std::uint32_t lane = threadIdx.x % 16;
-  slice.add(lane / 4, lane % 4,
-            sum_pairs_4(slice.values, slice.pairs, slice.part_begin(part, kParts), slice.part_begin(part + 1, kParts)));
-}
-
-/// Side 8: a warp per part.
-__device__ inline void add_slice_8(const KSlice& slice) {
-  const std::uint32_t part = threadIdx.x / 32;
-  std::uint64_t sums[2] = {};
-  add_pairs_8(slice.values, slice.pairs, slice.part_begin(part, kWarps), slice.part_begin(part + 1, kWarps), sums);
-  slice.add(Sums8::row(), Sums8::column(), sums[0]);
-  slice.add(Sums8::row(), Sums8::column() + 1, sums[1]);
-}
-
-/// Side 16 and more: a warp per part, and tile after tile.
+/// Adds up a slice: half a warp (side 4: lane -> an element) or a warp per part of it.
+/// Threads: all of the CTA.
 template <std::uint32_t P>
-__device__ void add_slice_wide(const KSlice& slice) {
-  using Tile = WarpTile<P>;
-  static_assert(pairs_per_cta(P) * P <= Sums8::kMaxTerms);
-  const std::uint32_t part = threadIdx.x / 32;
-  const std::uint32_t begin = slice.part_begin(part, kWarps);
-  const std::uint32_t end = slice.part_begin(part + 1, kWarps);
-  for (std::uint32_t x = 0; x < Tile::kCount; ++x) {
-    const Tile tile(x);
-    TileSums<P> sums;
-    add_pairs_tile<P>(slice.values, slice.pairs, begin, end, tile, sums);
+__device__ void add_slice(const KSlice& slice) {
+  constexpr std::uint32_t kPartThreads = P == 4 ? 16 : 32;
+  constexpr std::uint32_t kParts = kThreads / kPartThreads;
+  const std::uint32_t part = threadIdx.x / kPartThreads;
+  const std::uint32_t begin = slice.part_begin(part, kParts);
+  const std::uint32_t end = slice.part_begin(part + 1, kParts);
+  if constexpr (P == 4) {
+    const std::uint32_t lane = threadIdx.x % 16;
+    slice.add(lane / 4, lane % 4, sum_pairs_4(slice.values, slice.pairs, begin, end));
+  } else if constexpr (P == 8) {
+    std::uint64_t sums[2] = {};
+    add_pairs_8(slice.values, slice.pairs, begin, end, sums);
 #pragma unroll
-    for (std::uint32_t r = 0; r < Tile::kRows; ++r) {
+    for (std::uint32_t e = 0; e < 2; ++e) slice.add(Sums8::row(), Sums8::column() + e, sums[e]);
+  } else {
+    static_assert(pairs_per_cta(P) * P <= Sums8::kMaxTerms);
+    using Tile = WarpTile<P>;
+    for (std::uint32_t x = 0; x < Tile::kCount; ++x) {
+      const Tile tile(x);
+      TileSums<P> sums;
+      add_pairs_tile<P>(slice.values, slice.pairs, begin, end, tile, sums);
 #pragma unroll
-      for (std::uint32_t c = 0; c < Tile::kColumns; ++c) {
-        const std::uint32_t row = tile.first_row + r * 8 + Sums8::row();
-        const std::uint32_t column = tile.first_column + c * 8 + Sums8::column();
-        slice.add(row, column, sums.eights[r][c].sum(0));
-        slice.add(row, column + 1, sums.eights[r][c].sum(1));
+      for (std::uint32_t r = 0; r < Tile::kRows; ++r) {
+#pragma unroll
+        for (std::uint32_t c = 0; c < Tile::kColumns; ++c) {
+          const std::uint32_t row = tile.first_row + r * 8 + Sums8::row();
+          const std::uint32_t column = tile.first_column + c * 8 + Sums8::column();
+#pragma unroll
+          for (std::uint32_t e = 0; e < 2; ++e) slice.add(row, column + e, sums.eights[r][c].sum(e));
+        }
       }
     }
   }
 }
-
-/// The C blocks whose lists hold the first and the last pair of a CTA. Shared by its threads.
-struct BorderLists {
-  std::uint32_t first;
-  std::uint32_t last;
-
-  /// Threads: one whole warp.
-  __device__ void find(const PairListView& list, std::uint32_t begin, std::uint32_t end) {
-    const auto num_c_blocks = static_cast<std::uint32_t>(list.num_c_blocks);
-    const std::uint32_t of_begin = warp_lower_bound(list.offsets, 0, num_c_blocks, begin + 1) - 1;
-    const std::uint32_t of_end = warp_lower_bound(list.offsets, of_begin, num_c_blocks, end) - 1;
-    if (threadIdx.x % 32 != 0) return;
-    first = of_begin;
-    last = of_end;
-  }
-};
 
 // Grid: one CTA per pairs_per_cta pairs of the panel. A split-K block's list is longer than that, so that only the
 // lists that hold a CTA's first and last pair can be some; most CTAs find none and end at once.
@@ -115,13 +93,18 @@ __global__ void __launch_bounds__(kThreads, 4)
                 std::uint32_t m) {
   static_assert(pairs_per_cta(P) < kSplitKPairs);
   extern __shared__ unsigned long long sums[];  // [m, m]
-  __shared__ BorderLists borders;
+  __shared__ std::uint32_t borders[2];          // C blocks of the CTA's first and last pair
   const std::uint32_t begin = blockIdx.x * pairs_per_cta(P);
   const std::uint32_t end = begin + min(pairs_per_cta(P), num_pairs - begin);
-  if (threadIdx.x < 32) borders.find(list, begin, end);
+  if (threadIdx.x < 32) {
+    const auto num_c_blocks = static_cast<std::uint32_t>(list.num_c_blocks);
+    const std::uint32_t of_begin = warp_lower_bound(list.offsets, 0, num_c_blocks, begin + 1) - 1;
+    const std::uint32_t of_end = warp_lower_bound(list.offsets, of_begin, num_c_blocks, end) - 1;
+    if (threadIdx.x < 2) borders[threadIdx.x] = threadIdx.x == 0 ? of_begin : of_end;
+  }
   __syncthreads();  // the lists are found
-  for (std::uint32_t c_block = borders.first; c_block <= borders.last;
-       c_block = c_block == borders.last ? c_block + 1 : borders.last) {
+  const std::uint32_t last = borders[1];
+  for (std::uint32_t c_block = borders[0]; c_block <= last; c_block = c_block == last ? c_block + 1 : last) {
     const std::uint32_t first_pair = list.offsets[c_block];
     const std::uint32_t end_pair = list.offsets[c_block + 1];
     if (end_pair - first_pair <= kSplitKPairs) continue;  // the same for all threads
@@ -133,13 +116,7 @@ __global__ void __launch_bounds__(kThreads, 4)
                        .m = m};
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) sums[e] = 0;
     __syncthreads();  // sums are clear
-    if constexpr (P == 4) {
-      add_slice_4(slice);
-    } else if constexpr (P == 8) {
-      add_slice_8(slice);
-    } else {
-      add_slice_wide<P>(slice);
-    }
+    add_slice<P>(slice);
     __syncthreads();  // sums are complete; below, each thread reads and later clears the same elements
     auto* const totals = reinterpret_cast<unsigned long long*>(all_sums) + split_k_slot(first_pair) * m * m;
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) {

@@ -7,17 +7,12 @@
 #include <type_traits>
 
 #include "kernels/byte_mma.cuh"
+#include "kernels/row_segments.cuh"
 #include "kernels/rows/accumulators.cuh"
 #include "kernels/rows/launch.hpp"
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
-
-/// B segment: the blocks [first, end) of a B row that fall into some columns.
-struct BSegment {
-  std::uint32_t first;
-  std::uint32_t end;
-};
 
 /// One block of A and four successive blocks of B, some of which may not belong to the segment.
 struct WorkUnit {

@@ -101,8 +101,7 @@ struct Window {
 
 /// Multiplies a window.
 /// Work: if a C block could have more pairs than fit 32 bits, pairs are counted and nothing else is checked; few
-/// windows
-///       have such a C block and are multiplied again.
+///       windows have such a C block and are multiplied again.
 /// Threads: all of the CTA. All products are added when it returns.
 template <std::uint32_t P, std::uint32_t M, class Round>
 __device__ void multiply_window(const RankLaunch& launch, const RankWindow& taken, const Accumulators<M>& sums,

@@ -9,38 +9,6 @@
 
 namespace spmm::kernels {
 
-/// The blocks of a row of B with columns from `first` to `last`. Both ends are searched at once: each step waits for
-/// memory.
-__device__ inline BSegment find_segment(const CompressedView& b, std::uint32_t b_row, std::uint32_t first,
-                                        std::uint32_t last) {
-  std::uint32_t from = b.offsets[b_row];
-  std::uint32_t from_end = b.offsets[b_row + 1];
-  std::uint32_t to = from;
-  std::uint32_t to_end = from_end;
-#pragma unroll 1
-  while (from < from_end || to < to_end) {
-    const std::uint32_t from_middle = (from + from_end) / 2;
-    const std::uint32_t to_middle = (to + to_end) / 2;
-    const std::uint32_t at_from = from < from_end ? __ldg(b.columns + from_middle) : 0;
-    const std::uint32_t at_to = to < to_end ? __ldg(b.columns + to_middle) : 0;
-    if (from < from_end) {
-      if (at_from < first) {
-        from = from_middle + 1;
-      } else {
-        from_end = from_middle;
-      }
-    }
-    if (to < to_end) {
-      if (at_to <= last) {
-        to = to_middle + 1;
-      } else {
-        to_end = to_middle;
-      }
-    }
-  }
-  return {from, to};
-}
-
 /// Sums over the threads of a CTA: of all, and of those before the calling one.
 struct CtaSum {
   std::uint32_t all;

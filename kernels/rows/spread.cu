@@ -6,7 +6,6 @@
 
 #include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
-#include "kernels/grid.cuh"
 #include "kernels/rows/rounds.cuh"
 
 namespace spmm::kernels {
@@ -15,39 +14,9 @@ namespace {
 constexpr std::uint32_t kWarps = 16;
 constexpr std::uint32_t kThreads = kWarps * 32;
 
-/// Column chunks of one launch, in result order: a CTA sums one.
-struct ColumnChunks {
-  std::uint32_t blocks_per_chunk;
-  std::uint32_t per_row;
-  std::uint32_t num_ctas;
-  const std::uint32_t* split_offsets;  // [rows of B, per_row + 1], device: first block of each row in each chunk, and
-                                       // the end; null = every CTA searches for itself
-
-  /// First column of a chunk, or the end of the last one.
-  [[nodiscard]] __device__ std::uint32_t first_column(const CBlocksView& c_blocks, std::uint32_t chunk) const {
-    return c_blocks.column_begin + min(chunk * blocks_per_chunk, c_blocks.num_columns);
-  }
-};
-
-// Grid: one thread per split offset or look-back state.
-// Work: clears the state; a binary search in a row of B, neighbouring threads in the same row.
-// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
-__global__ void prepare_chunks(CompressedView b, CBlocksView c_blocks, ColumnChunks chunks, std::uint64_t* states,
-                               std::uint64_t num_states, std::uint32_t* split_offsets,
-                               std::uint64_t num_split_offsets) {
-  for_each_item(max(num_states, num_split_offsets), [=](std::uint64_t x) {
-    if (x < num_states) states[x] = 0;
-    if (x >= num_split_offsets) return;
-    const auto b_row = static_cast<std::uint32_t>(x / (chunks.per_row + 1));
-    const auto chunk = static_cast<std::uint32_t>(x % (chunks.per_row + 1));
-    split_offsets[x] = static_cast<std::uint32_t>(
-        lower_bound(b.columns, b.offsets[b_row], b.offsets[b_row + 1], chunks.first_column(c_blocks, chunk)));
-  });
-}
-
 /// The chunk of a CTA: which products it adds, and where.
 struct Chunk {
-  const ColumnChunks& chunks;
+  const RowSplits& splits;  // column chunks of the launch, in result order: a CTA sums one
   const RecordOutput& out;
   CBlockFlags& flags;    // C blocks that have pairs
   std::uint16_t* order;  // [num_c_blocks], shared: of the records
@@ -69,18 +38,15 @@ struct Chunk {
     if (x >= num_blocks) return {0, 0};
     const std::uint32_t b_row = product.b_row_index[begin + x];
     if (b_row == kNoRow) return {0, 0};
-    if (chunks.split_offsets == nullptr) {
-      return find_segment(product.b.index, b_row, first_column, first_column + (num_c_blocks - 1));
-    }
-    const std::uint32_t* const offsets = chunks.split_offsets + std::uint64_t{b_row} * (chunks.per_row + 1) + number;
-    return {offsets[0], offsets[1]};
+    if (splits.offsets != nullptr) return segment_of_chunk(splits, b_row, number);
+    return find_segment(product.b.index, b_row, first_column, first_column + (num_c_blocks - 1));
   }
 
   /// Has the first warp learn where the records of the flagged C blocks go, while the others multiply.
   /// Threads: all of the CTA.
   __device__ void all_placed() const {
     if (!is_ordered_early || threadIdx.x >= 32) return;
-    find_output_offset(flags, num_c_blocks, out, chunks.num_ctas);
+    find_output_offset(flags, num_c_blocks, out, gridDim.x);
     __syncwarp();  // before is written
     for (std::uint32_t w = 0; w * 32 < num_c_blocks; ++w) {
       const std::uint32_t word = flags.words[w];
@@ -122,7 +88,7 @@ __device__ void write_chunk(const Chunk& chunk, bool are_written, std::uint32_t 
       drop_zeros(sums, chunk.num_c_blocks, chunk.flags);
       __syncthreads();  // flags are complete
     }
-    if (threadIdx.x < 32) find_output_offset(chunk.flags, chunk.num_c_blocks, chunk.out, chunk.chunks.num_ctas);
+    if (threadIdx.x < 32) find_output_offset(chunk.flags, chunk.num_c_blocks, chunk.out, gridDim.x);
     __syncthreads();  // the output offset is known
     order_records(chunk.flags, chunk.num_c_blocks, chunk.order);
     __syncthreads();  // the order is complete
@@ -139,7 +105,7 @@ __device__ void write_chunk(const Chunk& chunk, bool are_written, std::uint32_t 
 // Memory: B's blocks are read contiguously; sums are in shared memory, the lanes of a warp on different banks.
 template <std::uint32_t P, std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, 2)
-    mul_spread(RowProduct product, CBlocksView c_blocks, ColumnChunks chunks, bool are_written, RecordOutput out) {
+    mul_spread(RowProduct product, CBlocksView c_blocks, RowSplits splits, bool are_written, RecordOutput out) {
   extern __shared__ __align__(16) std::uint32_t shared[];
   __shared__ Round<kWarps, P> round;
   __shared__ CBlockFlags flags;
@@ -150,16 +116,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (threadIdx.x == 0) flags.cta = take_cta_number(out);
   for (std::uint32_t w = threadIdx.x; w < CBlockFlags::kMaxCBlocks / 32; w += kThreads) flags.words[w] = 0;
   __syncthreads();  // flags.cta is written
-  const std::uint32_t row = c_blocks.row_begin + flags.cta / chunks.per_row;
-  const std::uint32_t number = flags.cta % chunks.per_row;
-  const std::uint32_t first_column = chunks.first_column(c_blocks, number);
-  const Chunk chunk{.chunks = chunks,
+  const std::uint32_t row = c_blocks.row_begin + flags.cta / splits.num_chunks;
+  const std::uint32_t number = flags.cta % splits.num_chunks;
+  const std::uint32_t first_column = splits.first_column(number);
+  const Chunk chunk{.splits = splits,
                     .out = out,
                     .flags = flags,
                     .order = order,
                     .number = number,
                     .first_column = first_column,
-                    .num_c_blocks = chunks.first_column(c_blocks, number + 1) - first_column,
+                    .num_c_blocks = splits.first_column(number + 1) - first_column,
                     .begin = a.offsets[row],
                     .num_blocks = a.offsets[row + 1] - a.offsets[row],
                     .is_ordered_early = P <= 8 && are_written};
@@ -208,25 +174,20 @@ void launch(const RowProduct& product, const CBlocksView& c_blocks, bool are_wri
   const std::uint32_t room = (shared_limit<P, M>() - 16) / c_block_bytes - kUnwritten<P>;
   const std::uint32_t most = std::clamp(room, 1u, CBlockFlags::kMaxCBlocks);
   const std::uint32_t per_row = (c_blocks.num_columns - 1) / most + 1;
-  ColumnChunks chunks{.blocks_per_chunk = (c_blocks.num_columns - 1) / per_row + 1,
-                      .per_row = per_row,
-                      .num_ctas = per_row * c_blocks.num_rows,
-                      .split_offsets = nullptr};
-  const std::size_t shared_bytes = ((chunks.blocks_per_chunk + kUnwritten<P>)*c_block_bytes + 15) / 16 * 16;
-  const std::uint64_t num_states = std::uint64_t{chunks.num_ctas} + 1;
+  RowSplits splits{.column_begin = c_blocks.column_begin,
+                   .num_columns = c_blocks.num_columns,
+                   .width = (c_blocks.num_columns - 1) / per_row + 1,
+                   .num_chunks = per_row};
+  const std::uint32_t num_ctas = per_row * c_blocks.num_rows;
+  const std::size_t shared_bytes = ((splits.width + kUnwritten<P>)*c_block_bytes + 15) / 16 * 16;
+  const std::uint64_t num_states = std::uint64_t{num_ctas} + 1;
   // There is scratch for as many look-back states as C blocks; behind those of the CTAs it holds split offsets, unless
   // rows are few.
-  std::uint64_t num_split_offsets = std::uint64_t{product.b.index.num_rows} * (per_row + 1);
-  auto* const split_offsets = reinterpret_cast<std::uint32_t*>(out.look_back + num_states);
-  if (num_split_offsets / 2 + chunks.num_ctas < c_blocks.num_c_blocks) {
-    chunks.split_offsets = split_offsets;
-  } else {
-    num_split_offsets = 0;
+  if (splits.num_offsets(product.b.index) / 2 + num_ctas < c_blocks.num_c_blocks) {
+    splits.offsets = reinterpret_cast<std::uint32_t*>(out.look_back + num_states);
   }
-  prepare_chunks<<<item_grid(std::max(num_states, num_split_offsets)), kItemThreads, 0, stream>>>(
-      product.b.index, c_blocks, chunks, out.look_back, num_states, split_offsets, num_split_offsets);
-  check_launch("prepare_chunks");  // the next one reads what this one writes
-  mul_spread<P, M><<<chunks.num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, chunks, are_written, out);
+  launch_split_rows(product.b.index, splits, out.look_back, num_states, stream);
+  mul_spread<P, M><<<num_ctas, kThreads, shared_bytes, stream>>>(product, c_blocks, splits, are_written, out);
   check_launch("mul_spread");
 }
 

@@ -19,41 +19,13 @@ constexpr unsigned kSplitCtas = 2048;  // resident on the largest device
 /// Slices of a window, whose blocks of A they share in turn.
 constexpr std::uint32_t kSlices = 16;
 
-/// The columns between which the pairs of a row lie: B's rows are sorted, their ends tell.
-/// Threads: one whole warp; all lanes get the answer.
-__device__ ColumnSpan span_of_row(const RowProduct& product, std::uint32_t row, std::uint32_t first_column,
-                                  std::uint64_t end_column) {
-  const CompressedView& a = product.a.index;
-  const CompressedView& b = product.b.index;
-  std::uint32_t first = kNoRow;
-  std::uint32_t last = 0;
-  bool any = false;
-  for (std::uint32_t p = a.offsets[row] + threadIdx.x % 32; p < a.offsets[row + 1]; p += 32) {
-    const std::uint32_t b_row = product.b_row_index[p];
-    if (b_row == kNoRow) continue;
-    any = true;
-    first = min(first, b.columns[b.offsets[b_row]]);
-    last = max(last, b.columns[b.offsets[b_row + 1] - 1]);
-  }
-  if (!__any_sync(~0u, any)) return {};
-#pragma unroll
-  for (std::uint32_t step = 16; step > 0; step /= 2) {
-    first = min(first, __shfl_xor_sync(~0u, first, step));
-    last = max(last, __shfl_xor_sync(~0u, last, step));
-  }
-  first = max(first, first_column);
-  const std::uint64_t end = min(std::uint64_t{last} + 1, end_column);
-  return {.first = first, .count = end > first ? static_cast<std::uint32_t>(end - first) : 0};
-}
-
 // Grid: one warp per row.
 // Work: the columns of a row within some columns: spans, if wanted, and the most columns of a row, if wanted.
 // Memory: three scattered words per block of A.
 __global__ void find_spans(RowProduct product, CBlocksView rows, ColumnSpan* spans, std::uint32_t* max_span) {
   for_each_item(std::uint64_t{rows.num_rows} * 32, [=](std::uint64_t item) {
     const auto x = static_cast<std::uint32_t>(item / 32);
-    const ColumnSpan span = span_of_row(product, rows.row_begin + x, rows.column_begin,
-                                        std::uint64_t{rows.column_begin} + rows.num_columns);
+    const ColumnSpan span = span_of_row(product.a.index, product.b.index, product.b_row_index, rows, x);
     if (item % 32 != 0) return;
     if (spans != nullptr) spans[x] = span;
     if (max_span != nullptr && span.count > *max_span)

@@ -60,7 +60,7 @@ __device__ void write_hashed_row(const SmallTable<M>& table, std::uint32_t count
 __device__ inline std::uint32_t slots_of_row(const SmallLaunch& launch, std::uint32_t row) {
   const auto pairs = static_cast<std::uint32_t>(
       pairs_of_row(launch.product.a.index, launch.product.pair_offsets, row));  // of a hashed row: few
-  return min(launch.tasks.shape.hash_slots, (pairs + pairs / 4 + 31) / 32 * 32);
+  return min(launch.shape.hash_slots, (pairs + pairs / 4 + 31) / 32 * 32);
 }
 
 /// Rows [first, end), a warp takes rows_per_warp of them one after the other.
@@ -68,14 +68,15 @@ template <std::uint32_t M>
 __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, std::uint32_t end,
                                 std::uint32_t* region, SmallLists& lists) {
   const std::uint32_t warp = threadIdx.x / 32;
-  const std::uint32_t table_words = small_table_words(launch.tasks.shape.hash_slots, M);
-  const std::uint32_t per_warp = launch.tasks.shape.rows_per_warp;
+  const std::uint32_t table_words = small_table_words(launch.shape.hash_slots, M);
+  const std::uint32_t per_warp = launch.shape.rows_per_warp;
   std::uint32_t* const memory = region + launch.region_words / SmallLists::kWarps * warp;
   const std::uint32_t num_rows = end - first;
   SmallChunk chunk{.row = first,
                    .first_column = launch.c_blocks.column_begin,
                    .num_columns = launch.c_blocks.num_columns,
-                   .whole = launch.c_blocks.num_columns == launch.product.nb};
+                   .is_whole = launch.c_blocks.num_columns == launch.product.nb,
+                   .number = kNoRow};
 #pragma unroll 1
   for (std::uint32_t t = 0; t < per_warp; ++t) {
     const std::uint32_t x = warp * per_warp + t;
@@ -112,15 +113,16 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
 template <std::uint32_t M, bool Fits>
 __device__ void multiply_chunk(const SmallLaunch& launch, const SmallTask& task, bool is_dense, std::uint32_t* region,
                                SmallLists& lists) {
-  const SmallShape& shape = launch.tasks.shape;
+  const SmallShape& shape = launch.shape;
   const std::uint32_t width = is_dense ? shape.dense_columns : shape.rank_columns;
   const std::uint32_t skipped = task.chunk * width;
   ColumnSpan span{.first = launch.c_blocks.column_begin, .count = launch.c_blocks.num_columns};
-  if (!is_dense) span = launch.tasks.spans[task.row - launch.c_blocks.row_begin];
+  if (!is_dense) span = launch.scratch.spans[task.row - launch.c_blocks.row_begin];
   const SmallChunk chunk{.row = task.row,
                          .first_column = span.first + skipped,
                          .num_columns = min(width, span.count - skipped),
-                         .whole = launch.c_blocks.num_columns == launch.product.nb && width >= span.count};
+                         .is_whole = launch.c_blocks.num_columns == launch.product.nb && width >= span.count,
+                         .number = is_dense && launch.splits.offsets != nullptr ? task.chunk : kNoRow};
   if (is_dense) {
     multiply_dense<M, Fits>(launch, chunk, region, lists);
   } else {
@@ -130,25 +132,23 @@ __device__ void multiply_chunk(const SmallLaunch& launch, const SmallTask& task,
 
 // Grid: as many CTAs as fit the device; each takes one task after the other, in result order.
 // Work: a task is a run of short rows, a warp per row with a hash table, or a chunk of a long row, whose pairs all
-// warps
-//       share; a lane multiplies a pair. Records are written at the end of each task.
+//       warps share; a lane multiplies a pair. Records are written at the end of each task.
 // Memory: neighbouring lanes read neighbouring blocks of B's row; sums are in shared memory, at random banks.
 template <std::uint32_t M>
 __global__ void __launch_bounds__(SmallLists::kThreads, 2) mul_small_blocks(SmallLaunch launch) {
   extern __shared__ __align__(16) std::uint32_t region[];
   __shared__ SmallLists lists;
-  const std::uint32_t num_tasks = *launch.tasks.num_tasks;
+  const std::uint32_t num_tasks = *launch.num_tasks();
   if (num_tasks == 0 && blockIdx.x == 0 && threadIdx.x == 0) *launch.out.num_blocks = 0;
   while (true) {
     if (threadIdx.x == 0) lists.ticket = take_cta_number(launch.out);
     __syncthreads();  // the ticket is drawn
     const std::uint32_t ticket = lists.ticket;
     if (ticket >= num_tasks) return;
-    const SmallTask task = launch.tasks.tasks[ticket];
-    const std::uint64_t pairs = pairs_of_row(launch.product.a.index, launch.product.pair_offsets, task.row);
-    const SmallRow kind = small_row(launch.tasks.shape, pairs);
+    const SmallTask task = launch.scratch.tasks[ticket];
+    const SmallRow kind = launch.kind_of(task.row);
     if (kind == SmallRow::hashed) {
-      multiply_hashed<M>(launch, task.row, launch.tasks.tasks[ticket + 1].row, region, lists);
+      multiply_hashed<M>(launch, task.row, launch.scratch.tasks[ticket + 1].row, region, lists);
     } else if (row_fits(launch.product, task.row)) {
       multiply_chunk<M, true>(launch, task, kind == SmallRow::dense, region, lists);
     } else {
@@ -174,16 +174,23 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
     launch_no_records(out, stream);
     return;
   }
-  const std::size_t state_bytes = (scratch.max_tasks + 1) * sizeof(std::uint64_t);
-  check(cudaMemsetAsync(out.look_back, 0, state_bytes, stream), "clear look-back states");
+  const SmallShape shape = small_shape(product.m, c_blocks.num_columns, small_region_bytes(), max_row_pairs);
   const SmallLaunch what{.product = product,
                          .c_blocks = c_blocks,
-                         .tasks = launch_small_tasks(product, c_blocks, max_row_pairs, scratch, stream),
+                         .shape = shape,
+                         .splits = {.column_begin = c_blocks.column_begin,
+                                    .num_columns = c_blocks.num_columns,
+                                    .width = shape.dense_columns,
+                                    .num_chunks = shape.dense_chunks,
+                                    .offsets = max_row_pairs > shape.rank_pairs ? scratch.splits : nullptr},
+                         .scratch = scratch,
                          .out = out,
-                         .arrivals = scratch.arrivals,
                          .region_words = small_region_bytes() / 4};
+  launch_split_rows(product.b.index, what.splits, out.look_back, scratch.max_tasks + 1, stream);
+  launch_small_tasks(what, max_row_pairs, stream);
   if (scratch.arrivals.records != nullptr) {
-    check(cudaMemsetAsync(scratch.arrivals.tasks, 0, state_bytes, stream), "clear task records");
+    check(cudaMemsetAsync(scratch.arrivals.tasks, 0, (scratch.max_tasks + 1) * sizeof(TaskRecords), stream),
+          "clear task records");
     check(cudaMemsetAsync(scratch.arrivals.num_records, 0, sizeof(std::uint32_t), stream), "clear count");
   }
   for_block_side<1, 2, 3, 4>(product.m, [&](auto side) {
@@ -191,7 +198,7 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
     if constexpr (kM != 0) launch<kM>(what, stream);
   });
   check_launch("mul_small_blocks");
-  if (scratch.arrivals.records != nullptr) launch_order_tasks(product.m, scratch, c_blocks, out, stream);
+  if (scratch.arrivals.records != nullptr) launch_order_tasks(what, stream);
 }
 
 }  // namespace spmm::kernels

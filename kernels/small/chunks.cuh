@@ -30,6 +30,14 @@ struct StagedRecords {
   std::uint32_t written = 0;
   std::uint32_t count = 0;
 
+  /// Those of a chunk, from number `first` on.
+  __device__ StagedRecords(const SmallLaunch& launch, const SmallChunk& chunk, const SmallSums<M>& of,
+                           SmallLists& lists, std::uint64_t first)
+      : sums(of),
+        staged(lists.staged + threadIdx.x / 32 * kStagedRecords),
+        block_row(launch.out.rows[chunk.row]),
+        to(task_records<M>(launch, first)) {}
+
   /// Stages the records of the lanes with `has`, in the order of the lanes.
   /// Threads: one whole warp.
   __device__ void add(bool has, std::uint32_t column, std::uint32_t slot) {
@@ -54,15 +62,6 @@ struct StagedRecords {
     __syncwarp();  // staged records are written
   }
 };
-
-template <std::uint32_t M, bool Fits>
-__device__ StagedRecords<M, Fits> stage_records(const SmallLaunch& launch, const SmallChunk& chunk,
-                                                const SmallSums<M>& sums, SmallLists& lists, std::uint64_t first) {
-  return {.sums = sums,
-          .staged = lists.staged + threadIdx.x / 32 * kStagedRecords,
-          .block_row = launch.out.rows[chunk.row],
-          .to = task_records<M>(launch, first)};
-}
 
 /// Clears words of shared memory. Values: count is a multiple of 4. Threads: all of the CTA.
 __device__ inline void clear_words(std::uint32_t* words, std::uint32_t count) {
@@ -97,8 +96,7 @@ __device__ void multiply_dense(const SmallLaunch& launch, const SmallChunk& chun
   }
   if (lane == 0) lists.counts[warp] = count;
   find_task_offset(launch, lists, SmallLists::kWarps);
-  StagedRecords<M, Fits> out =
-      stage_records<M, Fits>(launch, chunk, sums, lists, std::uint64_t{lists.first} + lists.counts[warp]);
+  StagedRecords<M, Fits> out(launch, chunk, sums, lists, std::uint64_t{lists.first} + lists.counts[warp]);
 #pragma unroll 1
   for (std::uint32_t w = records.own_begin(); w < records.own_end(); ++w) {
     const std::uint32_t column = w * 32 + lane;
@@ -138,7 +136,7 @@ template <std::uint32_t M, bool Fits>
 __device__ void write_ranked(const SmallLaunch& launch, const SmallChunk& chunk, const ChunkRecords& records,
                              const SmallSums<M>& sums, std::uint32_t begin, std::uint32_t end, SmallLists& lists) {
   const std::uint32_t lane = threadIdx.x % 32;
-  StagedRecords<M, Fits> out = stage_records<M, Fits>(launch, chunk, sums, lists, lists.first);
+  StagedRecords<M, Fits> out(launch, chunk, sums, lists, lists.first);
   bool is_first = true;
 #pragma unroll 1
   for (std::uint32_t first = records.own_begin(); first < records.own_end(); first += 32) {
@@ -168,10 +166,10 @@ template <std::uint32_t M, bool Fits>
 __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chunk, std::uint32_t* region,
                                 SmallLists& lists) {
   const std::uint32_t num_words = (chunk.num_columns + 31) / 32;
-  const std::uint32_t slots = launch.tasks.shape.rank_slots;
+  const std::uint32_t slots = launch.shape.rank_slots;
   std::uint32_t* const bits = region;
   auto* const before = reinterpret_cast<std::uint16_t*>(region + num_words);
-  std::uint32_t* const memory = region + (launch.tasks.shape.rank_columns / 32 * 3 / 2 + 4) / 4 * 4;
+  std::uint32_t* const memory = region + (launch.shape.rank_columns / 32 * 3 / 2 + 4) / 4 * 4;
   const SmallSums<M> sums{.sums = memory, .saturated = memory + slots * M * M};
   const ChunkRecords records{.bits = bits, .before = before, .num_words = num_words};
   const bool can_be_zero = launch.product.can_be_zero;

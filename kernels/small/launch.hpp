@@ -56,6 +56,7 @@ struct SmallBlocksScratch {
   SmallTask* tasks = nullptr;             // [max_tasks + 1], device; RecordOutput.look_back has [max_tasks + 1] too
   std::uint32_t* task_offsets = nullptr;  // [rows of the panel + 1], device
   ColumnSpan* spans = nullptr;            // [rows of the panel], device
+  std::uint32_t* splits = nullptr;        // [rows of B, dense chunks + 1], device; null = CTAs search
   SmallArrivals arrivals;
   Workspace work;
 };
@@ -68,16 +69,11 @@ void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksVie
 
 // ---- sorted_rows.cu
 
-/// What no row has more of.
-struct RowLengths {
-  std::uint64_t pairs = 0;
-  std::uint32_t blocks = 0;  // of A
-};
-
 /// The same product if sorts_rows(): warps sort the pairs of each row.
-/// Shapes: out.look_back [2 + rows / sorted_rows_at_once()]; records packed or in arrays. Values: all columns.
-void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, RowLengths longest,
-                            const RecordOutput& out, cudaStream_t stream);
+/// Shapes: out.look_back [2 + rows / sorted_rows_at_once()]; records packed or in arrays. Values: all columns; no row
+/// has more than max_row_pairs pairs and max_row_blocks blocks of A.
+void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
+                            std::uint32_t max_row_blocks, const RecordOutput& out, cudaStream_t stream);
 
 // ---- planned.cu: small blocks whose pattern is known, so that each pair of blocks knows its place in C
 

@@ -7,6 +7,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/row_segments.cuh"
 #include "kernels/small/launch.hpp"
 #include "kernels/small/sums.cuh"
 
@@ -15,21 +16,6 @@ namespace {
 
 constexpr std::uint32_t kPlannedThreads = 256;  // 128 and 512 take up to 1.3 times as long
 constexpr std::uint32_t kPlannedWarps = kPlannedThreads / 32;
-
-/// First of the heads [low, high) whose word `at` (0: row, 1: column) is not below `wanted`.
-__device__ inline std::uint32_t find_head(const std::uint32_t* heads, std::uint32_t low, std::uint32_t high,
-                                          std::uint32_t at, std::uint32_t wanted) {
-#pragma unroll 1
-  while (low < high) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (heads[2 * std::size_t{middle} + at] < wanted) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
 
 // Grid: a thread per row of A, and one behind them.
 __global__ void __launch_bounds__(kItemThreads)

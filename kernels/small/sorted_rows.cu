@@ -103,6 +103,19 @@ __device__ inline void list_segments(const SmallBlocksProduct& product, std::uin
   }
 }
 
+/// Orders keys `step` apart in a lane: the smaller one goes first where up(e), else last.
+template <std::uint32_t PerLane, class Up>
+__device__ inline void order_in_lane(std::uint32_t (&keys)[PerLane], std::uint32_t step, const Up& up) {
+#pragma unroll
+  for (std::uint32_t e = 0; e < PerLane; ++e) {
+    if ((e & step) != 0) continue;
+    const std::uint32_t low = min(keys[e], keys[e | step]);
+    const std::uint32_t high = max(keys[e], keys[e | step]);
+    keys[e] = up(e) ? low : high;
+    keys[e | step] = up(e) ? high : low;
+  }
+}
+
 /// Sorts keys, of which lane l has the numbers l * PerLane to (l + 1) * PerLane - 1: bitonic.
 /// Threads: one whole warp.
 template <std::uint32_t PerLane>
@@ -112,15 +125,7 @@ __device__ inline void sort_keys(std::uint32_t (&keys)[PerLane]) {
   for (std::uint32_t size = 2; size <= PerLane; size *= 2) {
 #pragma unroll
     for (std::uint32_t step = size / 2; step > 0; step /= 2) {
-#pragma unroll
-      for (std::uint32_t e = 0; e < PerLane; ++e) {
-        if ((e & step) != 0) continue;
-        const bool up = size == PerLane ? (lane & 1) == 0 : (e & size) == 0;
-        const std::uint32_t low = min(keys[e], keys[e | step]);
-        const std::uint32_t high = max(keys[e], keys[e | step]);
-        keys[e] = up ? low : high;
-        keys[e | step] = up ? high : low;
-      }
+      order_in_lane(keys, step, [=](std::uint32_t e) { return size == PerLane ? (lane & 1) == 0 : (e & size) == 0; });
     }
   }
 #pragma unroll 1
@@ -137,14 +142,7 @@ __device__ inline void sort_keys(std::uint32_t (&keys)[PerLane]) {
     }
 #pragma unroll
     for (std::uint32_t step = PerLane / 2; step > 0; step /= 2) {
-#pragma unroll
-      for (std::uint32_t e = 0; e < PerLane; ++e) {
-        if ((e & step) != 0) continue;
-        const std::uint32_t low = min(keys[e], keys[e | step]);
-        const std::uint32_t high = max(keys[e], keys[e | step]);
-        keys[e] = up ? low : high;
-        keys[e | step] = up ? high : low;
-      }
+      order_in_lane(keys, step, [=](std::uint32_t) { return up; });
     }
   }
 }
@@ -343,13 +341,13 @@ void launch(SortedLaunch what, std::uint64_t max_pairs, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, RowLengths longest,
-                            const RecordOutput& out, cudaStream_t stream) {
+void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
+                            std::uint32_t max_row_blocks, const RecordOutput& out, cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0) {
     launch_no_records(out, stream);
     return;
   }
-  const std::uint32_t at_once = sorted_rows_at_once(longest.pairs, product.nb);
+  const std::uint32_t at_once = sorted_rows_at_once(max_row_pairs, product.nb);
   const std::uint64_t num_tickets = (c_blocks.num_rows - 1) / at_once + std::uint64_t{1};
   check(cudaMemsetAsync(out.look_back, 0, (num_tickets + 1) * sizeof(std::uint64_t), stream), "clear look-back states");
   const SortedLaunch what{.product = product,
@@ -358,10 +356,10 @@ void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView
                           .rows_at_once = at_once,
                           .num_columns = product.nb,
                           .max_segments = static_cast<std::uint32_t>(
-                              std::min(std::uint64_t{longest.blocks} * at_once, longest.pairs * at_once)),
+                              std::min(std::uint64_t{max_row_blocks} * at_once, max_row_pairs * at_once)),
                           .warp_words = 0,
                           .out = out};
-  launch<kSortedRowPairs / 32>(what, longest.pairs * at_once, stream);
+  launch<kSortedRowPairs / 32>(what, max_row_pairs * at_once, stream);
   check_launch("mul_sorted_rows");
 }
 

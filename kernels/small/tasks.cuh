@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/row_segments.cuh"
 #include "kernels/small/launch.hpp"
 #include "kernels/tuning.hpp"
 
@@ -15,43 +16,43 @@ enum class SmallRow : std::uint8_t {
   dense,   // by CTAs, sums of all block columns
 };
 
-/// The tasks of a panel, in result order.
-struct SmallTasks {
+/// What one launch works with.
+struct SmallLaunch {
+  SmallBlocksProduct product;
+  CBlocksView c_blocks;
   SmallShape shape;
-  const SmallTask* tasks;          // [*num_tasks + 1], device; the last one: the row behind the panel
-  const std::uint32_t* num_tasks;  // [1], device
-  const ColumnSpan* spans;         // [rows of the panel], device: of ranked rows
-};
+  RowSplits splits;  // dense chunks
+  SmallBlocksScratch scratch;
+  RecordOutput out;
+  std::uint32_t region_words;  // of shared memory for sums
 
-/// How a row of so many pairs is accumulated.
-__host__ __device__ inline SmallRow small_row(const SmallShape& shape, std::uint64_t num_pairs) {
-  if (num_pairs <= shape.hash_slots) return SmallRow::hashed;
-  return num_pairs <= shape.rank_pairs ? SmallRow::ranked : SmallRow::dense;
-}
+  /// [1], device.
+  [[nodiscard]] SPMM_HOST_DEVICE const std::uint32_t* num_tasks() const {
+    return scratch.task_offsets + c_blocks.num_rows;
+  }
+  [[nodiscard]] __device__ SmallRow kind_of(std::uint32_t row) const {
+    const std::uint64_t num_pairs = pairs_of_row(product.a.index, product.pair_offsets, row);
+    if (num_pairs <= shape.hash_slots) return SmallRow::hashed;
+    return num_pairs <= shape.rank_pairs ? SmallRow::ranked : SmallRow::dense;
+  }
+};
 
 /// Tasks that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.
 struct TasksOfRow {
-  CompressedView a;
-  const std::uint64_t* pair_offsets;
-  std::uint32_t row_begin;
-  std::uint32_t num_rows;
-  SmallShape shape;
-  const ColumnSpan* spans;  // [num_rows], device: of ranked rows
-
-  [[nodiscard]] __device__ SmallRow kind(std::uint32_t x) const {
-    return small_row(shape, pairs_of_row(a, pair_offsets, row_begin + x));
-  }
+  SmallLaunch launch;
   __device__ std::uint32_t operator()(std::uint32_t x) const {
-    if (x >= num_rows) return 0;
-    switch (kind(x)) {
+    const SmallShape& shape = launch.shape;
+    const std::uint32_t row = launch.c_blocks.row_begin + x;
+    if (x >= launch.c_blocks.num_rows) return 0;
+    switch (launch.kind_of(row)) {
       case SmallRow::dense:
         return shape.dense_chunks;
       case SmallRow::ranked:
-        return spans[x].count == 0 ? 1 : (spans[x].count - 1) / shape.rank_columns + 1;
+        return launch.scratch.spans[x].count == 0 ? 1 : (launch.scratch.spans[x].count - 1) / shape.rank_columns + 1;
       case SmallRow::hashed:
         break;
     }
-    return x % (shape.rows_per_warp * kSmallWarps) == 0 || kind(x - 1) != SmallRow::hashed ? 1 : 0;
+    return x % (shape.rows_per_warp * kSmallWarps) == 0 || launch.kind_of(row - 1) != SmallRow::hashed ? 1 : 0;
   }
 };
 
@@ -61,12 +62,10 @@ struct CountOfTask {
   __device__ std::uint32_t operator()(std::uint64_t x) const { return tasks[x].count; }
 };
 
-/// Lists the tasks of a panel. Shapes: scratch and Workspace as SmallBlocksScratch says.
-SmallTasks launch_small_tasks(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
-                              std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, cudaStream_t stream);
+/// Lists the tasks of a panel: launch.scratch. Values: max_row_pairs as launch_mul_small_blocks has it.
+void launch_small_tasks(const SmallLaunch& launch, std::uint64_t max_row_pairs, cudaStream_t stream);
 
-/// Copies the records of tasks that ran in any order to their places: scratch.arrivals to out.
-void launch_order_tasks(std::uint32_t m, const SmallBlocksScratch& scratch, const CBlocksView& c_blocks,
-                        const RecordOutput& out, cudaStream_t stream);
+/// Copies the records of tasks that ran in any order to their places: launch.scratch.arrivals to launch.out.
+void launch_order_tasks(const SmallLaunch& launch, cudaStream_t stream);
 
 }  // namespace spmm::kernels

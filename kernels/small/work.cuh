@@ -3,23 +3,12 @@
 #pragma once
 
 #include "kernels/blocks/record_output.cuh"
-#include "kernels/grid.cuh"
 #include "kernels/small/segments.cuh"
 #include "kernels/small/tasks.cuh"
 
 namespace spmm::kernels {
 
 constexpr std::uint32_t kStagedRecords = 64;  // of a warp
-
-/// What one launch works with.
-struct SmallLaunch {
-  SmallBlocksProduct product;
-  CBlocksView c_blocks;
-  SmallTasks tasks;
-  RecordOutput out;
-  SmallArrivals arrivals;      // where records go if tasks run in any order; else nulls
-  std::uint32_t region_words;  // of shared memory for sums
-};
 
 /// Shared memory in addition to the sums.
 struct SmallLists {
@@ -40,7 +29,8 @@ struct SmallChunk {
   std::uint32_t row;
   std::uint32_t first_column;
   std::uint32_t num_columns;
-  bool whole;  // all pairs of the row
+  bool is_whole;         // all pairs of the row
+  std::uint32_t number;  // of a chunk that launch.splits has; else kNoRow
 };
 
 /// What a segment tells of its block of A: m = 1: the element; else: its number.
@@ -59,14 +49,11 @@ __device__ inline SmallSegment segment_of(const SmallLaunch& launch, const Small
   const std::uint32_t b_row = launch.product.b_row_index[p];
   if (b_row == kNoRow) return {};
   const CompressedView& b = launch.product.b.index;
-  const std::uint32_t begin = b.offsets[b_row];
-  const std::uint32_t end = b.offsets[b_row + 1];
-  if (chunk.whole) return {.first = begin, .end = end, .a = name_of_a(launch.product, p), .before = 0};
-  const auto first = static_cast<std::uint32_t>(lower_bound<std::uint32_t>(b.columns, begin, end, chunk.first_column));
-  const std::uint64_t behind = std::uint64_t{chunk.first_column} + chunk.num_columns;
-  const std::uint64_t last =
-      behind > kMaxVal ? end : lower_bound(b.columns, first, end, static_cast<std::uint32_t>(behind));
-  return {.first = first, .end = static_cast<std::uint32_t>(last), .a = name_of_a(launch.product, p), .before = 0};
+  const BSegment own = chunk.is_whole ? BSegment{b.offsets[b_row], b.offsets[b_row + 1]}
+                       : chunk.number != kNoRow
+                           ? segment_of_chunk(launch.splits, b_row, chunk.number)
+                           : find_segment(b, b_row, chunk.first_column, chunk.first_column + (chunk.num_columns - 1));
+  return {.first = own.first, .end = own.end, .a = name_of_a(launch.product, p), .before = 0};
 }
 
 /// Whether no sum of a row can leave 32 bits.
@@ -99,23 +86,23 @@ __device__ void for_pairs_of_chunk(const SmallLaunch& launch, const SmallChunk& 
 /// Takes the place of a task's records: writes lists.first and, in order, waits for the tasks before.
 /// Threads: the first warp.
 __device__ inline void place_task(const SmallLaunch& launch, SmallLists& lists, std::uint32_t count) {
-  if (launch.arrivals.records != nullptr) {
+  if (launch.scratch.arrivals.records != nullptr) {
     if (threadIdx.x != 0) return;
-    lists.first = atomicAdd(launch.arrivals.num_records, count);  // tasks come in any order
-    launch.arrivals.tasks[lists.ticket] = {.first = lists.first, .count = count};
+    lists.first = atomicAdd(launch.scratch.arrivals.num_records, count);  // tasks come in any order
+    launch.scratch.arrivals.tasks[lists.ticket] = {.first = lists.first, .count = count};
     return;
   }
   const std::uint32_t before = records_before(launch.out, lists.ticket, count);
   if (threadIdx.x != 0) return;
   lists.first = before;
-  if (lists.ticket + 1 == *launch.tasks.num_tasks) *launch.out.num_blocks = before + count;
+  if (lists.ticket + 1 == *launch.num_tasks()) *launch.out.num_blocks = before + count;
 }
 
 /// Where a task writes its records, from number `first` on.
 template <std::uint32_t M>
 __device__ inline RecordWords<std::uint32_t> task_records(const SmallLaunch& launch, std::uint64_t first) {
-  const bool in_any_order = launch.arrivals.records != nullptr;
-  return {in_any_order ? packed_records(launch.arrivals.records, M) : launch.out.to, first};
+  const bool in_any_order = launch.scratch.arrivals.records != nullptr;
+  return {in_any_order ? packed_records(launch.scratch.arrivals.records, M) : launch.out.to, first};
 }
 
 /// Sums up lists.counts[0, num_counts) and places the task.

@@ -110,35 +110,13 @@ __device__ inline bool may_saturate(const std::uint32_t (&d)[128], const CTile& 
   return sum * num_stages * 5 >= count * tile.limit * done * 4;
 }
 
-/// Writes a thread's elements to their C blocks, one by one.
-template <std::uint32_t Planes>
-__device__ void store_odd(const std::uint32_t (&d)[128], const CTile& tile, const FragmentOrigin& origin) {
-  const std::uint32_t m = tile.m;
-#pragma unroll
-  for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
-    if (!origin.has_row(tile, half)) continue;
-    const std::uint32_t row = origin.row + 8 * half;
-    const std::uint64_t first_c_block = std::uint64_t{row / m} * tile.row_stride;
-#pragma unroll
-    for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group) {
-#pragma unroll
-      for (std::uint32_t e = 0; e < 2; ++e) {
-        const std::uint32_t column = origin.column + 8 * group + e;
-        if (column >= tile.end_column) continue;
-        const std::uint64_t c_block = first_c_block + column / m;
-        std::uint32_t& element = tile.values[c_block * m * m + row % m * m + column % m];
-        std::uint32_t value = saturate(Fragment<Planes>::sum(d, tile.shift, group, half, e));
-        if (tile.merge) value = saturating_add(value, element);
-        element = value;
-        if (value != 0) tile.non_zero[c_block] = 1;  // all threads that write store 1: no atomic is needed
-      }
-    }
-  }
-}
-
-/// The same if m is even: both elements of a group lie in one C block, next to each other. M: m, 0 = at run time.
-template <std::uint32_t Planes, std::uint32_t M>
-__device__ void store_even(const std::uint32_t (&d)[128], const CTile& tile, const FragmentOrigin& origin) {
+/// Writes a thread's elements to their C blocks, AtOnce of them by an access: 2 if m is even, as both elements of a
+/// group then lie in one C block, next to each other. M: m, 0 = at run time.
+template <std::uint32_t Planes, std::uint32_t M, std::uint32_t AtOnce>
+__device__ void store_elements(const std::uint32_t (&d)[128], const CTile& tile, const FragmentOrigin& origin) {
+  struct alignas(4 * AtOnce) Elements {
+    std::uint32_t x[AtOnce];
+  };
   const std::uint32_t m = M != 0 ? M : tile.m;
 #pragma unroll
   for (std::uint32_t half = 0; half < Fragment<Planes>::kHalves; ++half) {
@@ -147,20 +125,26 @@ __device__ void store_even(const std::uint32_t (&d)[128], const CTile& tile, con
     const std::uint64_t first_c_block = std::uint64_t{row / m} * tile.row_stride;
     std::uint32_t* const first_value = tile.values + (first_c_block * m + row % m) * m;
 #pragma unroll
-    for (std::uint32_t group = 0; group < Fragment<Planes>::kGroups; ++group) {
-      const std::uint32_t column = origin.column + 8 * group;
+    for (std::uint32_t x = 0; x < 2 * Fragment<Planes>::kGroups; x += AtOnce) {
+      const std::uint32_t column = origin.column + x / 2 * 8 + x % 2;
       if (column >= tile.end_column) continue;
       const std::uint32_t block = column / m;
-      auto* const elements = reinterpret_cast<uint2*>(first_value + std::uint64_t{block} * m * m + column % m);
-      uint2 value{saturate(Fragment<Planes>::sum(d, tile.shift, group, half, 0)),
-                  saturate(Fragment<Planes>::sum(d, tile.shift, group, half, 1))};
-      if (tile.merge) {
-        const uint2 before = *elements;
-        value = {saturating_add(value.x, before.x), saturating_add(value.y, before.y)};
+      auto& at = *reinterpret_cast<Elements*>(first_value + std::uint64_t{block} * m * m + column % m);
+      Elements values;
+      std::uint32_t any = 0;
+#pragma unroll
+      for (std::uint32_t e = 0; e < AtOnce; ++e) {
+        values.x[e] = saturate(Fragment<Planes>::sum(d, tile.shift, x / 2, half, x % 2 + e));
       }
-      *elements = value;
-      // All threads that write store 1: no atomic is needed.
-      if ((value.x | value.y) != 0) tile.non_zero[first_c_block + block] = 1;
+      if (tile.merge) {
+        const Elements before = at;
+#pragma unroll
+        for (std::uint32_t e = 0; e < AtOnce; ++e) values.x[e] = saturating_add(values.x[e], before.x[e]);
+      }
+      at = values;
+#pragma unroll
+      for (std::uint32_t e = 0; e < AtOnce; ++e) any |= values.x[e];
+      if (any != 0) tile.non_zero[first_c_block + block] = 1;  // all that write store 1: no atomic is needed
     }
   }
 }
@@ -169,9 +153,9 @@ __device__ void store_even(const std::uint32_t (&d)[128], const CTile& tile, con
 template <std::uint32_t Planes, std::uint32_t M>
 __device__ void store(const std::uint32_t (&d)[128], const CTile& tile, const FragmentOrigin& origin) {
   if (M != 0 || tile.m % 2 == 0) {
-    store_even<Planes, M>(d, tile, origin);
+    store_elements<Planes, M, 2>(d, tile, origin);
   } else {
-    store_odd<Planes>(d, tile, origin);
+    store_elements<Planes, 0, 1>(d, tile, origin);
   }
 }
 

@@ -5,8 +5,6 @@
 #include <bit>
 #include <cstdint>
 
-#include "spmm/saturate.hpp"
-
 namespace spmm::kernels {
 
 // ---- byte planes: element = high << shift | low, high < 256, low < 1 << shift
@@ -203,7 +201,6 @@ struct TileRowStart {
 struct TileEntry {
   std::uint32_t a = 0;
   std::uint32_t b = 0;
-  friend bool operator==(const TileEntry&, const TileEntry&) = default;
 };
 
 /// One C tile: stages, and the C blocks that they add up to.
@@ -262,42 +259,5 @@ struct TileListLayout : TileLayout {
   std::uint64_t long_tasks;
   std::uint64_t counts;  // stages, long lists
 };
-
-// ---- bits
-
-/// Bits that are set.
-SPMM_HOST_DEVICE inline std::uint32_t count_bits(std::uint32_t word) {
-#ifdef __CUDA_ARCH__
-  return static_cast<std::uint32_t>(__popc(word));
-#else
-  return static_cast<std::uint32_t>(std::popcount(word));
-#endif
-}
-
-/// Number of the lowest bit that is set. Values: word != 0.
-SPMM_HOST_DEVICE inline std::uint32_t lowest_bit(std::uint32_t word) {
-#ifdef __CUDA_ARCH__
-  return static_cast<std::uint32_t>(__ffs(static_cast<int>(word))) - 1;
-#else
-  return static_cast<std::uint32_t>(std::countr_zero(word));
-#endif
-}
-
-/// Bits that are set below bit x.
-SPMM_HOST_DEVICE inline std::uint32_t count_bits_below(std::uint32_t word, std::uint32_t x) {
-  return count_bits(word & ((1u << x) - 1));
-}
-
-/// The stages of one word of a row of A and a column of B, in the order of K: where both have a tile. before: numbers
-/// of the tiles that the word begins with. Returns how many were written.
-SPMM_HOST_DEVICE inline std::uint32_t list_common_tiles(std::uint32_t a_word, std::uint32_t b_word, TileEntry before,
-                                                        TileEntry* entries) {
-  std::uint32_t count = 0;
-  for (std::uint32_t common = a_word & b_word; common != 0; common &= common - 1) {
-    const std::uint32_t x = lowest_bit(common);
-    entries[count++] = {.a = before.a + count_bits_below(a_word, x), .b = before.b + count_bits_below(b_word, x)};
-  }
-  return count;
-}
 
 }  // namespace spmm::kernels

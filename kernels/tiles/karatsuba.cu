@@ -28,51 +28,16 @@ struct Shared : tensor::Queue {
   std::uint32_t kept[kSums / 4][tensor::kConsumers];  // four bytes for four sums of a thread
 };
 
-/// After the first pass: from hh to what the second one adds to.
-__device__ void keep_saturated(Shared& shared, std::uint32_t (&d)[kSums], const CTile& tile) {
-#pragma unroll
-  for (std::uint32_t word = 0; word < kSums / 4; ++word) {
-    std::uint32_t kept = 0;
-#pragma unroll
-    for (std::uint32_t e = 0; e < 4; ++e) {
-      std::uint32_t& sum = d[4 * word + e];
-      kept |= sum >= tile.limit ? 0x80u << 8 * e : 0;
-      sum = 0u - (sum << tile.shift);
-    }
-    shared.kept[word][threadIdx.x] = kept;
-  }
-}
-
-/// After the second pass: to what the third one adds to.
-__device__ void keep_low_bits(Shared& shared, std::uint32_t (&d)[kSums], const CTile& tile) {
-  const std::uint32_t mask = (1u << tile.shift) - 1;
-#pragma unroll
-  for (std::uint32_t word = 0; word < kSums / 4; ++word) {
-    std::uint32_t kept = shared.kept[word][threadIdx.x];
-#pragma unroll
-    for (std::uint32_t e = 0; e < 4; ++e) {
-      std::uint32_t& sum = d[4 * word + e];
-      const std::uint32_t low = sum & mask;
-      const auto high = static_cast<std::uint32_t>(static_cast<std::int32_t>(sum) >> tile.shift);
-      kept |= low << 8 * e;
-      sum = 0u - low - mask * high;
-    }
-    shared.kept[word][threadIdx.x] = kept;
-  }
-}
-
-/// After the third pass: to saturated elements.
-__device__ void finish_sums(const Shared& shared, std::uint32_t (&d)[kSums], const CTile& tile) {
-  const std::uint32_t first_saturated = 1u << (32 - tile.shift);
+/// Calls body(sum, byte) for each sum of a thread and its byte of shared memory.
+template <class Body>
+__device__ void for_sums(Shared& shared, std::uint32_t (&d)[kSums], const Body& body) {
 #pragma unroll
   for (std::uint32_t word = 0; word < kSums / 4; ++word) {
     const std::uint32_t kept = shared.kept[word][threadIdx.x];
+    std::uint32_t changed = 0;
 #pragma unroll
-    for (std::uint32_t e = 0; e < 4; ++e) {
-      std::uint32_t& sum = d[4 * word + e];
-      const std::uint32_t byte = kept >> 8 * e & 0xFF;
-      sum = byte >= 0x80 || sum >= first_saturated ? kMaxVal : sum << tile.shift | byte;
-    }
+    for (std::uint32_t e = 0; e < 4; ++e) changed |= body(d[4 * word + e], kept >> 8 * e & 0xFF) << 8 * e;
+    shared.kept[word][threadIdx.x] = changed;
   }
 }
 
@@ -101,11 +66,24 @@ __device__ std::uint32_t multiply_list(Shared& shared, const List& list, const T
 #pragma unroll
       for (std::uint32_t& sum : d) sum = kMaxVal;
     } else {
-      keep_saturated(shared, d, tile);
+      const std::uint32_t mask = (1u << tile.shift) - 1;
+      for_sums(shared, d, [&](std::uint32_t& sum, std::uint32_t) {
+        const std::uint32_t byte = sum >= tile.limit ? 0x80 : 0;
+        sum = 0u - (sum << tile.shift);
+        return byte;
+      });
       tensor::multiply_stages(shared, d, x, x + stages);
-      keep_low_bits(shared, d, tile);
+      for_sums(shared, d, [&](std::uint32_t& sum, std::uint32_t byte) {
+        const std::uint32_t low = sum & mask;
+        const auto high = static_cast<std::uint32_t>(static_cast<std::int32_t>(sum) >> tile.shift);
+        sum = 0u - low - mask * high;
+        return byte | low;
+      });
       tensor::multiply_stages(shared, d, x + stages, x + 2 * stages);
-      finish_sums(shared, d, tile);
+      for_sums(shared, d, [&](std::uint32_t& sum, std::uint32_t byte) {
+        sum = byte >= 0x80 || sum >= 1u << (32 - tile.shift) ? kMaxVal : sum << tile.shift | byte;
+        return 0u;
+      });
       x += 2 * stages;
     }
     tensor::store<1, M>(d, tile, origin);

@@ -25,16 +25,16 @@ __global__ void number_tiles(const std::uint32_t* bits, std::uint32_t words, std
   for (std::uint32_t x = this_warp(); x < num_lines; x += gridDim.x * kItemWarps) {
     const std::uint32_t* const line = bits + std::uint64_t{first_line + x} * words;
     std::uint32_t count = 0;
-    for (std::uint32_t w = lane; w < words; w += 32) count += count_bits(line[w]);
+    for (std::uint32_t w = lane; w < words; w += 32) count += __popc(line[w]);
     std::uint32_t next = reserve(numbers.count, warp_total(count));
     if (lane == 0) numbers.first_tiles[x] = next;
     for (std::uint32_t first = 0; first < words; first += 32) {
       const std::uint32_t w = first + lane;
       const std::uint32_t word = w < words ? line[w] : 0;
-      const std::uint32_t through = inclusive_warp_sum(count_bits(word));
-      std::uint32_t number = next + through - count_bits(word);
+      const std::uint32_t through = inclusive_warp_sum(__popc(word));
+      std::uint32_t number = next + through - __popc(word);
       for (std::uint32_t left = word; left != 0; left &= left - 1) {
-        numbers.tiles[number++] = {.line = first_line + x, .k = w * 32 + lowest_bit(left)};
+        numbers.tiles[number++] = {.line = first_line + x, .k = w * 32 + __ffs(left) - 1};
       }
       next += __shfl_sync(~0u, through, 31);
     }
@@ -55,10 +55,10 @@ __global__ void list_c_tiles(TileMapsView maps, TilePanel panel, TileTask* tasks
     for (std::uint32_t first = 0; first < words; first += 32) {
       const std::uint32_t w = first + lane;
       const std::uint32_t word = w < words ? maps.c[std::uint64_t{row} * words + w] : 0;
-      const std::uint32_t through = inclusive_warp_sum(count_bits(word));
-      std::uint32_t rank = next + through - count_bits(word);
+      const std::uint32_t through = inclusive_warp_sum(__popc(word));
+      std::uint32_t rank = next + through - __popc(word);
       for (std::uint32_t left = word; left != 0; left &= left - 1, ++rank) {
-        const std::uint32_t column = w * 32 + lowest_bit(left);
+        const std::uint32_t column = w * 32 + __ffs(left) - 1;
         tasks[start.first_c_tile + rank] = {.first_c_block = start.first_c_block + rank * grid.column_blocks(),
                                             .row_stride = start.c_columns,
                                             .end_row = grid.rows_of(row) * grid.m,
@@ -69,14 +69,6 @@ __global__ void list_c_tiles(TileMapsView maps, TilePanel panel, TileTask* tasks
       next += __shfl_sync(~0u, through, 31);
     }
   }
-}
-
-/// Stages of a C tile: where A's row and B's column both have a tile.
-/// Threads: one whole warp.
-__device__ inline std::uint32_t count_common(const std::uint32_t* a, const std::uint32_t* b, std::uint32_t words) {
-  std::uint32_t count = 0;
-  for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) count += count_bits(a[w] & b[w]);
-  return warp_total(count);
 }
 
 /// The keys of a C tile's blocks.
@@ -107,7 +99,9 @@ __global__ void list_stages(TileMapsView maps, TilePanel panel, const std::uint3
     const TileTask task = lists.tasks[x];
     const std::uint32_t* const a = maps.a + std::uint64_t{task.row_tile} * words;
     const std::uint32_t* const b = maps.b + std::uint64_t{task.column_tile} * words;
-    const std::uint32_t count = count_common(a, b, words);
+    std::uint32_t count = 0;  // stages: where A's row and B's column both have a tile
+    for (std::uint32_t w = lane; w < words; w += 32) count += __popc(a[w] & b[w]);
+    count = warp_total(count);
     std::uint32_t next = reserve(lists.num_entries, count);
     if (lane == 0) {
       lists.tasks[x].first_entry = next;
@@ -119,14 +113,16 @@ __global__ void list_stages(TileMapsView maps, TilePanel panel, const std::uint3
       const std::uint32_t w = first + lane;
       const std::uint32_t a_word = w < words ? a[w] : 0;
       const std::uint32_t b_word = w < words ? b[w] : 0;
-      const std::uint32_t common = count_bits(a_word & b_word);
-      const std::uint32_t a_through = inclusive_warp_sum(count_bits(a_word));
-      const std::uint32_t b_through = inclusive_warp_sum(count_bits(b_word));
-      const std::uint32_t through = inclusive_warp_sum(common);
-      list_common_tiles(
-          a_word, b_word,
-          {.a = before.a + a_through - count_bits(a_word), .b = before.b + b_through - count_bits(b_word)},
-          lists.entries + next + through - common);
+      const std::uint32_t common = a_word & b_word;  // where both have a tile
+      const std::uint32_t a_through = inclusive_warp_sum(__popc(a_word));
+      const std::uint32_t b_through = inclusive_warp_sum(__popc(b_word));
+      const std::uint32_t through = inclusive_warp_sum(__popc(common));
+      const TileEntry of_word{.a = before.a + a_through - __popc(a_word), .b = before.b + b_through - __popc(b_word)};
+      std::uint32_t at = next + through - __popc(common);
+      for (std::uint32_t left = common; left != 0; left &= left - 1) {
+        const std::uint32_t below = (left & (0u - left)) - 1;  // the bits before
+        lists.entries[at++] = {.a = of_word.a + __popc(a_word & below), .b = of_word.b + __popc(b_word & below)};
+      }
       before.a += __shfl_sync(~0u, a_through, 31);
       before.b += __shfl_sync(~0u, b_through, 31);
       next += __shfl_sync(~0u, through, 31);

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kItemThreads)
   }
   __syncthreads();  // all bits are set
   std::uint32_t count = 0;
-  for (std::uint32_t w = threadIdx.x; w < kLineWords; w += kItemThreads) count += count_bits(bits[w]);
+  for (std::uint32_t w = threadIdx.x; w < kLineWords; w += kItemThreads) count += __popc(bits[w]);
   count = warp_total(count);
   if (threadIdx.x % 32 == 0 && count != 0) {
     atomicAdd(is_a ? &sample->a_tiles : &sample->b_tiles, std::uint64_t{count});  // over all warps
@@ -93,7 +93,7 @@ __global__ void count_b_tiles(TileMapsView maps, std::uint32_t* b_per_k, TileTot
   for (std::uint32_t k = this_warp(); k < maps.grid.num_k_tiles(); k += gridDim.x * kItemWarps) {
     const std::uint32_t* const line = maps.b_across + std::uint64_t{k} * words;
     std::uint32_t count = 0;
-    for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) count += count_bits(line[w]);
+    for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) count += __popc(line[w]);
     count = warp_total(count);
     if (threadIdx.x % 32 != 0) continue;
     b_per_k[k] = count;
@@ -111,8 +111,8 @@ __global__ void count_stages(TileMapsView maps, const std::uint32_t* b_per_k, Ti
     unsigned long long tiles = 0;
     unsigned long long stages = 0;
     for (std::uint32_t w = threadIdx.x % 32; w < words; w += 32) {
-      tiles += count_bits(line[w]);
-      for (std::uint32_t left = line[w]; left != 0; left &= left - 1) stages += b_per_k[w * 32 + lowest_bit(left)];
+      tiles += __popc(line[w]);
+      for (std::uint32_t left = line[w]; left != 0; left &= left - 1) stages += b_per_k[w * 32 + __ffs(left) - 1];
     }
     tiles = warp_total(tiles);
     stages = warp_total(stages);
@@ -123,20 +123,9 @@ __global__ void count_stages(TileMapsView maps, const std::uint32_t* b_per_k, Ti
   }
 }
 
-/// Counts that are complete once mark_c_tiles has gone through a row.
-/// Threads: thread 0.
-__device__ inline void count_c_tiles(const TileGrid& grid, const std::uint32_t* c, std::uint32_t num_tiles,
-                                     TileRowCounts& row) {
-  const std::uint32_t last = grid.num_column_tiles() - 1;
-  const bool has_last = (c[last / 32] >> last % 32 & 1) != 0;
-  row.c_tiles = num_tiles;
-  row.c_columns = num_tiles * grid.column_blocks() - (has_last ? grid.column_blocks() - grid.columns_of(last) : 0);
-}
-
 // Grid: a CTA per row of tiles.
 // Work: A's tiles are listed, up to 32 for each thread at a time; then a thread takes words of C's row, each of which
-// is
-//       the union of the rows of B's tiles that A's tiles meet.
+//       is the union of the rows of B's tiles that A's tiles meet.
 // Memory: the list in shared memory, words of B from L2, contiguous.
 __global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, TileRowCounts* rows) {
   __shared__ std::uint32_t tiles[32 * kItemThreads];
@@ -154,8 +143,8 @@ __global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, 
     const std::uint32_t k = first + threadIdx.x;
     const std::uint32_t word = k < k_words ? a[k] : 0;
     if (word != 0) {
-      std::uint32_t place = atomicAdd(&num_listed, count_bits(word));  // over all threads; any order will do
-      for (std::uint32_t left = word; left != 0; left &= left - 1) tiles[place++] = k * 32 + lowest_bit(left);
+      std::uint32_t place = atomicAdd(&num_listed, __popc(word));  // over all threads; any order will do
+      for (std::uint32_t left = word; left != 0; left &= left - 1) tiles[place++] = k * 32 + __ffs(left) - 1;
     }
     __syncthreads();  // the list is complete
     const bool is_last = first + kItemThreads >= k_words;
@@ -164,11 +153,16 @@ __global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, 
 #pragma unroll 4
       for (std::uint32_t x = 0; x < num_listed; ++x) all |= maps.b_across[std::uint64_t{tiles[x]} * words + w];
       c[w] = all;
-      if (is_last && all != 0) atomicAdd(&num_tiles, count_bits(all));  // over all threads
+      if (is_last && all != 0) atomicAdd(&num_tiles, __popc(all));  // over all threads
     }
     __syncthreads();  // all words are written, and the list may be cleared
   }
-  if (threadIdx.x == 0) count_c_tiles(maps.grid, c, num_tiles, rows[row]);
+  if (threadIdx.x != 0) return;
+  const std::uint32_t last = maps.grid.num_column_tiles() - 1;
+  const std::uint32_t full = maps.grid.column_blocks();
+  const bool has_last = (c[last / 32] >> last % 32 & 1) != 0;
+  rows[row].c_tiles = num_tiles;
+  rows[row].c_columns = num_tiles * full - (has_last ? full - maps.grid.columns_of(last) : 0);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ kernel that shares no code with it. Copy the files to data/measurements/, then r
   dense      dense products of spmm-dense                                                        gpu-dense-TYPE.json
   patterns   stencils, graphs, groups, bands and padded sides, beside even products              gpu-patterns.json
   sides      every block side from 1 to 64                                                       gpu-sides.json
+  kernels    every kernel on every case of the above                                             gpu-kernels.json
   cusparse   cuSPARSE and Warp beside spmm; PYTHONPATH and SPMM_LIBRARY name the Python package  gpu-cusparse.json
   scipy      SciPy beside the CPU backend                                                        cpu-scipy.json
   processes  whole processes on the GPU, on the CPU, and where auto takes them                   processes.json
@@ -71,6 +72,7 @@ measure() {
       ;;
     patterns) bench gpu-patterns.json --backend cuda --suite patterns --runs 2 --max-seconds 15 ;;
     sides) bench gpu-sides.json --backend cuda --suite all-sides --runs 3 ;;
+    kernels) bench gpu-kernels.json --backend cuda --suite S,patterns,density-m8,density-m4,shapes-fit,shapes,values,all-sides --kernel all --runs 2 --max-seconds 20 ;;
     cusparse) script cusparse_bench gpu-cusparse.json --suite peers --case S1,S2,S5,rmat-1e6-m1,uniform-m2,uniform-m3,stencil-27-m1 ;;
     scipy) script scipy_bench cpu-scipy.json --suite P,cpu-patterns --runs 3 --max-seconds 20 ;;
     processes) script process_times processes.json --suite P,cpu-patterns,patterns --case S1,S2,S5 --runs 2 --max-seconds 6 ;;

@@ -20,6 +20,7 @@ class SmallMultiplier : public Multiplier {
         look_back_(c_.memory, max_tasks_ + 1, "look-back states"),
         task_offsets_(c_.memory, sorts_ ? 0 : c_.max_rows() + std::uint64_t{1}, "task offsets"),
         spans_(c_.memory, sorts_ ? 0 : c_.max_rows(), "column spans"),
+        splits_(c_.memory, num_splits(), "split offsets"),
         arrived_(c_.memory, is_uneven_ ? c_.max_c_blocks() * (output_record_bytes(c_.operands.m) / 4) : 0, "records"),
         num_arrived_(c_.memory, 1, "count"),
         task_records_(c_.memory, is_uneven_ ? max_tasks_ + 1 : 0, "task records"),
@@ -41,14 +42,15 @@ class SmallMultiplier : public Multiplier {
     const kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     if (sorts_) {
       return c_.timed(Stage::multiply, [&] {
-        kernels::launch_mul_sorted_rows(product, c_blocks, {.pairs = max_row_pairs_, .blocks = operands.max_row_blocks},
-                                        out, c_.stream.get());
+        kernels::launch_mul_sorted_rows(product, c_blocks, max_row_pairs_, operands.max_row_blocks, out,
+                                        c_.stream.get());
       });
     }
     const kernels::SmallBlocksScratch scratch{.max_tasks = max_tasks_of(panel),
                                               .tasks = tasks_.data(),
                                               .task_offsets = task_offsets_.data(),
                                               .spans = spans_.data(),
+                                              .splits = splits_.size() == 0 ? nullptr : splits_.data(),
                                               .arrivals = is_uneven(panel) ? arrivals() : kernels::SmallArrivals{},
                                               .work = {.data = work_.data(), .bytes = work_.size()}};
     c_.timed(Stage::multiply, [&] {
@@ -81,6 +83,15 @@ class SmallMultiplier : public Multiplier {
     return kernels::max_small_tasks(shape, panel.num_rows, num_pairs);
   }
 
+  /// Where dense chunks begin in the rows of B: none if these are so many that the table would be large.
+  [[nodiscard]] std::uint64_t num_splits() const {
+    constexpr std::uint64_t kMostBytes = 32u << 20;
+    const kernels::SmallShape shape =
+        kernels::small_shape(c_.operands.m, c_.operands.num_c_columns(), kernels::small_region_bytes());
+    const std::uint64_t count = std::uint64_t{c_.operands.b_view().index.num_rows} * (shape.dense_chunks + 1);
+    return sorts_ || shape.dense_chunks == 1 || count * sizeof(std::uint32_t) > kMostBytes ? 0 : count;
+  }
+
   /// Whether a row of the panel takes so much longer than others that its tasks should not wait for each other.
   [[nodiscard]] bool is_uneven(const plan::Panel& panel) const {
     const std::uint64_t mean = panel.num_pairs / panel.num_rows + 1;
@@ -104,6 +115,7 @@ class SmallMultiplier : public Multiplier {
   DeviceBuffer<std::uint64_t> look_back_;     // [max_tasks + 1]
   DeviceBuffer<std::uint32_t> task_offsets_;  // [rows of a panel + 1]
   DeviceBuffer<kernels::ColumnSpan> spans_;   // [rows of a panel]
+  DeviceBuffer<std::uint32_t> splits_;        // [rows of B, dense chunks + 1], or none
   DeviceBuffer<std::uint32_t> arrived_;       // [max_c_blocks, 2 + m * m], if a panel is uneven, like the next ones
   DeviceBuffer<std::uint32_t> num_arrived_;   // [1]
   DeviceBuffer<kernels::TaskRecords> task_records_;  // [max_tasks + 1]

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -19,36 +18,8 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using kernels::TileEntry;
 using kernels::TileGrid;
 using plan::KernelId;
-
-/// Lines of bits, and the same as sets.
-struct Bitmap {
-  Bitmap(std::uint32_t lines, std::uint32_t words) : num_words(words), bits(std::size_t{lines} * words) {}
-  void set(std::uint32_t line, std::uint32_t x) { bits[std::size_t{line} * num_words + x / 32] |= 1u << x % 32; }
-  [[nodiscard]] bool has(std::uint32_t line, std::uint32_t x) const {
-    return (bits[std::size_t{line} * num_words + x / 32] >> x % 32 & 1) != 0;
-  }
-  std::uint32_t num_words;
-  std::vector<std::uint32_t> bits;
-};
-
-/// The list of a row of A and a column of B as the kernel makes it: word by word, with the numbers before each.
-std::vector<TileEntry> listed(const Bitmap& a, std::uint32_t row, const Bitmap& b, std::uint32_t column,
-                              TileEntry before) {
-  std::vector<TileEntry> entries;
-  for (std::uint32_t w = 0; w < a.num_words; ++w) {
-    const std::uint32_t a_word = a.bits[std::size_t{row} * a.num_words + w];
-    const std::uint32_t b_word = b.bits[std::size_t{column} * b.num_words + w];
-    TileEntry found[32];
-    const std::uint32_t count = kernels::list_common_tiles(a_word, b_word, before, found);
-    entries.insert(entries.end(), found, found + count);
-    before.a += kernels::count_bits(a_word);
-    before.b += kernels::count_bits(b_word);
-  }
-  return entries;
-}
 
 /// Exact statistics of so many blocks, every row with as many pairs.
 plan::Statistics with_row_pairs(std::uint32_t nb, std::uint32_t m, double blocks, std::uint64_t row_pairs,
@@ -154,29 +125,6 @@ TEST_CASE("each byte of a tile has its own place, 16 bytes along K stay together
   CHECK(kernels::tile_byte(0, 0, 17, 1) == 17);
   CHECK(kernels::tile_byte(3, 0, 0, 1) == 3 * 128 + 3 * 16);
   CHECK(kernels::tile_byte(9, 1, 20, 2) == (16 + 8 + 1) * 128 + 0 * 16 + 4);
-}
-
-TEST_CASE("lists hold the tiles along K that a row of A and a column of B share, by their numbers") {
-  std::mt19937_64 random(1);
-  for (const std::uint32_t num_k : {1u, 31u, 32u, 33u, 100u, 1000u}) {
-    for (const std::uint32_t one_of : {1u, 2u, 7u, 60u}) {
-      const std::uint32_t words = (num_k - 1) / 32 + 1;
-      Bitmap a(1, words), b(1, words);
-      for (std::uint32_t k = 0; k < num_k; ++k) {
-        if (random() % one_of == 0) a.set(0, k);
-        if (random() % one_of == 0) b.set(0, k);
-      }
-      std::vector<TileEntry> expected;
-      TileEntry next{.a = 5, .b = 9};
-      for (std::uint32_t k = 0; k < num_k; ++k) {
-        if (a.has(0, k) && b.has(0, k)) expected.push_back(next);
-        if (a.has(0, k)) ++next.a;
-        if (b.has(0, k)) ++next.b;
-      }
-      INFO(num_k << " tiles, one of " << one_of);
-      REQUIRE(listed(a, 0, b, 0, {.a = 5, .b = 9}) == expected);
-    }
-  }
 }
 
 TEST_CASE("panels are runs of rows of tiles with C blocks, as large as they may be") {
