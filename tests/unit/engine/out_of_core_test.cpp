@@ -165,6 +165,12 @@ TEST_CASE("a long block row needs memory for its blocks, not for as many rows") 
   CHECK(Operands(row, columns).check(within(3'000'000)).c_blocks == 10);
 }
 
+TEST_CASE("ranges end where they meet more rows of B than are listed") {
+  const BlockMatrix a = test::random_matrix(50'000, 1, 200'000, 300, 1);
+  const Operands operands(a, test::random_matrix(50'000, 1, 60'000, 300, 2));
+  CHECK(operands.check(within(1'000'000)).plan.num_ranges > 1);
+}
+
 TEST_CASE("two long block rows: records of one slab after the other are put in their order") {
   BlockMatrix rows{.n = 4'000, .m = 1, .index = {}, .values = std::vector<std::uint16_t>(8'000, 3)};
   for (std::uint32_t x = 0; x < 8'000; ++x) rows.index.push_back({5 + x % 2, x / 2});
