@@ -136,5 +136,11 @@ void write_bsr(const std::filesystem::path& path, const BsrView<std::uint32_t>& 
 /// matrices.
 BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
                                   const ProductOptions& options = {}, Report* report = nullptr);
+/// The same of other types than uint16_t: Engine::multiply().
+template <class T>
+BsrMatrix<ProductOf<T>> multiply(Engine& engine, const BsrView<T>& a, const BsrView<T>& b,
+                                 const ProductOptions& options = {}, Report* report = nullptr) {
+  return engine.multiply(a, b, options, report);
+}
 
 }  // namespace spmm

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "spmm/element_types.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/options.hpp"
 #include "spmm/report.hpp"
@@ -17,17 +18,19 @@ namespace spmm {
 
 /// A matrix in block-CSR arrays of the caller in the memory of one CUDA device; m = 1 is CSR. It need not be square.
 /// Shapes: rows x cols elements, both multiples of m; indptr [rows / m + 1]; indices [num_blocks] block columns; values
-/// [num_blocks, m, m] row-major, 2-byte aligned. indptr and indices hold signed integers of index_bytes, 4 or 8.
+/// [num_blocks, m, m] row-major, aligned as their type is. indptr and indices hold signed integers of index_bytes, 4 or
+/// 8.
 /// Values: as BsrView.
 struct DeviceBsrView {
-  std::uint64_t rows = 0;                 ///< elements
-  std::uint64_t cols = 0;                 ///< elements
-  std::uint32_t m = 1;                    ///< block side
-  std::uint64_t num_blocks = 0;           ///< stored
-  const void* indptr = nullptr;           ///< [rows / m + 1], device
-  const void* indices = nullptr;          ///< [num_blocks], device
-  std::uint32_t index_bytes = 4;          ///< of a number in indptr and indices
-  const std::uint16_t* values = nullptr;  ///< [num_blocks, m, m], device
+  std::uint64_t rows = 0;               ///< elements
+  std::uint64_t cols = 0;               ///< elements
+  std::uint32_t m = 1;                  ///< block side
+  std::uint64_t num_blocks = 0;         ///< stored
+  const void* indptr = nullptr;         ///< [rows / m + 1], device
+  const void* indices = nullptr;        ///< [num_blocks], device
+  std::uint32_t index_bytes = 4;        ///< of a number in indptr and indices
+  const void* values = nullptr;         ///< [num_blocks, m, m] of type, device
+  ElementType type = ElementType::u16;  ///< of the elements
 };
 
 /// Where a result's arrays come from. allocate: device memory of that many bytes, aligned to `alignment`, which work on
@@ -52,19 +55,21 @@ struct DeviceCall {
 
 /// A result in block-CSR arrays in device memory. Copies share the arrays. The last owner gives them back in the order
 /// of the product's stream, which must still be there; the engine need not be.
-/// Shapes, values: as DeviceBsrView with elements of 32 bits; each row's block columns ascend; no block of zeros.
+/// Shapes, values: as DeviceBsrView; each row's block columns ascend. u32: no block of zeros; other types: all blocks
+/// that have a pair.
 /// Stream: work on the product's stream may use the arrays at once; other streams wait for that one.
 struct DeviceBsrMatrix {
-  std::uint64_t rows = 0;                         ///< elements
-  std::uint64_t cols = 0;                         ///< elements
-  std::uint32_t m = 1;                            ///< block side
-  std::uint64_t num_blocks = 0;                   ///< stored
-  std::uint32_t index_bytes = 4;                  ///< of A's
-  std::shared_ptr<const void> indptr{};           ///< [rows / m + 1], device
-  std::shared_ptr<const void> indices{};          ///< [num_blocks], device
-  std::shared_ptr<const std::uint32_t> values{};  ///< [num_blocks, m, m], device
-  int device = 0;                                 ///< number of the CUDA device
-  std::uint64_t num_saturated = 0;                ///< elements that are 2^32 - 1: their true sums are that or larger
+  std::uint64_t rows = 0;                 ///< elements
+  std::uint64_t cols = 0;                 ///< elements
+  std::uint32_t m = 1;                    ///< block side
+  std::uint64_t num_blocks = 0;           ///< stored
+  std::uint32_t index_bytes = 4;          ///< of A's
+  std::shared_ptr<const void> indptr{};   ///< [rows / m + 1], device
+  std::shared_ptr<const void> indices{};  ///< [num_blocks], device
+  std::shared_ptr<const void> values{};   ///< [num_blocks, m, m] of type, device
+  ElementType type = ElementType::u32;    ///< result_of() that of the operands
+  int device = 0;                         ///< number of the CUDA device
+  std::uint64_t num_saturated = 0;        ///< elements that are 2^32 - 1: their true sums are that or larger
 };
 
 /// A product whose pattern stays while its values change: the pattern of C, the pairs and the decision are kept on the
@@ -84,12 +89,14 @@ class DevicePlan {
 
   /// C = A * B for values in the order of the blocks that the plan was made of.
   /// Shapes: a [num_blocks of A, m, m], b [num_blocks of B, m, m], c [pattern().num_blocks, m, m], row-major, 16-byte
-  /// aligned, memory of the plan's device. Values: any; nothing is checked. Errors: UsageError (alignment).
+  /// aligned, memory of the plan's device. Values: any, of the types of the operands and of pattern(); nothing is
+  /// checked. Errors: UsageError (alignment).
   /// Stream: in the order of `stream`, which may be captured in a graph; nothing waits, and nothing is allocated. Calls
   /// on several streams come one after the other; a replay of a graph must not overlap other work of the plan.
-  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream);
+  void multiply(const void* a, const void* b, void* c, CUstream_st* stream);
 
-  /// Elements of such a c that are 2^32 - 1: their true sums are that or larger. Waits for the stream.
+  /// Elements of such a c that are 2^32 - 1: their true sums are that or larger. 0 for other types than u32. Waits for
+  /// the stream.
   [[nodiscard]] std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream);
 
  private:

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "spmm/block_matrix.hpp"
+#include "spmm/element_types.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
@@ -14,6 +15,10 @@
 
 namespace spmm {
 
+template <class T>
+struct BsrView;  // arrays.hpp
+template <class T>
+struct BsrMatrix;
 struct DeviceBsrView;  // device.hpp
 class DevicePlan;
 struct DeviceCall;
@@ -55,6 +60,14 @@ class Engine {
   /// Multiplies records of two sources into a sink, up to and including sink.publish().
   /// Errors: as above, and what sources and sink throw.
   Report multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options = {});
+
+  /// C = A * B of arrays in host memory, for all types of SPMM_CHAIN_TYPES: chain.hpp says which bits it has. It keeps
+  /// all blocks with pairs. The CPU multiplies, unless a device is asked for, which gets copies of the operands.
+  /// Shapes: A [r, k], B [k, c], C [r, c]. Errors: ShapeError; FormatError that names the array and the place;
+  /// OutOfMemory, if the result does not fit the limit; UsageError (a kernel, transposes, checks of the result).
+  template <class T>
+  BsrMatrix<ProductOf<T>> multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options = {},
+                                   Report* report = nullptr);
 
   /// C = A * B on the device that holds both, with the kernels, decisions and limits
   /// of every product. The engine's first device must be that one. The result is complete when the call returns.

@@ -7,19 +7,18 @@
 #include <string>
 
 #include "spmm/block_matrix.hpp"
+#include "spmm/element_types.hpp"
 #include "spmm/stream.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
 
-/// Element type of a file; the format does not record it, the reader says what it expects.
-enum class ElementType : std::uint8_t { u16, u32 };
-
 /// Checks n, m and num_blocks against each other. Errors: FormatError that names `name` and the byte offset.
 void validate_header(const MatrixHeader& header, const std::string& name);
 
-/// Reads the 12-byte header and checks it against the length of the file; reads no record. Errors: InputError (cannot
-/// open), FormatError (bad header or length), IoError.
+/// Reads the 12-byte header and checks it against the length of the file; reads no record. Values: type = u16, an
+/// operand, or u32, a result: the format does not record it, the reader says what it expects. Errors: InputError
+/// (cannot open), FormatError (bad header or length), IoError.
 MatrixHeader read_header(const std::filesystem::path& path, ElementType type = ElementType::u16);
 
 /// Reads a whole operand. Blocks keep the order of the file; indices are

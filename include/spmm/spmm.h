@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /** Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
-#define SPMM_C_API 3
+#define SPMM_C_API 4
 /** The number behind libspmm.so. Grows if programs must be compiled again; the version of the project does not change
  * it. */
 #define SPMM_C_SOVERSION 1
@@ -144,6 +144,22 @@ typedef struct spmm_product_options {
 typedef struct spmm_matrix spmm_matrix; /**< block-CSR arrays that the library owns */
 typedef struct spmm_report spmm_report; /**< what a product has done: sizes, times, choices */
 
+/** Types of the elements of operands, and of their product's. Floats are added up in one order, so that all devices
+ * give the same bits; integers are exact modulo 2^64. */
+typedef enum spmm_element_type {
+  SPMM_U16 = 0,  /**< uint32_t, saturated: what files have */
+  SPMM_F64 = 1,  /**< double */
+  SPMM_F32 = 2,  /**< float */
+  SPMM_F16 = 3,  /**< float */
+  SPMM_BF16 = 4, /**< float */
+  SPMM_I8 = 5,   /**< int64_t, as all that follow */
+  SPMM_U8 = 6,   /**< int64_t */
+  SPMM_I16 = 7,  /**< int64_t */
+  SPMM_I32 = 8,  /**< int64_t */
+  SPMM_U32 = 9,  /**< int64_t */
+  SPMM_I64 = 10, /**< int64_t */
+} spmm_element_type;
+
 /** A matrix in the caller's block-CSR (BSR) arrays, which are read where they are; block_side = 1 makes it CSR. It need
  * not be square. The result of A [r, k] and B [k, c] is [r, c]. indptr [rows / block_side + 1], starting with 0;
  * indices [indptr[last]] block columns, in any order within a row; data [indptr[last], block_side, block_side]
@@ -154,13 +170,16 @@ typedef struct spmm_bsr {
   uint64_t cols;         /**< the same */
   const void* indptr;    /**< int32_t or int64_t, as indptr_bits says */
   const void* indices;   /**< the same by indices_bits */
-  const void* data;      /**< uint16_t or uint32_t, as element_bits says */
+  const void* data;      /**< uint16_t or uint32_t, as element_bits says, or elements of element_type */
   uint64_t num_indices;  /**< length of indices */
   uint32_t block_side;   /**< 1 to 64 */
   uint32_t indptr_bits;  /**< 32 or 64; 0: 64 */
   uint32_t indices_bits; /**< the same */
-  uint32_t element_bits; /**< 16 for operands, 32 for results; 0: 16 */
+  uint32_t element_bits; /**< 16 for operands, 32 for results; 0: 16; other types: 0 */
   const char* name;      /**< in messages; NULL: "matrix A", "matrix B" */
+  /* Since SPMM_C_API 4: */
+  uint32_t element_type; /**< SPMM_U16, ...: of operands */
+  uint32_t reserved;     /**< 0 */
 } spmm_bsr;
 
 /** A square matrix as a list of blocks, in any order: index [num_blocks, 2] block row and block column; values
@@ -196,10 +215,13 @@ typedef struct spmm_device_bsr {
   uint64_t cols;        /**< the same */
   const void* indptr;   /**< [rows / block_side + 1] int32_t or int64_t, as index_bits says; device */
   const void* indices;  /**< [num_blocks] the same */
-  const uint16_t* data; /**< [num_blocks, block_side, block_side], device */
+  const uint16_t* data; /**< [num_blocks, block_side, block_side], device; of other types: cast the pointer */
   uint64_t num_blocks;  /**< in both */
   uint32_t block_side;  /**< 1 to 64 */
   uint32_t index_bits;  /**< 32 or 64; 0: 64 */
+  /* Since SPMM_C_API 4: */
+  uint32_t element_type; /**< SPMM_U16, ... */
+  uint32_t reserved;     /**< 0 */
 } spmm_device_bsr;
 
 /** Memory of the caller for the arrays of a result, aligned to `alignment` bytes, which work on `stream` may use; NULL:
@@ -316,7 +338,7 @@ typedef struct spmm_array {
   int64_t shape[3];       /**< [num_dimensions] */
   int32_t num_dimensions; /**< 1 to 3 */
   int32_t element_bits;   /**< 8, 16, 32 or 64 */
-  int32_t is_unsigned;    /**< 0: signed */
+  int32_t is_unsigned;    /**< 0: signed integers; 1: unsigned ones; 2: floats, since SPMM_C_API 4 */
   int32_t device_type;    /**< as DLPack numbers them: 1 CPU, 2 CUDA */
   int32_t device;         /**< its number */
   int32_t reserved;       /**< 0 */
@@ -343,8 +365,10 @@ SPMM_API void spmm_matrix_destroy(spmm_matrix* matrix);                /**< NULL
 SPMM_API uint64_t spmm_matrix_rows(const spmm_matrix* matrix);         /**< elements */
 SPMM_API uint64_t spmm_matrix_cols(const spmm_matrix* matrix);         /**< elements */
 SPMM_API uint32_t spmm_matrix_block_side(const spmm_matrix* matrix);   /**< 1: CSR */
-SPMM_API uint32_t spmm_matrix_element_bits(const spmm_matrix* matrix); /**< 32 for results */
-SPMM_API uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix);   /**< stored blocks */
+SPMM_API uint32_t spmm_matrix_element_bits(const spmm_matrix* matrix); /**< 16, 32 or 64 */
+/** Of the elements of a result: SPMM_F64, SPMM_F32, SPMM_I64, or SPMM_U32. SPMM_U16: an operand. Since SPMM_C_API 4. */
+SPMM_API uint32_t spmm_matrix_element_type(const spmm_matrix* matrix);
+SPMM_API uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix); /**< stored blocks */
 /** The arrays themselves, valid until the matrix is destroyed; each row's block columns ascend. */
 SPMM_API const int64_t* spmm_matrix_indptr(const spmm_matrix* matrix);  /**< [rows / block_side + 1] */
 SPMM_API const int64_t* spmm_matrix_indices(const spmm_matrix* matrix); /**< [num_blocks] */

@@ -3,7 +3,9 @@
 
 #include "spmm/arrays.hpp"
 #include "spmm/block_matrix.hpp"
+#include "spmm/chain.hpp"
 #include "spmm/device.hpp"
+#include "spmm/element_types.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"

@@ -47,6 +47,13 @@ struct PairsOfRow {
   }
 };
 
+/// Numbers that were counted; 0 behind the last one.
+struct CountOfRow {
+  const std::uint32_t* counts;
+  std::uint64_t count;
+  __host__ __device__ std::uint32_t operator()(std::uint64_t row) const { return row < count ? counts[row] : 0; }
+};
+
 /// 1 if a C block is not zero.
 struct NonZeroBlock {
   const std::uint8_t* non_zero;

@@ -42,12 +42,13 @@ void launch_scan(const Terms& terms, std::uint64_t count, Sum* sums, Workspace w
         what);
 }
 
-// Rows of a sort; C blocks that are not zero; pairs of blocks and of rows; tasks of small-blocks and their records;
-// pieces of row-rank, windows.
+// Rows of a sort; C blocks that are not zero; pairs of blocks and of rows; pairs and C blocks of rows of chains; tasks
+// of small-blocks and their records; pieces of row-rank, windows.
 template std::size_t scan_workspace_bytes<StoredRow, std::uint64_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<NonZeroBlock, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PairsOfBlock, std::uint64_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PairsOfRow, std::uint64_t>(std::uint64_t);
+template std::size_t scan_workspace_bytes<CountOfRow, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<TasksOfRow, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<CountOfTask, std::uint32_t>(std::uint64_t);
 template std::size_t scan_workspace_bytes<PiecesOfRow, std::uint32_t>(std::uint64_t);
@@ -56,6 +57,7 @@ template void launch_scan(const StoredRow&, std::uint64_t, std::uint64_t*, Works
 template void launch_scan(const NonZeroBlock&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PairsOfBlock&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PairsOfRow&, std::uint64_t, std::uint64_t*, Workspace, cudaStream_t, const char*);
+template void launch_scan(const CountOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const TasksOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const CountOfTask&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);
 template void launch_scan(const PiecesOfRow&, std::uint64_t, std::uint32_t*, Workspace, cudaStream_t, const char*);

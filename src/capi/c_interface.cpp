@@ -25,7 +25,9 @@ struct spmm_engine {
 };
 
 struct spmm_matrix {
-  std::variant<spmm::BsrMatrix<std::uint32_t>, spmm::BsrMatrix<std::uint16_t>> arrays{};
+  std::variant<spmm::BsrMatrix<std::uint32_t>, spmm::BsrMatrix<std::uint16_t>, spmm::BsrMatrix<double>,
+               spmm::BsrMatrix<float>, spmm::BsrMatrix<std::int64_t>>
+      arrays{};
 };
 
 struct spmm_device_matrix {
@@ -79,6 +81,26 @@ void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, c
   *result.matrix = matrix.release();
 }
 
+/// A product of another type than u16. Errors: ShapeError, UsageError.
+void multiply_chains(spmm_engine* engine, const spmm_bsr& a, const spmm_bsr& b, const ProductCall& call,
+                     spmm_matrix** result, spmm_report** report) {
+  const ElementType type = element_type(a.element_type, "matrix A");
+  const ElementType type_b = element_type(b.element_type, "matrix B");
+  if (type != type_b) {
+    throw ShapeError("matrix A and matrix B",
+                     "elements of " + std::string(element_name(type)) + " against " + std::string(element_name(type_b)),
+                     "convert one of them");
+  }
+  with_element_type(type, [&]<class T>() {
+    auto matrix = std::make_unique<spmm_matrix>();
+    Report finished;
+    matrix->arrays =
+        engine->engine.multiply(bsr_view<T>(a, "matrix A"), bsr_view<T>(b, "matrix B"), call.options(), &finished);
+    hand_out(std::move(finished), {}, report);
+    *result = matrix.release();
+  });
+}
+
 /// Errors: UsageError.
 DeviceBsrView device_view(const spmm_device_bsr* matrix, const char* name) {
   const spmm_device_bsr given = known_fields(&required(matrix, name), name);
@@ -92,7 +114,8 @@ DeviceBsrView device_view(const spmm_device_bsr* matrix, const char* name) {
           .indptr = given.indptr,
           .indices = given.indices,
           .index_bytes = given.index_bits == 32 ? 4u : 8u,
-          .values = given.data};
+          .values = given.data,
+          .type = element_type(given.element_type, name)};
 }
 
 /// Errors: UsageError.
@@ -265,6 +288,9 @@ spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm
     const spmm_bsr given_a = known_fields(&required(a, "a"), "spmm_bsr a");
     const spmm_bsr given_b = known_fields(&required(b, "b"), "spmm_bsr b");
     const ProductCall call(options);
+    if (given_a.element_type != SPMM_U16 || given_b.element_type != SPMM_U16) {
+      return multiply_chains(engine, given_a, given_b, call, result, report);
+    }
     const std::string name_a = name_of(given_a.name, "matrix A");
     const std::string name_b = name_of(given_b.name, "matrix B");
     const auto view_a = bsr_view<std::uint16_t>(given_a, name_a);
@@ -435,7 +461,7 @@ const void* spmm_device_matrix_indices(const spmm_device_matrix* matrix) {
   return matrix->arrays.indices.get();
 }
 const uint32_t* spmm_device_matrix_data(const spmm_device_matrix* matrix) {
-  return matrix->arrays.values.get();
+  return static_cast<const uint32_t*>(matrix->arrays.values.get());
 }
 
 spmm_status spmm_read(const char* path, uint32_t element_bits, spmm_matrix** matrix) {
@@ -477,7 +503,10 @@ uint32_t spmm_matrix_block_side(const spmm_matrix* matrix) {
   return of_matrix(matrix, [](const auto& arrays) { return arrays.m; });
 }
 uint32_t spmm_matrix_element_bits(const spmm_matrix* matrix) {
-  return matrix->arrays.index() == 0 ? 32 : 16;
+  return of_matrix(matrix, [](const auto& arrays) { return static_cast<std::uint32_t>(8 * sizeof(arrays.data[0])); });
+}
+uint32_t spmm_matrix_element_type(const spmm_matrix* matrix) {
+  return of_matrix(matrix, []<class T>(const BsrMatrix<T>&) { return static_cast<std::uint32_t>(kElementType<T>); });
 }
 uint64_t spmm_matrix_num_blocks(const spmm_matrix* matrix) {
   return of_matrix(matrix, [](const auto& arrays) { return std::uint64_t{arrays.indices.size()}; });

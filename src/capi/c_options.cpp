@@ -90,11 +90,17 @@ std::uint32_t element_bits(const spmm_bsr& given, const std::string& name) {
   return width(given.element_bits, 16, 32, 16, name + ", element_bits");
 }
 
+ElementType element_type(std::uint32_t given, const std::string& name) {
+  if (given <= SPMM_I64) return static_cast<ElementType>(given);
+  throw UsageError(name + ", element_type", "is " + std::to_string(given), "use SPMM_U16, SPMM_F64 and so on");
+}
+
 template <class T>
 BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name) {
-  if (element_bits(given, name) != 8 * sizeof(T)) {
+  const bool is_chain = element_type(given.element_type, name) != ElementType::u16;
+  if (is_chain ? given.element_bits != 0 : element_bits(given, name) != 8 * sizeof(T)) {
     throw UsageError(name + ", element_bits", "is " + std::to_string(given.element_bits),
-                     "operands have elements of 16 bits");
+                     is_chain ? "leave it at 0: element_type says it" : "operands have elements of 16 bits");
   }
   BsrView<T> view{.rows = given.rows, .cols = given.cols, .m = given.block_side};
   const std::uint64_t num_rows = given.block_side == 0 ? 0 : given.rows / given.block_side;
@@ -111,6 +117,7 @@ BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name) {
 }
 
 template BsrView<std::uint16_t> bsr_view<std::uint16_t>(const spmm_bsr&, const std::string&);
-template BsrView<std::uint32_t> bsr_view<std::uint32_t>(const spmm_bsr&, const std::string&);
+#define SPMM_VIEW(T, name) template BsrView<T> bsr_view<T>(const spmm_bsr&, const std::string&);
+SPMM_CHAIN_TYPES(SPMM_VIEW)
 
 }  // namespace spmm::capi

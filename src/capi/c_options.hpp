@@ -64,6 +64,9 @@ class ProductCall {
 template <class T>
 BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name);
 
+/// Errors: UsageError.
+ElementType element_type(std::uint32_t given, const std::string& name);
+
 /// Width of the elements of a matrix: 16 or 32. Errors: UsageError.
 std::uint32_t element_bits(const spmm_bsr& given, const std::string& name);
 

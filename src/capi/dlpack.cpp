@@ -69,7 +69,7 @@ void* make(const spmm_array& array, std::shared_ptr<const void> owner) {
                           .device_type = array.device_type,
                           .device = array.device,
                           .num_dimensions = array.num_dimensions,
-                          .type_code = static_cast<std::uint8_t>(array.is_unsigned != 0 ? 1 : 0),
+                          .type_code = static_cast<std::uint8_t>(array.is_unsigned),
                           .type_bits = static_cast<std::uint8_t>(array.element_bits),
                           .type_lanes = 1,
                           .shape = made->shape.data(),
@@ -86,7 +86,10 @@ void* make_dlpack(const spmm_array& array, std::shared_ptr<const void> owner, bo
   const int bits = array.element_bits;
   const bool is_sound =
       array.num_dimensions >= 1 && array.num_dimensions <= 3 && (bits == 8 || bits == 16 || bits == 32 || bits == 64);
-  if (!is_sound) throw UsageError("spmm_array", "num_dimensions or element_bits", "use 1 to 3, and 8, 16, 32 or 64");
+  if (!is_sound || array.is_unsigned < 0 || array.is_unsigned > 2) {
+    throw UsageError("spmm_array", "num_dimensions, element_bits or is_unsigned",
+                     "use 1 to 3; 8, 16, 32 or 64; 0 to 2");
+  }
   return is_versioned ? make<VersionedManaged>(array, std::move(owner)) : make<Managed>(array, std::move(owner));
 }
 

@@ -47,6 +47,9 @@ class Pipeline {
   /// this device.
   ProductStats run(ParsedOperands parsed, const Source& a, const Source& b, PanelTaker& taker);
 
+  /// Operands sorted by row, and what has been counted; nothing is decided.
+  [[nodiscard]] SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
+
   /// Operands as the exact decision wants them, and what has been counted. Values: keeps_order = for other values of
   /// the same pattern.
   struct Arranged {
@@ -73,7 +76,6 @@ class Pipeline {
   }
   /// What the plan has counted for the build and is not in use. Values: side = of blocks as kernels read them.
   [[nodiscard]] std::uint64_t build_room(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) const;
-  SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
   bool decide_anew(const plan::Statistics& more);
   TileMaps count_tiles_of(const SortedOperands& sorted, plan::Statistics& statistics);
   void decide(const plan::Statistics& statistics);

@@ -249,7 +249,10 @@ class Planned : public PlannedProduct {
     }
   }
 
-  void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) override {
+  void multiply(const void* from_a, const void* from_b, void* to, CUstream_st* stream) override {
+    const auto* const a = static_cast<const std::uint16_t*>(from_a);
+    const auto* const b = static_cast<const std::uint16_t*>(from_b);
+    auto* const c = static_cast<std::uint32_t*>(to);
     if (!is_aligned(a) || !is_aligned(b) || !is_aligned(c)) {
       throw UsageError("DevicePlan::multiply", "values do not begin at a multiple of 16 bytes", "pass a copy of them");
     }

@@ -1,5 +1,6 @@
 // Linked instead of the CUDA backend in a build without CUDA.
 #include "cuda/backend.hpp"
+#include "cuda/chains.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -49,6 +50,14 @@ ProductStats multiply(const Source&, const Source&, Output&, plan::Execution&, c
 
 std::unique_ptr<PlannedProduct> plan_product(const Source&, const Source&, const plan::Execution&, const plan::Decide&,
                                              const DeviceRun&) {
+  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
+}
+
+ProductStats multiply_chains(const Source&, const Source&, std::uint64_t, const DeviceRun&, const HostChains*) {
+  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
+}
+
+std::unique_ptr<PlannedProduct> plan_chains(const Source&, const Source&, std::uint64_t, const DeviceRun&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
 }
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "cuda/backend.hpp"
+#include "cuda/chains.hpp"
 #include "engine/impl.hpp"
 #include "engine/product.hpp"
 #include "spmm/device.hpp"
@@ -59,10 +59,18 @@ void check_sides(const DeviceBsrView& view, const OperandName& name) {
   }
 }
 
+/// Errors: ShapeError.
+void check_types(const DeviceBsrView& a, const DeviceBsrView& b, const std::string& names) {
+  if (a.type == b.type) return;
+  throw ShapeError(names, text("elements of ", element_name(a.type), " against ", element_name(b.type)),
+                   "convert one of them");
+}
+
 /// Errors: ShapeError, FormatError.
 void check_pair(const DeviceBsrView& a, const DeviceBsrView& b, std::optional<std::uint64_t> product = {}) {
   check_sides(a, {"matrix A", product});
   check_sides(b, {"matrix B", product});
+  check_types(a, b, OperandName{"matrix A and matrix B", product}.str());
   if (a.m != b.m || a.cols != b.rows || a.index_bytes != b.index_bytes) {
     throw ShapeError(OperandName{"matrix A and matrix B", product}.str(),
                      text(a.rows, " x ", a.cols, ", m = ", a.m, ", indices of ", a.index_bytes, " bytes against ",
@@ -75,6 +83,13 @@ void check_pair(const DeviceBsrView& a, const DeviceBsrView& b, std::optional<st
 std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
   check_pair(a, b);
   return static_cast<std::uint32_t>(std::max({a.rows, a.cols, b.cols}));
+}
+
+/// Errors: UsageError if the elements of many products have another type than u16.
+void check_many_type(const DeviceBsrView& view) {
+  if (view.type == ElementType::u16) return;
+  throw UsageError("products", text("many at once are of u16, not of ", element_name(view.type)),
+                   "multiply one after the other");
 }
 
 /// Many products as one: what is known of them before a device is started.
@@ -108,7 +123,7 @@ void finish(ManyProducts& many, std::uint64_t cols) {
 
 bool has_sizes_of(const DeviceBsrView& view, const DeviceBsrView& other) {
   return view.rows == other.rows && view.cols == other.cols && view.m == other.m &&
-         view.num_blocks == other.num_blocks && view.index_bytes == other.index_bytes;
+         view.num_blocks == other.num_blocks && view.index_bytes == other.index_bytes && view.type == other.type;
 }
 
 /// Values: at least one product. Errors: ShapeError, FormatError, UsageError (products that do not go together).
@@ -125,7 +140,10 @@ ManyProducts check_products(std::span<const DevicePair> products) {
     const auto& [a, b] = products[x];
     const bool is_alike =
         x > 0 && has_sizes_of(a, products[x - 1].a) && has_sizes_of(b, products[x - 1].b);  // checked then
-    if (!is_alike) check_pair(a, b, x);
+    if (!is_alike) {
+      check_pair(a, b, x);
+      check_many_type(a);
+    }
     if (a.m != first.m || a.index_bytes != first.index_bytes) {
       throw UsageError(text("product ", x),
                        text("m = ", a.m, ", indices of ", a.index_bytes, " bytes; product 0 has m = ", first.m, ", ",
@@ -164,6 +182,7 @@ ManyProducts check_products(const DeviceStacks& products) {
   ManyProducts many{.a = {products.a, num_products}, .b = {products.b, num_products}};
   many.sums = {.a = products.a.first, .b = products.b.first};
   check_pair(many.sums.a, many.sums.b);
+  check_many_type(many.sums.a);
   const std::uint64_t count = std::min(num_products, std::uint64_t{1} << 32);  // more are too many anyhow
   for (DeviceBsrView* const sum : {&many.sums.a, &many.sums.b}) {
     sum->rows *= count;
@@ -276,7 +295,12 @@ class DeviceProduct {
         source_b(b, n_, "matrix B"),
         options(on_device(wanted, call)),
         batch{.all = {.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes}},
-        arrays{.a = a, .b = b, .call = call, .out = &batch.all} {}
+        arrays{.a = a, .b = b, .call = call, .out = &batch.all} {
+    batch.all.type = result_of(a.type);
+    if (a.type == ElementType::u16 || options.kernel == "auto") return;
+    throw UsageError("ProductOptions::kernel", text("no kernel is named for elements of ", element_name(a.type)),
+                     "leave it at auto");
+  }
   DeviceProduct(ManyProducts many, const DeviceCall& call, const ProductOptions& wanted)
       : sums_(many.sums),
         n_(static_cast<std::uint32_t>(std::max({sums_.a.rows, sums_.a.cols, sums_.b.cols}))),
@@ -348,7 +372,11 @@ struct DevicePlan::State {
 void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
   product.arrays.is_timed = report != nullptr;
   record.stay_on(product.arrays);
-  multiply({product.source_a, product.source_b}, product.sink, "the result", product.options, record);
+  if (product.arrays.a.type != ElementType::u16) {
+    multiply_chains(product.source_a, product.source_b, product.options, record);
+  } else {
+    multiply({product.source_a, product.source_b}, product.sink, "the result", product.options, record);
+  }
   product.batch.all.num_saturated = record.report.saturated_elements;
   if (report == nullptr && record.trace == nullptr) return;  // the peak of the process is read from a file
   record.close();
@@ -375,6 +403,11 @@ DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const De
   state->run->device = state->target.first_device();
   state->run->arrays = state->record.arrays;
   const plan::Limits limits = state->target.limits;
+  if (a.type != ElementType::u16) {
+    state->planned =
+        cuda::plan_chains(state->product.source_a, state->product.source_b, limits.gpus.front().bytes, run);
+    return DevicePlan(std::move(state));
+  }
   const plan::Execution expected = plan_product(state->operands.expected(), limits);
   reserve_memory(expected, run);
   if (expected.is_out_of_core()) {
@@ -397,7 +430,7 @@ const DeviceBsrMatrix& DevicePlan::pattern() const {
   return state_->product.batch.all;
 }
 
-void DevicePlan::multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c, CUstream_st* stream) {
+void DevicePlan::multiply(const void* a, const void* b, void* c, CUstream_st* stream) {
   state_->planned->multiply(a, b, c, stream);
 }
 

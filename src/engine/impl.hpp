@@ -30,6 +30,11 @@ class Engine::Impl {
   /// On the device that holds operands and result.
   void multiply(DeviceProduct& product, ProductRecord& record, Report* report);
 
+  struct HostProduct;
+  /// Of other elements than u16: chains.cpp. Values: host = null for record.arrays.
+  void multiply_chains(const Source& a, const Source& b, const ProductOptions& options, ProductRecord& record,
+                       HostProduct* host = nullptr);
+
   /// A product with these options on this target.
   [[nodiscard]] cuda::DeviceRun run_of(const ProductOptions& product, StageClock& clock, MemoryShare* memory = nullptr);
 
@@ -42,6 +47,10 @@ class Engine::Impl {
   [[nodiscard]] std::atomic<unsigned>& num_running() { return num_running_; }
 
  private:
+  static ProductStats multiply_uploaded(const Source& a, const Source& b, const HostProduct& host,
+                                        std::uint64_t limit_bytes, const cuda::DeviceRun& run);
+  static ProductStats multiply_on_host(const Source& a, const Source& b, const HostProduct& host,
+                                       const plan::Limits& limits, cuda::DeviceRun& run);
   std::string try_multiply(const ProductOperands& operands, Sink& sink, const ProductOptions& product,
                            const std::string& why_not_cuda, ProductRecord& record);
 

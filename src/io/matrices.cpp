@@ -23,9 +23,6 @@ using io::InputFile;
 
 constexpr std::uint64_t kChunkBytes = 4u << 20;  // enough to hide the cost of a call, small compared with any matrix
 
-template <class T>
-constexpr ElementType kElementType = sizeof(T) == 2 ? ElementType::u16 : ElementType::u32;
-
 /// Refuses a block that is stored more than once. Errors: FormatError that names its first two records.
 void check_distinct(const InputFile& file, const std::vector<BlockIndex>& index) {
   const auto ascends = [&](std::uint32_t x, std::uint32_t y) {

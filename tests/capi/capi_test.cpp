@@ -238,6 +238,44 @@ TEST_CASE("structs of older and newer callers") {
   spmm_matrix_destroy(c);
 }
 
+TEST_CASE("element types through the C interface") {
+  const Handle<spmm_engine> engine = make_engine();
+  const std::int32_t indptr[] = {0, 1};
+  const std::int32_t indices[] = {0};
+  const float values[] = {0.5F, 1, -2, 4};
+  auto a = sized<spmm_bsr>();
+  a.rows = a.cols = a.block_side = 2;
+  a.indptr = indptr;
+  a.indices = indices;
+  a.data = values;
+  a.num_indices = 1;
+  a.indptr_bits = a.indices_bits = 32;
+  a.element_type = SPMM_F32;
+  const spmm_product_options options = on_cpu();
+  spmm_matrix* c = nullptr;
+  REQUIRE(spmm_multiply_bsr(engine.get(), &a, &a, &options, &c, nullptr) == SPMM_OK);
+  const Handle<spmm_matrix> owner(c);
+  CHECK(spmm_matrix_element_type(c) == SPMM_F32);
+  CHECK(spmm_matrix_element_bits(c) == 32);
+  const auto* const sums = static_cast<const float*>(spmm_matrix_data(c));
+  CHECK(std::vector(sums, sums + 4) == std::vector<float>{-1.75F, 4.5F, -9, 14});
+
+  spmm_bsr b = a;
+  spmm_matrix* none = nullptr;
+  b.element_type = SPMM_I32;
+  CHECK(spmm_multiply_bsr(engine.get(), &a, &b, &options, &none, nullptr) == SPMM_ERROR_SHAPE);
+  b.element_type = SPMM_I64 + 1;
+  CHECK(spmm_multiply_bsr(engine.get(), &a, &b, &options, &none, nullptr) == SPMM_ERROR_USAGE);
+  b.element_type = SPMM_F32;
+  b.element_bits = 32;
+  CHECK(spmm_multiply_bsr(engine.get(), &a, &b, &options, &none, nullptr) == SPMM_ERROR_USAGE);
+  // A caller from before: its struct ends before the type, and has elements of 16 bits.
+  a.struct_size = offsetof(spmm_bsr, element_type);
+  REQUIRE(spmm_multiply_bsr(engine.get(), &a, &a, &options, &none, nullptr) == SPMM_OK);
+  CHECK(spmm_matrix_element_type(none) == SPMM_U32);
+  spmm_matrix_destroy(none);
+}
+
 TEST_CASE("errors belong to the thread that met them") {
   const Handle<spmm_engine> engine = make_engine();
   auto bad = sized<spmm_blocks>();

@@ -23,7 +23,7 @@ const std::vector<Layer>& all_layers() {
       {"kernels", {"include"}, {"cuda", "cub/", "thrust/", "cooperative_groups", "nvtx3/", "mma.h"}},
       {"src/base", {"include"}, {}, {"", "records", "memory", "run"}},
       {"src/io", {"include", "src/base"}, {}, {"system", "formats", "memory", "files", ""}},
-      {"src/cpu", {"include", "src/base", "src/plan"}, {}, {"simd", "operands", "output", "rows", ""}},
+      {"src/cpu", {"include", "src/base", "src/plan"}, {}, {"simd", "operands", "output", "rows", "chains", ""}},
       {"src/plan",
        {"include", "src/base", "kernels/tuning.hpp", "kernels/tiles/grid.hpp", "kernels/dense/layout.hpp"},
        {},

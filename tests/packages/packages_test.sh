@@ -61,7 +61,7 @@ inside man spmm | grep -q 'block-sparse' || fail "there is no manual page"
 inside python3 - <<'END' || fail "Python"
 import importlib.metadata
 import numpy as np, spmm
-c = spmm.multiply(np.array([[60000, 60000]]), np.array([[60000, 1], [60000, 0]]))
+c = spmm.multiply(np.array([[60000, 60000]]), np.array([[60000, 1], [60000, 0]]), dtype="uint32")
 assert c.data.reshape(-1).tolist() == [2**32 - 1, 60000], c
 assert importlib.metadata.version("spmm") == spmm.__version__
 assert spmm.__version__ in spmm.version() and spmm.__file__.startswith("/usr/lib/python3/"), spmm.__file__

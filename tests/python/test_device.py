@@ -123,7 +123,7 @@ class Refusals(unittest.TestCase):
                           (pretended(strides=(64, 2, 8)), "not contiguous"),
                           ((np.zeros(3, dtype=np.int32), *good[1:]), "no __cuda_array_interface__")):
             with self.subTest(text), self.assertRaisesRegex(spmm.FormatError, text):
-                spmm.multiply(bad, good)
+                spmm.multiply(bad, good, dtype="uint32")
         with self.assertRaisesRegex(spmm.FormatError, "on the host"):
             spmm.multiply(good, np.ones((8, 8)))
         with self.assertRaisesRegex(spmm.UsageError, "do not go with matrices on a device"):
@@ -333,7 +333,7 @@ class Torch(unittest.TestCase):
                 a, b = random_blocks(48, 64, side, 1, largest), random_blocks(64, 32, side, 2, largest)
                 with self.subTest(side=side, kind=kind):
                     on_a, on_b = (self.tensor(x, side, kind) for x in (a, b))
-                    c = spmm.multiply(on_a, on_b)
+                    c = spmm.multiply(on_a, on_b, dtype="uint32")
                     self.assertEqual(c.layout, torch.sparse_csr if side == 1 else torch.sparse_bsr)
                     np.testing.assert_array_equal(c.to_dense().cpu().numpy(), product_of(a, b))
                     self.assertEqual(c.saturated_elements, int((product_of(a, b) == 2**32 - 1).sum()))
@@ -348,7 +348,7 @@ class Torch(unittest.TestCase):
         expected = product_of(a, a)
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
-            c = spmm.multiply(self.tensor(a, 4, torch.int32), self.tensor(a, 4, torch.int32))
+            c = spmm.multiply(self.tensor(a, 4, torch.int32), self.tensor(a, 4, torch.int32), dtype="uint32")
             np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
         for kind, value in ((torch.bfloat16, 65536), (torch.float16, float("inf"))):  # of which the type makes no 65535
             wide = torch.eye(8, dtype=torch.float32).cuda().to_sparse_bsr((4, 4))
@@ -356,32 +356,73 @@ class Torch(unittest.TestCase):
             values[0, 0, 0] = value
             wide = torch.sparse_bsr_tensor(wide.crow_indices(), wide.col_indices(), values, (8, 8))
             with self.assertRaisesRegex(spmm.FormatError, "whole number"):
-                spmm.multiply(wide, wide)
+                spmm.multiply(wide, wide, dtype="uint32")
         bad = self.tensor(a, 4, torch.float32)
         bad.values()[0, 0, 0] = 0.5
         with self.assertRaisesRegex(spmm.FormatError, "whole number"):
-            spmm.multiply(bad, bad)
+            spmm.multiply(bad, bad, dtype="uint32")
         with self.assertRaisesRegex(spmm.FormatError, "layout"):
             spmm.multiply(torch.ones(4, 4).cuda(), torch.ones(4, 4).cuda())
         good = self.tensor(a, 4, torch.int32)
         report = {}
         for _ in range(200):
-            c = spmm.multiply(good, good, report=report)
+            c = spmm.multiply(good, good, report=report, dtype="uint32")
         del c
         before = torch.cuda.memory_allocated()
         for _ in range(200):
-            c = spmm.multiply(good, good)
+            c = spmm.multiply(good, good, dtype="uint32")
         np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
         del c
         self.assertEqual(torch.cuda.memory_allocated(), before)
         self.assertEqual(report["plan"]["backend"], "cuda")
 
 
+    @staticmethod
+    def random_tensor(seed, side, kind):
+        """16 x 16 blocks of any type, in host memory."""
+        generator = torch.Generator().manual_seed(seed)
+        stored = torch.rand(16, 16, generator=generator) < 0.3
+        values = torch.randn(int(stored.sum()), side, side, generator=generator, dtype=torch.float64) * 30
+        values = (values.abs() if kind is torch.uint8 else values).to(kind)
+        indptr, indices = torch.cat([torch.zeros(1, dtype=torch.int64), stored.sum(1).cumsum(0)]), stored.nonzero()[:, 1]
+        if side == 1:
+            return torch.sparse_csr_tensor(indptr, indices, values.reshape(-1), (16, 16))
+        return torch.sparse_bsr_tensor(indptr, indices, values, (16 * side, 16 * side))
+
+    def test_all_types_have_the_bits_of_the_cpu(self):
+        for kind in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
+                     torch.int64):
+            for side in (1, 3, 4, 8, 16):
+                with self.subTest(kind=kind, side=side):
+                    a, b = (self.random_tensor(seed, side, kind) for seed in (1, 2))
+                    host, device = spmm.multiply(a, b), spmm.multiply(a.cuda(), b.cuda())
+                    self.assertEqual(device.dtype, host.dtype)
+                    self.assertEqual(device.saturated_elements, 0)
+                    for part in ("crow_indices", "col_indices", "values"):
+                        self.assertTrue(torch.equal(getattr(device, part)().cpu(), getattr(host, part)()), part)
+                    with spmm.plan(a.cuda(), b.cuda()) as plan:
+                        again = plan(a.values().cuda(), b.values().cuda())
+                        self.assertTrue(torch.equal(again.values().cpu(), host.values()))
+                        out = torch.empty((plan.num_blocks, side, side), dtype=host.dtype, device="cuda")
+                        plan.into(a.values().cuda(), b.values().cuda(), out)
+                        self.assertTrue(torch.equal(out.reshape(-1).cpu(), host.values().reshape(-1)))
+                        with self.assertRaises(TypeError):
+                            plan(a.values().cuda().to(torch.complex64), b.values().cuda())
+                    found = spmm.multiply(*((x.crow_indices().cuda(), x.col_indices().cuda(), x.values().cuda()) for x in (a, b)))
+                    self.assertTrue(torch.equal(torch.from_dlpack(found.data).reshape(-1).cpu(), host.values().reshape(-1)))
+        with self.assertRaisesRegex(TypeError, "float64 and float32"):
+            spmm.multiply(self.random_tensor(1, 4, torch.float64).cuda(), self.random_tensor(1, 4, torch.float32).cuda())
+        with self.assertRaisesRegex(spmm.UsageError, "call multiply"):
+            spmm.multiply_many([(a.cuda().to(torch.float32), b.cuda().to(torch.float32))])
+        many = spmm.multiply(self.random_tensor(1, 8, torch.float64), self.random_tensor(2, 8, torch.float64), backend="cuda")
+        few = spmm.multiply(self.random_tensor(1, 8, torch.float64), self.random_tensor(2, 8, torch.float64), backend="cpu")
+        self.assertTrue(torch.equal(many.values(), few.values()))
+
     def test_plans(self):
         for side, kind in ((1, torch.int16), (4, torch.int32), (8, torch.float32)):
             dense = [random_blocks(64, 64, side, seed, 255) for seed in (1, 2)]
             a, b = (self.tensor(x, side, kind) for x in dense)
-            with spmm.plan(a, b) as plan:
+            with spmm.plan(a, b, dtype="uint32") as plan:
                 expected = product_of(*dense)
                 np.testing.assert_array_equal(plan(a.values(), b.values()).to_dense().cpu().numpy(), expected)
                 self.assertEqual(plan(a.values(), b.values()).layout, a.layout)
@@ -416,7 +457,7 @@ class Torch(unittest.TestCase):
                 rows, inner, cols = (side * int(x) for x in generator.integers(1, 9, 3))
                 dense.append((random_blocks(rows, inner, side, seed, largest), random_blocks(inner, cols, side, -seed % 99, largest)))
             pairs = [tuple(self.tensor(x, side, kind) for x in pair) for pair in dense]
-            products = spmm.multiply_many(pairs)
+            products = spmm.multiply_many(pairs, dtype="uint32")
             self.assertEqual(len(products), 40)
             expected = [product_of(a, b) for a, b in dense]
             for found, exact in zip(products, expected):
@@ -428,7 +469,7 @@ class Torch(unittest.TestCase):
         wrong = next(x for x, pair in enumerate(pairs) if pair[1].values().numel())
         pairs[wrong][1].values()[0] = 0.5
         with self.assertRaisesRegex(spmm.FormatError, f"matrix B, product {wrong}: an element is no whole number"):
-            spmm.multiply_many(pairs)
+            spmm.multiply_many(pairs, dtype="uint32")
 
     def test_batched_tensors(self):
         for kind, side in ((torch.int16, 1), (torch.int32, 2), (torch.float32, 4)):
@@ -439,14 +480,14 @@ class Torch(unittest.TestCase):
             right = dense.transpose(1, 2).contiguous()
             a, b = (x.to(kind) for x in (dense, right))
             a, b = ((x.to_sparse_csr() if side == 1 else x.to_sparse_bsr((side, side))) for x in (a, b))
-            products = spmm.multiply_many(a, b)
+            products = spmm.multiply_many(a, b, dtype="uint32")
             for x, product in enumerate(products):
                 self.assertEqual(product.layout, a.layout)
                 self.assertTrue(torch.equal(product.to_dense(), (dense[x].double() @ right[x].double()).long()))
         wrong = torch.ones(5, 8, 8, device="cuda")
         wrong[3, 2, 1] = 0.5
         with self.assertRaisesRegex(spmm.FormatError, "matrix B, product 3: an element is no whole number"):
-            spmm.multiply_many(torch.ones(5, 8, 8, device="cuda").to_sparse_bsr((4, 4)), wrong.to_sparse_bsr((4, 4)))
+            spmm.multiply_many(torch.ones(5, 8, 8, device="cuda").to_sparse_bsr((4, 4)), wrong.to_sparse_bsr((4, 4)), dtype="uint32")
         with self.assertRaisesRegex(spmm.FormatError, "one batch dimension"):
             spmm.multiply_many(a[0], b[0])
         with self.assertRaisesRegex(spmm.FormatError, "no batches"):
@@ -466,7 +507,7 @@ class Torch(unittest.TestCase):
         with self.assertRaisesRegex(spmm.FormatError, r"matrix B, product 17, indices\[5\]: the block column is not in 0 to 15"):
             spmm.multiply_many(*batches)
         products = spmm.multiply_many([(a, a)] * 21)
-        self.assertTrue(torch.equal(products[20].to_dense(), spmm.multiply(a, a).to_dense()))
+        self.assertTrue(torch.equal(products[20].to_dense(), spmm.multiply(a, a, dtype="uint32").to_dense()))
 
     def test_workspace_of_the_caller(self):
         a = random_blocks(256, 256, 4, 3, 65535)
@@ -477,7 +518,7 @@ class Torch(unittest.TestCase):
             with spmm.Engine(devices=0, workspace=workspace) as engine:
                 earlier = torch.cuda.memory_stats()["allocation.all.allocated"]
                 for _ in range(50):
-                    c = engine.multiply(tensor, tensor)
+                    c = engine.multiply(tensor, tensor, dtype="uint32")
                 allocations.append(torch.cuda.memory_stats()["allocation.all.allocated"] - earlier)
         self.assertGreaterEqual(allocations[1], allocations[0] + 50)  # one for all small buffers of a call
         with spmm.Engine(devices=0, workspace="caller") as engine:
@@ -488,7 +529,7 @@ class Torch(unittest.TestCase):
             bad.col_indices()[1] = 64
             with self.assertRaisesRegex(spmm.FormatError, "block column"):
                 engine.multiply(bad, tensor)
-            with engine.plan(tensor, tensor) as plan:
+            with engine.plan(tensor, tensor, dtype="uint32") as plan:
                 c = plan(tensor.values(), tensor.values())
                 np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
             engine.trim()
@@ -530,15 +571,20 @@ class CuPy(unittest.TestCase):
     def test_csr_matrices_and_arrays(self):
         a, b = random_blocks(48, 64, 1, 1, 65535), random_blocks(64, 32, 1, 2, 65535)
         on_a, on_b = (cupy_sparse.csr_matrix(cupy.asarray(x, dtype=cupy.float64)) for x in (a, b))
-        c = spmm.multiply(on_a, on_b)
+        c = spmm.multiply(on_a, on_b, dtype="uint32")
         np.testing.assert_array_equal(c.toarray().get(), product_of(a, b).astype(np.float64))
+        for kind in (cupy.float32, cupy.float64):  # elements as they are
+            c32 = spmm.multiply(*(x.astype(kind) for x in (on_a, on_b)))
+            host = spmm.multiply(*(x.astype(kind).get() for x in (on_a, on_b)))
+            self.assertEqual(c32.dtype, kind)
+            self.assertEqual(c32.data.get().tobytes(), host.data.tobytes())
         arrays = [(x.indptr, x.indices, x.data.astype(cupy.uint16), x.shape) for x in (on_a, on_b)]
         found = spmm.multiply(*arrays)
         self.assertEqual(found.shape, (48, 32))
         self.assertEqual(found.saturated_elements, c.saturated_elements)
         np.testing.assert_array_equal(cupy.asarray(found.data).ravel().get(), c.data.get().astype(np.uint32))
         np.testing.assert_array_equal(cupy.asarray(found.indptr).get(), c.indptr.get())
-        for product in spmm.multiply_many([(on_a, on_b)] * 3):
+        for product in spmm.multiply_many([(on_a, on_b)] * 3, dtype="uint32"):
             np.testing.assert_array_equal(product.toarray().get(), product_of(a, b).astype(np.float64))
         blocks = [spmm.csr_to_bsr(x, (4, 4)) for x in (on_a, on_b)]
         found = spmm.multiply(*blocks)

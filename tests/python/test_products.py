@@ -70,7 +70,7 @@ class Products(unittest.TestCase):
             rows, inner, columns = (m * rng.randint(1, 5) for _ in range(3))
             a, b = random_dense(rng, rows, inner, m), random_dense(rng, inner, columns, m)
             blocksize = rng.choice([None, None, 1, m])
-            c = self.engine.multiply(as_scipy(rng, a, m), as_scipy(rng, b, m), blocksize=blocksize, backend="cpu")
+            c = self.engine.multiply(as_scipy(rng, a, m), as_scipy(rng, b, m), blocksize=blocksize, backend="cpu", dtype="uint32")
             self.assertEqual((c.format, c.shape, c.dtype), ("bsr", (rows, columns), np.uint32))
             np.testing.assert_array_equal(c.toarray(), exact_product(a, b), err_msg=f"product {number}")
 
@@ -83,15 +83,15 @@ class Products(unittest.TestCase):
         a, b = np.ones((8, 12)), np.ones((12, 20))
         for rows in (0, 3), (2, 1), 5, (0, 1, 2), (-1, 1):  # A has two block rows, although B has more
             with self.assertRaises(spmm.UsageError):
-                spmm.multiply(a, b, blocksize=4, rows=rows)
-        np.testing.assert_array_equal(as_dense(spmm.multiply(a, a, blocksize=4, transpose_a=True)), np.full((12, 12), 8))
+                spmm.multiply(a, b, blocksize=4, rows=rows, dtype="uint32")
+        np.testing.assert_array_equal(as_dense(spmm.multiply(a, a, blocksize=4, transpose_a=True, dtype="uint32")), np.full((12, 12), 8))
         with self.assertRaises(spmm.ShapeError):
             spmm.multiply(a, a, blocksize=4)
 
     @needs_scipy
     def test_blocks_that_are_not_square_or_differ(self):
         a = random_dense(random_source(5), 12, 12, 2, density=0.5)
-        c = spmm.multiply(sp.bsr_array(a, blocksize=(4, 6)), sp.bsr_array(a, blocksize=(6, 6)))
+        c = spmm.multiply(sp.bsr_array(a, blocksize=(4, 6)), sp.bsr_array(a, blocksize=(6, 6)), dtype="uint32")
         self.assertEqual(c.blocksize, (2, 2))
         np.testing.assert_array_equal(c.toarray(), exact_product(a, a))
 
@@ -152,9 +152,9 @@ class Products(unittest.TestCase):
             if sp is not None:
                 kinds += [[make(x) for x in dense] for make in (sp.csr_array, sp.coo_array, sp.bsr_array)]
             for a, b in kinds:
-                self.assertEqual(self.engine.multiply(a, b, backend="cpu", verify="full").shape, (rows, cols))
+                self.assertEqual(self.engine.multiply(a, b, backend="cpu", verify="full", dtype="uint32").shape, (rows, cols))
         with self.assertRaises(spmm.ShapeError):
-            self.engine.multiply(np.zeros((0, 5)), np.zeros((4, 0)))
+            self.engine.multiply(np.zeros((0, 5)), np.zeros((4, 0)), dtype="uint32")
 
     def test_what_type_checkers_see(self):
         for function in (spmm.multiply, spmm.Engine.multiply, spmm.Plan.__call__):
@@ -163,16 +163,16 @@ class Products(unittest.TestCase):
     @unittest.skipUnless(hasattr(os, "fork"), "no fork()")
     def test_an_engine_belongs_to_the_process_that_made_it(self):
         a = np.ones((64, 64), dtype=np.uint16)
-        self.engine.multiply(a, a, blocksize=4, backend="cpu")
+        self.engine.multiply(a, a, blocksize=4, backend="cpu", dtype="uint32")
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                self.engine.multiply(a, a)
+                self.engine.multiply(a, a, dtype="uint32")
             except spmm.UsageError as error:
                 status = 0 if "make an engine after fork()" in str(error) else 2
             self.engine.close()
-            os._exit(status or (0 if spmm.multiply(a, a).shape == a.shape else 3))
+            os._exit(status or (0 if spmm.multiply(a, a, dtype="uint32").shape == a.shape else 3))
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
 
@@ -192,11 +192,11 @@ class HostArray:
 class OtherLibraries(unittest.TestCase):
     def test_arrays_that_numpy_can_read(self):
         a = random_dense(random_source(13), 8, 12, 4, density=0.5)
-        c = spmm.multiply(HostArray(a), HostArray(a.T), blocksize=4)
+        c = spmm.multiply(HostArray(a), HostArray(a.T), blocksize=4, dtype="uint32")
         np.testing.assert_array_equal(as_dense(c) if isinstance(c, spmm.Bsr) else c.toarray(), exact_product(a, a.T))
         self.assertEqual(spmm.density(HostArray(np.ones((4, 4)))).shape, (4, 4))
         with self.assertRaises(TypeError):
-            spmm.multiply(HostArray(a, device=2), a.T)
+            spmm.multiply(HostArray(a, device=2), a.T, dtype="uint32")
 
     def test_tensors_on_the_cpu(self):
         try:
@@ -210,19 +210,19 @@ class OtherLibraries(unittest.TestCase):
                   lambda x: x.to(torch.bfloat16 if int(x.max()) < 256 else torch.float32), lambda x: x.double().requires_grad_()]
         for make in makers:
             for blocksize in (None, 4):
-                c = spmm.multiply(make(torch.from_numpy(a)), make(torch.from_numpy(b)), blocksize=blocksize)
+                c = spmm.multiply(make(torch.from_numpy(a)), make(torch.from_numpy(b)), blocksize=blocksize, dtype="uint32")
                 self.assertEqual((c.dtype, c.saturated_elements), (torch.int64, 0))
                 self.assertIn(c.layout, (torch.sparse_csr, torch.sparse_bsr))
                 self.assertTrue(torch.equal(c.to_dense(), expected))
         twice = torch.sparse_coo_tensor([[0, 0], [1, 1]], torch.tensor([200, 100], dtype=torch.uint8), (2, 2))
-        self.assertEqual(spmm.multiply(twice, torch.eye(2)).to_dense().tolist(), [[0, 300], [0, 0]])
-        self.assertEqual(spmm.multiply(torch.from_numpy(a), b).shape, (8, 16))
+        self.assertEqual(spmm.multiply(twice, torch.eye(2), dtype="uint32").to_dense().tolist(), [[0, 300], [0, 0]])
+        self.assertEqual(spmm.multiply(torch.from_numpy(a), b, dtype="uint32").shape, (8, 16))
         full = torch.full((4, 4), 65535)
-        self.assertEqual(spmm.multiply(full, full, blocksize=2).saturated_elements, 16)
+        self.assertEqual(spmm.multiply(full, full, blocksize=2, dtype="uint32").saturated_elements, 16)
         for bad in (torch.ones(4), torch.ones(2, 4, 4), torch.ones(4, 4).to_sparse_csc(), torch.ones(4, 4).to_sparse_bsr((4, 2)),
                     torch.ones(4, 4, device="meta")):
             with self.assertRaises(ValueError):
-                spmm.multiply(bad, torch.ones(4, 4))
+                spmm.multiply(bad, torch.ones(4, 4), dtype="uint32")
 
 
 class Density(unittest.TestCase):

@@ -15,6 +15,10 @@ from spmm._library import check_alone, size_in_bytes
 from support import as_arrays, as_dense, needs_scipy, random_dense, random_source, sp
 
 
+def saturating(a, b, **options):
+    return spmm.multiply(a, b, dtype="uint32", **options)
+
+
 class Elements(unittest.TestCase):
     def refused(self, kind, words, function, *arguments, **options):
         with self.assertRaises(kind) as caught:
@@ -30,7 +34,7 @@ class Elements(unittest.TestCase):
             bad = good.astype(dtype)
             bad[2, 3] = value
             for given in self.kinds_of(bad):
-                error = self.refused(ValueError, "matrix B, row 2, column 3: element ", spmm.multiply, good, given)
+                error = self.refused(ValueError, "matrix B, row 2, column 3: element ", saturating, good, given)
                 self.assertIsInstance(error, spmm.FormatError)
                 self.assertEqual(error.place, "matrix B, row 2, column 3")
 
@@ -69,13 +73,13 @@ class Elements(unittest.TestCase):
         at = (np.array([1, 1]), np.array([0, 0]))
         fits = sp.coo_array((np.array([65534, 1], dtype=np.uint16), at), shape=(2, 2))
         one = sp.coo_array((np.array([1]), (np.array([0]), np.array([1]))), shape=(2, 2))
-        self.assertEqual(spmm.multiply(fits, one).toarray()[1, 1], 65535)
+        self.assertEqual(spmm.multiply(fits, one, dtype="uint32").toarray()[1, 1], 65535)
         wraps = sp.coo_array((np.array([65535, 1], dtype=np.uint16), at), shape=(2, 2))
-        self.refused(ValueError, "row 1, column 0: element 65536", spmm.multiply, wraps, one)
+        self.refused(ValueError, "row 1, column 0: element 65536", saturating, wraps, one)
         csr = sp.csr_array((np.array([65535, 1], dtype=np.uint16), np.array([0, 0]), np.array([0, 0, 2])), shape=(2, 2))
-        self.refused(ValueError, "row 1, column 0: element 65536", spmm.multiply, csr, one)
+        self.refused(ValueError, "row 1, column 0: element 65536", saturating, csr, one)
         parts = sp.coo_array((np.array([-1, 2]), at), shape=(2, 2))
-        self.refused(ValueError, "row 1, column 0: element -1", spmm.multiply, parts, one)
+        self.refused(ValueError, "row 1, column 0: element -1", saturating, parts, one)
 
     def test_shapes_arrays_and_options(self):
         one, three = np.ones((2, 2)), np.ones((3, 3))
@@ -93,7 +97,7 @@ class Elements(unittest.TestCase):
                 (spmm.UsageError, "kernel: ", one, one, {"kernel": "none"}), (spmm.UsageError, "backend: ", one, one, {"backend": "gpu"}),
                 (spmm.UsageError, "has a NUL", one, one, {"kernel": "row-merge\0x"}),
                 (spmm.UsageError, "blocksize: is 65", one, one, {"blocksize": 65}), (spmm.UsageError, "blocksize: is 1.5", one, one, {"blocksize": 1.5})]:
-            self.refused(kind, place, spmm.multiply, a, b, **options)
+            self.refused(kind, place, saturating, a, b, **options)
         if not spmm.has_cuda_device():
             self.refused(spmm.DeviceError, "backend = cpu", spmm.multiply, one, one, backend="cuda")
 
@@ -145,8 +149,8 @@ class Elements(unittest.TestCase):
         self.refused(spmm.UsageError, "is closed", engine.multiply, np.ones((2, 2)), np.ones((2, 2)))
 
 
-ENTRIES = [lambda m: spmm.multiply(m, m), lambda m: spmm.multiply(m, np.ones((4, 4)), blocksize=2),
-           lambda m: spmm.multiply(np.ones((4, 4)), m, blocksize=2), spmm.density, spmm.csr_to_bsr,
+ENTRIES = [lambda m: saturating(m, m), lambda m: saturating(m, np.ones((4, 4)), blocksize=2),
+           lambda m: saturating(np.ones((4, 4)), m, blocksize=2), spmm.density, spmm.csr_to_bsr,
            lambda m: spmm.write(os.devnull, m)]  # all functions that take a matrix
 
 
@@ -200,19 +204,19 @@ class Structures(unittest.TestCase):
             for dtype in (np.uint16, np.int64):
                 matrix = self.made(kind, spare, dtype)
                 for options in ({}, {"blocksize": 2}):
-                    np.testing.assert_array_equal(as_dense(spmm.multiply(matrix, np.eye(4, dtype=int), **options)), dense)
+                    np.testing.assert_array_equal(as_dense(spmm.multiply(matrix, np.eye(4, dtype=int), **options, dtype="uint32")), dense)
                 np.testing.assert_array_equal(spmm.csr_to_bsr(matrix, 2).toarray(), dense)
                 np.testing.assert_array_equal(spmm.density(matrix), dense != 0)
                 self.assertEqual((len(matrix.data), len(matrix.indices)), (4, 4))  # the caller's stays as it is
         blocks = sp.bsr_array((np.ones((3, 2, 2), np.uint16), np.array([0, 1, 9]), np.array([0, 1, 2])), shape=(4, 4))
-        np.testing.assert_array_equal(as_dense(spmm.multiply(blocks, np.eye(4), blocksize=2)), blocks.toarray())
+        np.testing.assert_array_equal(as_dense(spmm.multiply(blocks, np.eye(4), blocksize=2, dtype="uint32")), blocks.toarray())
 
     def test_flags_of_the_caller_are_not_believed(self):
         twice = sp.csr_array((np.array([32768, 32768], dtype=np.uint16), np.array([0, 0]), np.array([0, 2, 2])), shape=(2, 2))
         for flag in (True, False):
             twice.has_canonical_format = twice.has_sorted_indices = flag
             with self.assertRaisesRegex(spmm.FormatError, "row 0, column 0: element 65536"):
-                spmm.multiply(twice, np.eye(2))
+                spmm.multiply(twice, np.eye(2), dtype="uint32")
 
     def test_elements_that_are_stored_several_times(self):
         """spmm.multiply adds them up as numbers, also truth values; csr_to_bsr refuses them, whatever their type."""
@@ -225,10 +229,10 @@ class Structures(unittest.TestCase):
                     spmm.csr_to_bsr(matrix, 2)
                 np.testing.assert_array_equal(spmm.density(matrix), [[0, 0], [1, 0]])
                 if sum(values) <= 65535 and dtype != "float64":
-                    self.assertEqual(spmm.multiply(matrix, np.eye(2)).toarray()[1, 0], sum(values))
+                    self.assertEqual(spmm.multiply(matrix, np.eye(2), dtype="uint32").toarray()[1, 0], sum(values))
                 else:
                     with self.assertRaises(spmm.FormatError):
-                        spmm.multiply(matrix, np.eye(2))
+                        spmm.multiply(matrix, np.eye(2), dtype="uint32")
 
     def test_other_numbers_of_dimensions(self):
         matrices = [np.ones(4), np.ones((2, 2, 2)), np.array(3)]

@@ -40,7 +40,7 @@ cd "$work"
 "$work/env/bin/python" - "${files[0]}" <<'END'
 import os, sys, numpy as np, spmm
 assert spmm.__file__.startswith(sys.prefix), spmm.__file__
-c = spmm.multiply(np.array([[60000, 60000]]), np.array([[60000, 1], [60000, 0]]))
+c = spmm.multiply(np.array([[60000, 60000]]), np.array([[60000, 1], [60000, 0]]), dtype="uint32")
 assert c.data.reshape(-1).tolist() == [2**32 - 1, 60000], c
 print(spmm.version())
 assert os.path.basename(sys.argv[1]).startswith(f"spmm-{spmm.__version__}-py3-none-"), sys.argv[1]

@@ -43,11 +43,11 @@ std::vector<T> on_host(const void* data, std::size_t count) {
   return values;
 }
 
-/// A matrix in arrays of its own in device memory, with indices of this type.
-template <class Index>
+/// A matrix in arrays of its own in device memory, with indices and elements of these types.
+template <class Index, class T = std::uint16_t>
 class DeviceMatrix {
  public:
-  explicit DeviceMatrix(const BsrMatrix<std::uint16_t>& matrix)
+  explicit DeviceMatrix(const BsrMatrix<T>& matrix)
       : indptr_(std::vector<Index>(matrix.indptr.begin(), matrix.indptr.end())),
         indices_(std::vector<Index>(matrix.indices.begin(), matrix.indices.end())),
         values_(matrix.data),
@@ -58,7 +58,8 @@ class DeviceMatrix {
               .indptr = indptr_.data(),
               .indices = indices_.data(),
               .index_bytes = sizeof(Index),
-              .values = values_.data()} {}
+              .values = values_.data(),
+              .type = kElementType<T>} {}
   explicit DeviceMatrix(const BlockMatrix& matrix) : DeviceMatrix(as_bsr(matrix)) {}
 
   [[nodiscard]] const DeviceBsrView& view() const { return view_; }
@@ -66,7 +67,7 @@ class DeviceMatrix {
  private:
   OnDevice<Index> indptr_;
   OnDevice<Index> indices_;
-  OnDevice<std::uint16_t> values_;
+  OnDevice<T> values_;
   DeviceBsrView view_;
 };
 

@@ -77,7 +77,7 @@ def kinds_of(engine, a, b):
 
     def spmm_plan():
         import torch
-        plan = engine.plan(a.torch_bsr(torch), b.torch_bsr(torch))
+        plan = engine.plan(a.torch_bsr(torch), b.torch_bsr(torch), dtype="uint32")
         left, right = (torch.from_dlpack(x.blocks.view(np.int16)) for x in (a, b))
 
         def run():

@@ -122,6 +122,17 @@ def peers_table():
     return ["case", "spmm ms", "plan", "Warp f32", "topology kept", "cuSPARSE f32", "f64"], rows
 
 
+@table("chains", "gpu-chains", "gpu-cusparse")
+def chains_table():
+    """Number types other than u16, beside Warp."""
+    rows, peers = [], cases("gpu-cusparse")
+    for name, case in cases("gpu-chains").items():
+        ran = {**kernels(peers.get(name, {"kernels": []})), **kernels(case)}
+        rows.append([name, *(short(median(ran.get(kind), "ms"))
+                             for kind in ("f32", "f32-plan", "f64", "f64-plan", "warp-f32", "warp-f32-kept"))])
+    return ["case", "f32 ms", "plan", "f64 ms", "plan", "Warp f32", "topology kept"], rows
+
+
 @table("ranks", "ranks")
 def ranks_table():
     rows = []

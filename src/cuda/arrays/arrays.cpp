@@ -29,13 +29,14 @@ DeviceBuffer<std::uint16_t> read_values(const DeviceBsrView& view, bool is_b, st
                                         DeviceMemory& memory) {
   const cudaStream_t stream = memory.stream().get();
   const std::uint64_t count = view.num_blocks * view.m * view.m;
+  const auto* const elements = static_cast<const std::uint16_t*>(view.values);
   if (is_b && view.m > 1) {
     DeviceBuffer<std::uint16_t> values(memory, count, "elements");
-    kernels::launch_transpose_blocks({.values = view.values, .count = view.num_blocks}, nullptr, view.m, values.data(),
+    kernels::launch_transpose_blocks({.values = elements, .count = view.num_blocks}, nullptr, view.m, values.data(),
                                      max_element, stream);
     return values;
   }
-  auto values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(view.values), count);  // never written
+  auto values = DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(elements), count);  // never written
   if (view.m > 1 && !is_aligned(view.values)) values = copy_of(values, memory, "elements");
   kernels::launch_max_element(values.data(), count, max_element, stream);
   return values;
@@ -144,7 +145,7 @@ ParsedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, c
       to.keys = {memory, view.num_blocks, "sort keys"};
       to_read[x] = {.indptr = view.indptr,
                     .indices = view.indices,
-                    .values = view.values,
+                    .values = static_cast<const std::uint16_t*>(view.values),
                     .index_bytes = view.index_bytes,
                     .num_rows = view.rows / view.m,
                     .num_columns = view.cols / view.m,

@@ -119,7 +119,8 @@ void GatheredProducts::set_table(Side& side) {
                 .index_bytes = sizes.index_bytes};
   if (side.many.stack() == nullptr) return upload_items(side);
   const auto& [first, strides] = *side.many.stack();
-  side.table.first = {.indptr = first.indptr, .indices = first.indices, .values = first.values};
+  side.table.first = {
+      .indptr = first.indptr, .indices = first.indices, .values = static_cast<const std::uint16_t*>(first.values)};
   side.table.step = {.indptr_bytes = strides.indptr * first.index_bytes,
                      .indices_bytes = strides.indices * first.index_bytes,
                      .values_bytes = strides.values * sizeof(std::uint16_t),
@@ -150,7 +151,7 @@ void GatheredProducts::upload_items(Side& side) {
       const DeviceBsrView view = side.many[x];
       next.indptr = view.indptr;
       next.indices = view.indices;
-      next.values = view.values;
+      next.values = static_cast<const std::uint16_t*>(view.values);
       items[x - first] = next;
       next.first_row += static_cast<std::uint32_t>(view.rows) / view.m;
       next.first_column += static_cast<std::uint32_t>(view.cols) / view.m;

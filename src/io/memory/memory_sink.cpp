@@ -1,6 +1,4 @@
 // A sink that puts records into arrays as they come: a list of blocks, or block-CSR.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/memory/aligned_array.hpp"
+#include "base/memory/reserve_pages.hpp"
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
 #include "base/text.hpp"
@@ -23,25 +21,6 @@
 
 namespace spmm {
 namespace {
-
-/// Room for `most` elements. Pages are taken as they are filled, so that a bound may be several times too high; huge
-/// ones, of which few are cleared one by one.
-template <class T>
-void reserve_pages(std::vector<T>& array, std::uint64_t most) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
-  constexpr std::uint64_t kLargeBytes = 4u << 20;
-  const std::uint64_t bytes = most * sizeof(T);
-  if (most <= array.capacity() || bytes > kMostBytes) return;
-  try {
-    array.reserve(most);
-  } catch (const std::bad_alloc&) {
-    return;  // it grows instead
-  }
-  if (bytes < kLargeBytes) return;
-  const std::uint64_t page = page_bytes();
-  const std::uint64_t begin = (reinterpret_cast<std::uintptr_t>(array.data()) + page - 1) / page * page;
-  static_cast<void>(::madvise(reinterpret_cast<void*>(begin), bytes - page, MADV_HUGEPAGE));  // only advice
-}
 
 /// Copies the values of packed records behind those that are there. Values: m = side of their blocks.
 void append_values(const std::byte* records, std::uint64_t count, std::uint32_t m, std::vector<std::uint32_t>& values) {

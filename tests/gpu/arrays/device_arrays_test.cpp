@@ -185,7 +185,7 @@ TEST_CASE("device arrays: every kind of stream, and results that outlive their e
     const DeviceMatrix<std::int32_t> on_a(a);
     // Elements that arrive late, in the order of the stream.
     const std::size_t bytes = arrays.data.size() * 2;
-    auto* const values = const_cast<std::uint16_t*>(on_a.view().values);
+    auto* const values = static_cast<std::uint16_t*>(const_cast<void*>(on_a.view().values));
     check(cudaMemsetAsync(values, 0xFF, bytes, stream), "clear");
     check(cudaMemcpyAsync(values, arrays.data.data(), bytes, cudaMemcpyHostToDevice, stream), "copy");
     DeviceBsrMatrix c;

@@ -1,8 +1,8 @@
-"""Exact products of block-sparse matrices: elements of 16 bits, results of 32 bits that saturate at 2**32 - 1.
+"""Products of block-sparse matrices with the same bits on every device; of uint16 exact, saturating at 2**32 - 1.
 
 >>> import numpy as np, scipy.sparse as sp, spmm
 >>> a = sp.bsr_array(np.array([[1, 2, 0, 0], [3, 65535, 0, 0], [0, 0, 5, 0], [0, 0, 0, 0]]), blocksize=(2, 2))
->>> c = spmm.multiply(a, a)
+>>> c = spmm.multiply(a.astype(np.uint16), a.astype(np.uint16))
 >>> c.toarray()
 array([[         7,     131072,          0,          0],
        [    196608, 4294836231,          0,          0],

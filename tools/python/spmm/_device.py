@@ -8,8 +8,8 @@ import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _dlpack, _library
-from ._errors import Error, FormatError
-from ._elements import OPERAND, RANGE, RESULT, bad_elements, type_name
+from ._errors import ArgumentError, Error, FormatError
+from ._elements import BY_CODE, KINDS, Kind, OPERAND, RANGE, SATURATING, bad_elements, kind_of, type_name
 
 
 class Arrays(NamedTuple):
@@ -23,12 +23,13 @@ class Arrays(NamedTuple):
     side: int
     shape: Tuple[int, int]
     keep: Any
+    kind: Kind = SATURATING
 
     @property
     def struct(self) -> _library.DeviceBsrStruct:
         return _library.DeviceBsrStruct(rows=self.shape[0], cols=self.shape[1], indptr=self.indptr, indices=self.indices,
                                         data=self.data, num_blocks=self.num_blocks, block_side=self.side,
-                                        index_bits=self.index_bits)
+                                        index_bits=self.index_bits, element_type=self.kind.number)
 
 
 def torch_of(matrix: Any) -> Any:
@@ -66,10 +67,16 @@ def _are_in_range(values: Any, dtype: str, library: Any) -> bool:
     return 0 <= least and largest <= OPERAND.largest
 
 
-def elements(values: Any, name: str, library: Any) -> Any:
-    """Elements as 16 bits, contiguous. Errors: FormatError if one is no whole number from 0 to 65535."""
+def elements(values: Any, name: str, library: Any, kind: Kind = SATURATING) -> Any:
+    """Elements as the kind has them, contiguous. Errors: FormatError if one is no whole number from 0 to 65535, where these
+    are asked for; ArgumentError (another type)."""
     dtype = type_name(values)
-    if dtype == OPERAND.name:
+    if kind is not SATURATING and dtype != kind.name:
+        if (dtype, kind.name) != (OPERAND.name, "int32"):
+            raise ArgumentError(name, f"has elements of {dtype}", f"pass {kind.name}")
+        values = values.to(getattr(library, kind.name)) if library.__name__ == "torch" else values.astype(kind.name)
+        dtype = kind.name
+    if dtype == kind.name:
         return values if library.__name__ == "torch" else library.ascontiguousarray(values)
     if dtype == "bool" or dtype.startswith("complex"):
         raise FormatError(name, f"elements of {dtype}", "pass whole numbers")
@@ -105,13 +112,13 @@ def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> 
     return tensor.crow_indices().contiguous(), tensor.col_indices().contiguous(), values.contiguous()
 
 
-def _addresses_of_elements(values: List[Any], names: List[str], library: Any) -> Tuple[List[int], Any]:
-    """Where the elements of each matrix lie as 16 bits, and what keeps them. Those of one other type are checked and
-    converted together. Errors: FormatError."""
+def _addresses_of_elements(values: List[Any], names: List[str], library: Any, kind: Kind) -> Tuple[List[int], Any]:
+    """Where the elements of each matrix lie as the kind has them, and what keeps them. Those of one other type are checked
+    and converted to 16 bits together. Errors: FormatError."""
     is_torch = library.__name__ == "torch"
     types = {str(x.dtype) for x in values}
-    if len(types) > 1 or types.pop().endswith("uint16"):
-        kept = [elements(x, name, library) for x, name in zip(values, names)]
+    if kind is not SATURATING or len(types) > 1 or types.pop().endswith("uint16"):
+        kept = [elements(x, name, library, kind) for x, name in zip(values, names)]
         return [x.data_ptr() if is_torch else x.data.ptr for x in kept], kept
     flat = [x.reshape(-1) for x in values]
     try:
@@ -133,6 +140,7 @@ class Parts(NamedTuple):
     data: _dlpack.Described
     bits: int
     side: int
+    kind: Kind
 
 
 def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> Parts:
@@ -143,8 +151,9 @@ def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> 
     if bits is None or indices.typestr != indptr.typestr:
         raise FormatError(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
                           "pass both as int32 or both as int64")
-    if data.typestr != OPERAND.code:
-        raise FormatError(f"{name}, data", f"of {data.typestr}", f"pass {OPERAND.name}")
+    kind = BY_CODE.get(data.typestr.replace("|", "<"))
+    if kind is None or (num_batches and kind is not SATURATING):
+        raise FormatError(f"{name}, data", f"of {data.typestr}", f"pass {OPERAND.name if num_batches else ', '.join(KINDS)}")
     shape = data.shape[num_batches:]
     if len(shape) not in (1, 3) or (len(shape) == 3 and not 0 < shape[1] == shape[2]):
         before = "products, " * num_batches
@@ -152,7 +161,7 @@ def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> 
                           f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
     if not len(indptr.shape) == len(indices.shape) == 1 + num_batches or data.shape[:1 + num_batches] != indices.shape:
         raise lengths_error(name)
-    return Parts(indptr, indices, data, bits, 1 if len(shape) == 1 else shape[-1])
+    return Parts(indptr, indices, data, bits, 1 if len(shape) == 1 else shape[-1], kind)
 
 
 def lengths_error(name: str) -> Error:
@@ -171,7 +180,7 @@ def shape_of(matrix: Tuple[Any, ...], parts: Parts, name: str) -> Tuple[int, int
 def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
     parts = parts_of_tuple(matrix, name)
     return Arrays(parts.indptr.address, parts.indices.address, parts.data.address, parts.bits, parts.indices.shape[0],
-                  parts.side, shape_of(matrix, parts, name), parts[:3])
+                  parts.side, shape_of(matrix, parts, name), parts[:3], parts.kind)
 
 
 class Memory:
@@ -217,7 +226,7 @@ class Memory:
 class DeviceResult(NamedTuple):
     """A result of arrays that belong to neither PyTorch nor CuPy: each a DeviceArray in the library's memory.
 
-    indptr [rows / m + 1], indices [blocks], data [blocks, m, m] of uint32. saturated_elements: those that are 2**32 - 1;
+    indptr [rows / m + 1], indices [blocks], data [blocks, m, m]. saturated_elements: those that are 2**32 - 1;
     None for one of many products, whose sum DeviceProducts has.
     """
 
@@ -241,6 +250,7 @@ class Call:
     """A call of the library on a device: stream, memory, and results in the library of the first matrix."""
 
     def __init__(self, first: Any, serves_workspace: bool = False) -> None:
+        self.kind = SATURATING
         self._torch, self._cupy = torch_of(first), None
         self._is_cupy = _is_cupy(first)
         self.device: Optional[int] = None
@@ -273,21 +283,28 @@ class Call:
             if not self.is_alike(matrix):
                 raise FormatError(name, "is of another library than the first one, or on the host", "pass all alike")
 
-    def arrays_of(self, matrices: List[Any], names: List[str]) -> List[Arrays]:
-        """Errors: FormatError."""
+    def arrays_of(self, matrices: List[Any], names: List[str], dtype: Any = None) -> List[Arrays]:
+        """dtype: of the result. Errors: FormatError, ArgumentError, UsageError."""
         self.check_alike(matrices, names)
         if self._torch is not None:
             parts = [parts_of_torch(matrix, name, self._torch) for matrix, name in zip(matrices, names)]
-            addresses, kept = _addresses_of_elements([part[2] for part in parts], names, self._torch)
+            self.kind = kind_of([type_name(part[2]) for part in parts], dtype)
+            addresses, kept = _addresses_of_elements([part[2] for part in parts], names, self._torch, self.kind)
             return [Arrays(indptr.data_ptr(), indices.data_ptr(), address, 8 * indptr.element_size(), indices.numel(),
-                           values.shape[1], (matrix.shape[0], matrix.shape[1]), (indptr, indices, kept))
+                           values.shape[1], (matrix.shape[0], matrix.shape[1]), (indptr, indices, kept), self.kind)
                     for matrix, (indptr, indices, values), address in zip(matrices, parts, addresses)]
         if self._is_cupy:
             rows = [matrix.tocsr() for matrix in matrices]
-            addresses, kept = _addresses_of_elements([csr.data for csr in rows], names, self._cupy)
+            self.kind = kind_of([type_name(csr.data) for csr in rows], dtype)
+            addresses, kept = _addresses_of_elements([csr.data for csr in rows], names, self._cupy, self.kind)
             return [Arrays(csr.indptr.data.ptr, csr.indices.data.ptr, address, 8 * csr.indptr.dtype.itemsize,
-                           int(csr.indices.size), 1, tuple(csr.shape), (csr, kept)) for csr, address in zip(rows, addresses)]
-        return [_of_tuple(matrix, name) for matrix, name in zip(matrices, names)]
+                           int(csr.indices.size), 1, tuple(csr.shape), (csr, kept), self.kind) for csr, address in zip(rows, addresses)]
+        arrays = [_of_tuple(matrix, name) for matrix, name in zip(matrices, names)]
+        self.kind = kind_of([one.kind.name for one in arrays], dtype)
+        for one, name in zip(arrays, names):
+            if one.kind is not self.kind:
+                raise FormatError(f"{name}, data", f"of {one.kind.name}", f"pass {self.kind.name}, or leave dtype out")
+        return arrays
 
     def _make_torch(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
         torch, device = self._torch, f"cuda:{self.device}"
@@ -330,12 +347,12 @@ class Call:
             kind = f"<i{index_bits // 8}"
             where = (_dlpack.CUDA, library.spmm_device_matrix_device(pointer))
             described = ((indptr[0], (indptr[1],), kind), (indices, (num_blocks,), kind),
-                         (data, (num_blocks, side, side), RESULT.code))
+                         (data, (num_blocks, side, side), self.result.code))
             return Shared(*(_dlpack.DeviceArray(handle, *one, where) for one in described),
                           matrix=lambda *parts: DeviceResult(*parts, saturated_elements=None))
         held = [self._memory.take(address) for address in (indptr[0], indices, data)]
         if held[2] is not None:  # it may have room for more
-            held[2] = held[2][:num_blocks * side * side * 4]
+            held[2] = held[2][:num_blocks * side * side * self.result.item]
         return self._of_torch(held, index_bits, side) if self._torch is not None else self._of_cupy(held, index_bits)
 
     def pattern(self, pattern: Any, indptr: Tuple[int, int], index_bits: int, side: int) -> Shared:
@@ -376,26 +393,35 @@ class Call:
         """PyTorch or CuPy; None for arrays of others."""
         return self._torch if self._torch is not None else self._cupy
 
+    @property
+    def result(self) -> Kind:
+        """Type of the results' elements."""
+        return KINDS[self.kind.result]
+
     def elements(self, values: Tuple[Any, Any], shapes: Tuple[Any, ...]) -> List[int]:
-        """Where values of 16 bits lie; others are checked and converted. Errors: FormatError."""
+        """Where values lie as the plan's kind has them; whole numbers are checked and converted for uint32. Errors:
+        FormatError, ArgumentError."""
         library = self.library
-        self._kept = [elements(x, f"values of matrix {name}", library) for x, name in zip(values, "AB")]
-        return [self.address(x, shape, 2) for x, shape in zip(self._kept, shapes)]
+        self._kept = [elements(x, f"values of matrix {name}", library, self.kind) for x, name in zip(values, "AB")]
+        return [self.address(x, shape, self.kind.item) for x, shape in zip(self._kept, shapes)]
 
     def make_values(self, num_blocks: int, side: int) -> Any:
-        """Memory for a result, with the bits of uint32."""
+        """Memory for a result; of uint32 with its bits."""
         library = self.library
         where = {"device": f"cuda:{self.device}"} if self._torch is not None else {}
-        return library.empty((num_blocks, side, side), dtype=library.int32, **where)
+        dtype = library.int32 if self.kind is SATURATING else getattr(library, self.kind.result)
+        return library.empty((num_blocks, side, side), dtype=dtype, **where)
 
     def widened(self, values: Any) -> Any:
         """The values of a result as its matrix has them."""
+        if self.kind is not SATURATING:
+            return values.reshape(-1) if values.shape[1] == 1 else values
         if self._torch is not None:
             wide = self._as_unsigned(values)
             return wide.view(-1) if values.shape[1] == 1 else wide
         return values.view(self.library.uint32).astype(self.library.float64).reshape(-1)
 
-    def result(self, handle: _library.Handle, a: Arrays, b: Arrays) -> Any:
+    def matrix(self, handle: _library.Handle, a: Arrays, b: Arrays) -> Any:
         """The result of one product as the caller's library has such matrices."""
         shape = (a.shape[0], b.shape[1])
         address = _library.library().spmm_device_matrix_indptr(handle.pointer) or 0
@@ -416,7 +442,9 @@ class Call:
         index = torch.int64 if index_bits == 64 else torch.int32
         empty = torch.empty(0, dtype=torch.uint8, device=f"cuda:{self.device}")
         indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
-        data = self._as_unsigned((empty if held[2] is None else held[2]).view(torch.int32))
+        raw = empty if held[2] is None else held[2]
+        data = (self._as_unsigned(raw.view(torch.int32)) if self.kind is SATURATING
+                else raw.view(getattr(torch, self.kind.result)))
         make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
         return Shared(indptr, indices, data if side == 1 else data.view(-1, side, side), make)
 
@@ -427,6 +455,7 @@ class Call:
         index = cupy.int64 if index_bits == 64 else cupy.int32
         empty = cupy.empty(0, dtype=cupy.uint8)
         indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
-        data = (empty if held[2] is None else held[2]).view(cupy.uint32).astype(cupy.float64)
+        data = (empty if held[2] is None else held[2]).view(self.kind.result)
+        data = data.astype(cupy.float64) if self.kind is SATURATING else data
         return Shared(indptr, indices, data, lambda indptr, indices, data, shape: sparse.csr_matrix(
             (data, indices, indptr), shape=shape))

@@ -91,7 +91,7 @@ class DeviceArray:
         versioned = max_version is not None and max_version[0] >= 1
         described = _library.ArrayStruct(
             data=self._address, shape=(c_int64 * 3)(*self.shape), num_dimensions=len(self.shape),
-            element_bits=8 * int(self.typestr[2:]), is_unsigned=self.typestr[1] == "u", device_type=self._device[0],
+            element_bits=8 * int(self.typestr[2:]), is_unsigned="iuf".index(self.typestr[1]), device_type=self._device[0],
             device=self._device[1])
         managed = c_void_p()
         library = _library.library()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional, Sequence
+
+from ._errors import ArgumentError, FormatError, UsageError
 
 
 class ElementType(NamedTuple):
@@ -16,8 +18,52 @@ class ElementType(NamedTuple):
 
 OPERAND = ElementType("uint16", "<u2", 16, 2**16 - 1)
 RESULT = ElementType("uint32", "<u4", 32, 2**32 - 1)
-BY_BITS: Dict[int, ElementType] = {each.bits: each for each in (OPERAND, RESULT)}
 RANGE = f"whole number from 0 to {OPERAND.largest}"
+
+
+class Kind(NamedTuple):
+    """A row of the table of types: how elements of a type are multiplied."""
+
+    number: int  # of spmm_element_type in spmm.h
+    name: str
+    code: str  # of NumPy, in bytes
+    result: str
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return int(self.code[2:])
+
+
+KINDS: Dict[str, Kind] = {name: Kind(number, name, code, result) for number, (name, code, result) in enumerate((
+    ("uint16", "<u2", "uint32"), ("float64", "<f8", "float64"), ("float32", "<f4", "float32"), ("float16", "<f2", "float32"),
+    ("bfloat16", "<V2", "float32"), ("int8", "<i1", "int64"), ("uint8", "<u1", "int64"), ("int16", "<i2", "int64"),
+    ("int32", "<i4", "int64"), ("uint32", "<u4", "int64"), ("int64", "<i8", "int64")))}
+BY_NUMBER = {kind.number: kind for kind in KINDS.values()}
+BY_CODE = {kind.code: kind for kind in KINDS.values()}
+SATURATING = KINDS[OPERAND.name]
+
+
+def kind_of(names: Sequence[str], dtype: Any = None) -> Kind:
+    """How matrices with elements of these types are multiplied. dtype: of the result; None: it follows the operands.
+    Errors: ArgumentError, FormatError, UsageError."""
+    wanted = None if dtype is None else getattr(dtype, "__name__", None) or str(dtype).split(".")[-1]
+    if wanted == RESULT.name:
+        return SATURATING
+    for name, other in zip(names, names[1:]):
+        if name != other:
+            raise ArgumentError("matrix A and matrix B", f"have elements of {name} and {other}",
+                                'convert one of them, or ask for dtype="uint32", the saturating product of whole numbers')
+    name = OPERAND.name if names[0] == "bool" else names[0]
+    if name == OPERAND.name and wanted == "int64":
+        return KINDS["int32"]
+    if name not in KINDS:
+        raise FormatError("matrix A", f"has elements of {name}",
+                          f"convert both to one of {', '.join(KINDS)}, or ask for dtype=\"uint32\"")
+    if wanted not in (None, KINDS[name].result):
+        raise UsageError("dtype", f"is {wanted}; a product of {name} has {KINDS[name].result}",
+                         'leave it out, convert the matrices, or ask for "uint32" or, of whole numbers, "int64"')
+    return KINDS[name]
 
 
 def type_name(values: Any) -> str:

@@ -13,9 +13,10 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 import numpy as np
 
 from . import _device, _library, _many, _plan
+from ._elements import SATURATING, kind_of
 from ._errors import ArgumentError, Error, UsageError
 from ._interrupt import interruptible
-from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, from_handle, of_host
+from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, elements_name, from_handle, of_host
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
@@ -151,7 +152,7 @@ class Engine:
     >>> with spmm.Engine(threads=2) as engine:
     ...     engine.multiply(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).toarray()
     array([[19, 22],
-           [43, 50]], dtype=uint32)
+           [43, 50]])
     """
 
     def __init__(self, *, threads: int = 0, memory_limit: Size = 0,
@@ -171,7 +172,7 @@ class Engine:
     def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
                  kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
                  transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Product:
+                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None) -> Product:
         """C = A * B; see :func:`spmm.multiply`."""
         _check_report(report)
         if _device.is_on_device(a):
@@ -179,14 +180,18 @@ class Engine:
                 raise UsageError("blocksize, transpose_a, transpose_b, rows, verify, progress",
                                  "do not go with matrices on a device", "leave them out")
             call = _device.Call(a, self._serves_workspace)
-            left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
+            left, right = call.arrays_of([a, b], ["matrix A", "matrix B"], dtype)
             return self._run_on_device(
                 call, lambda *rest: _library.library().spmm_multiply_device(rest[0], left.struct, right.struct, *rest[1:]),
-                lambda handle: call.result(handle, left, right), (backend, kernel, on_saturation), report)
+                lambda handle: call.matrix(handle, left, right), (backend, kernel, on_saturation), report)
         torch = _device.torch_of(a) if _device.torch_of(b) is not None else None
         a, b = of_host(a, "matrix A"), of_host(b, "matrix B")
         m = common_side(a, b, blocksize)
-        left, right = Operand(a, m, "matrix A"), Operand(b, m, "matrix B")
+        kind = kind_of([elements_name(a, "matrix A"), elements_name(b, "matrix B")], dtype)
+        if kind is not SATURATING:  # matrices of SciPy and NumPy know their transposes
+            a, transpose_a = (a.T, False) if transpose_a and hasattr(a, "T") else (a, transpose_a)
+            b, transpose_b = (b.T, False) if transpose_b and hasattr(b, "T") else (b, transpose_b)
+        left, right = Operand(a, m, "matrix A", kind), Operand(b, m, "matrix B", kind)
         call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, transpose_a=transpose_a, transpose_b=transpose_b)
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
@@ -208,18 +213,18 @@ class Engine:
         return product
 
     def multiply_many(self, products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
-                      kernel: Optional[str] = None, on_saturation: str = "report",
-                      report: Optional[Dict[str, Any]] = None) -> _many.DeviceProducts:
+                      kernel: Optional[str] = None, on_saturation: str = "report", report: Optional[Dict[str, Any]] = None,
+                      dtype: Any = None) -> _many.DeviceProducts:
         """Many products on a GPU; see :func:`spmm.multiply_many`."""
         _check_report(report)
-        call = _many.ManyCall(products, b, self._serves_workspace)
+        call = _many.ManyCall(products, b, self._serves_workspace, dtype)
         return self._run_on_device(call, call.multiply, call.products, (None, kernel, on_saturation), report)
 
-    def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
+    def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None) -> _plan.Plan:
         """A plan for products of two patterns on a GPU; see :func:`spmm.plan`."""
         if not _device.is_on_device(a):
             raise UsageError("plan", "is for matrices on a GPU", "use multiply() on the host")
-        return _plan.Plan(self, a, b, kernel)
+        return _plan.Plan(self, a, b, kernel, dtype)
 
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
                        choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]]) -> Any:
@@ -301,19 +306,24 @@ def _json_of(made: _library.Handle) -> Dict[str, Any]:
 def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
              kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
              transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-             progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None) -> Product:
-    """C = A * B, exact, each element at most 2**32 - 1, on an engine of its own (:class:`Engine` for many products).
+             progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None) -> Product:
+    """C = A * B on an engine of its own (:class:`Engine` for many products), with the same bits on every device.
+
+    The type of the elements, which both have, says that of the result: float64 gives float64; float32, float16 and bfloat16
+    give float32, each element by fused multiply-adds in one order; int8 to int64, uint8 and uint32 give int64, modulo 2**64;
+    uint16 and truth values give uint32, each element at most 2**32 - 1. dtype="uint32" asks for that product of whole
+    numbers from 0 to 65535 of any type, which are converted; dtype="int64" of uint16 for one modulo 2**64. kernel, verify and
+    on_saturation belong to products of uint32.
 
     a, b: matrices of SciPy, tensors of PyTorch (dense, sparse_coo, sparse_csr or sparse_bsr), two-dimensional arrays of
-    NumPy and others, or block-CSR arrays (indptr, indices, data). The elements of block-CSR
-    matrices of uint16 are read where they are; all others must be whole numbers from 0 to 65535 and are converted.
+    NumPy and others, or block-CSR arrays (indptr, indices, data), whose elements are read where they are.
     Elements that are stored several times are added up as numbers, truth values, too: two times True is 2.
-    On a GPU: sparse_bsr and sparse_csr tensors of PyTorch give such tensors of int64, CuPy's csr_matrix gives one of
-    float64, and tuples of arrays with __cuda_array_interface__ (data of uint16; JAX has it) give a
-    DeviceResult of arrays that other libraries take by DLPack. The current stream is used, results lie in memory of the
-    caller's library, and nothing is copied to the host.
-    Returns a bsr_array of uint32; if both are tuples a Bsr, if both are tensors a sparse_bsr (sparse_csr for blocks of
-    side 1) tensor of int64.
+    On a GPU: sparse_bsr and sparse_csr tensors of PyTorch give such tensors, CuPy's csr_matrix gives one, and tuples of
+    arrays with __cuda_array_interface__ (JAX has it) give a DeviceResult of arrays that other libraries
+    take by DLPack. The current stream is used, results lie in memory of the caller's library, and nothing is copied to the
+    host.
+    Returns a bsr_array; if both are tuples a Bsr, if both are tensors a sparse_bsr (sparse_csr for blocks of
+    side 1) tensor. PyTorch has int64, CuPy float64 for uint32.
 
     blocksize: side of the blocks, if the matrices have none or others: 8 or (8, 8). backend: "cuda" or "cpu". kernel: by name.
     threads: at most. verify: N proves the block rows of N blocks of A; "full" or True: the whole result (report["proof"]).
@@ -328,17 +338,19 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
 
     >>> import numpy as np, spmm
     >>> spmm.multiply(np.array([[60000, 60000]]), np.array([[60000], [60000]])).toarray()
+    array([[7200000000]])
+    >>> spmm.multiply(np.array([[60000, 60000]]), np.array([[60000], [60000]]), dtype="uint32").toarray()
     array([[4294967295]], dtype=uint32)
-    >>> spmm.multiply(np.array([[60000, 60000]]), np.array([[60000], [60000]])).saturated_elements
-    1
-    >>> spmm.multiply(np.array([[1, -1]]), np.array([[1], [1]]))
+    >>> spmm.multiply(np.array([[0.5, 2]]), np.array([[0.25], [1]])).toarray()
+    array([[2.125]])
+    >>> spmm.multiply(np.array([[1, -1]]), np.array([[1], [1]]), dtype="uint32")
     Traceback (most recent call last):
         ...
     spmm._errors.FormatError: matrix A, row 0, column 1: element -1 is no whole number from 0 to 65535; scale or round the matrix before
     """
     options: Dict[str, Any] = dict(blocksize=blocksize, backend=backend, kernel=kernel, threads=threads, verify=verify,
                                    transpose_a=transpose_a, transpose_b=transpose_b, rows=rows,
-                                   on_saturation=on_saturation, progress=progress, report=report)
+                                   on_saturation=on_saturation, progress=progress, report=report, dtype=dtype)
     if _device.is_on_device(a):
         return _engine_of_device(_device.number_of(a)).multiply(a, b, **options)
     with Engine() as engine:
@@ -347,11 +359,12 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
 
 def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
                   kernel: Optional[str] = None, on_saturation: str = "report",
-                  report: Optional[Dict[str, Any]] = None) -> Sequence[Any]:
+                  report: Optional[Dict[str, Any]] = None, dtype: Any = None) -> Sequence[Any]:
     """Many products of matrices on a GPU in one call, each as :func:`spmm.multiply` would give it.
 
     products: pairs (a, b) of what spmm.multiply takes on a GPU, all of one library, block side and type of indices; sizes
-    may differ. Elements that are not uint16 are checked and converted together. No products give an empty list.
+    may differ. Results have uint32: elements that are not uint16 are checked and converted together, floats if
+    dtype="uint32" asks for it. No products give an empty list.
     With b: products has the left matrices, b the right ones, each in one object, which costs the host least:
     - a sparse_bsr or sparse_csr tensor of PyTorch, [products, rows, cols];
     - of matrices with as many blocks each, (indptr, indices, data[, shape]): indptr [products, rows / m + 1], indices
@@ -384,22 +397,22 @@ def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Op
             return []
         first = products[0][0] if isinstance(products[0], (tuple, list)) and products[0] else None
     number = _device.number_of(first) if _device.is_on_device(first) else None
-    return _engine_of_device(number).multiply_many(products, b, kernel=kernel, on_saturation=on_saturation, report=report)
+    return _engine_of_device(number).multiply_many(products, b, kernel=kernel, on_saturation=on_saturation, report=report, dtype=dtype)
 
 
-def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None) -> _plan.Plan:
+def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None) -> _plan.Plan:
     """A plan for products of matrices on a GPU whose pattern stays while their values change.
 
     a, b: what spmm.multiply takes on a GPU; products are fastest if later values are about as large as theirs. kernel:
-    "rows", "row-spread" or "pair-list". Errors: as spmm.multiply.
+    "rows", "row-spread" or "pair-list" for results of uint32. dtype, errors: as spmm.multiply.
 
         plan = spmm.plan(a, b)                              # tensors of PyTorch
         c = plan(a.values(), b.values())                    # as spmm.multiply(a, b), zero blocks included
         out = torch.empty((plan.num_blocks, 8, 8), dtype=torch.int32, device="cuda")
-        plan.into(a16, b16, out)                            # 16 bits in, 32 bits out: a CUDA graph may capture it
+        plan.into(a16, b16, out)                            # elements as they are: a CUDA graph may capture it
     """
     number = _device.number_of(a) if _device.is_on_device(a) else None
-    return _engine_of_device(number).plan(a, b, kernel=kernel)
+    return _engine_of_device(number).plan(a, b, kernel=kernel, dtype=dtype)
 
 
 _engines: Dict[Optional[int], Engine] = {}  # kept: the start of an engine would take longer than most products

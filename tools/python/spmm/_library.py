@@ -78,8 +78,9 @@ ProductOptions = _struct("ProductOptions", "s backend kernel, progress progress,
                          "verify_seed, u max_threads, i durable no_clobber transpose_a transpose_b verify_full, U proof_key, "
                          "i on_saturation has_rows, u first_row end_row")
 BsrStruct = _struct("BsrStruct", "U rows cols, p indptr indices data, U num_indices, u block_side indptr_bits indices_bits "
-                    "element_bits, s name")
-DeviceBsrStruct = _struct("DeviceBsrStruct", "U rows cols, p indptr indices data, U num_blocks, u block_side index_bits")
+                    "element_bits, s name, u element_type reserved")
+DeviceBsrStruct = _struct("DeviceBsrStruct", "U rows cols, p indptr indices data, U num_blocks, u block_side index_bits "
+                          "element_type reserved")
 DeviceStrides = _struct("DeviceStrides", "U indptr indices data", ctypes.Structure)
 DeviceStacksStruct = _struct("DeviceStacksStruct", "U num_products, *DeviceBsrStruct a b, DeviceStrides a_strides b_strides")
 DeviceCallStruct = _struct("DeviceCallStruct", "p stream, allocate allocate, p allocate_context, release release, "
@@ -109,12 +110,12 @@ i: make_dlpack: p *ArrayStruct i *p
 p: device_plan_pattern device_matrix_first_blocks device_matrix_indptrs device_matrix_indptr device_matrix_indices: p
 p: device_matrix_data matrix_indptr matrix_indices matrix_data: p
 U: device_matrix_num_blocks device_matrix_num_saturated matrix_rows matrix_cols matrix_num_blocks report_num_saturated: p
-u: matrix_block_side matrix_element_bits: p
+u: matrix_block_side matrix_element_type: p
 i: read: s u *p
 i: write: s *BsrStruct
 s: report_json: p
 """
-_C_API = 3  # SPMM_C_API of spmm.h, the least that this package can use
+_C_API = 4  # SPMM_C_API of spmm.h, the least that this package can use
 _NAME = "libspmm.so"
 _SONAME = f"{_NAME}.1"  # SPMM_C_SOVERSION of spmm.h
 

@@ -10,10 +10,12 @@ from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from . import _device, _library
+from ._elements import OPERAND, RESULT, SATURATING, kind_of
 from ._errors import FormatError, ShapeError, UsageError
 
 _MATRIX = np.dtype([("struct_size", "u8"), ("rows", "u8"), ("cols", "u8"), ("indptr", "u8"), ("indices", "u8"),
-                    ("data", "u8"), ("num_blocks", "u8"), ("block_side", "u4"), ("index_bits", "u4")])  # spmm_device_bsr
+                    ("data", "u8"), ("num_blocks", "u8"), ("block_side", "u4"), ("index_bits", "u4"), ("element_type", "u4"),
+                    ("reserved", "u4")])  # spmm_device_bsr
 
 
 class DeviceProducts(Sequence):
@@ -99,12 +101,17 @@ def _of_tuple(batch: Tuple[Any, ...], name: str) -> _Stack:
 class ManyCall(_device.Call):
     """Operands, stream and memory of many products: pairs, or with b two batches."""
 
-    def __init__(self, products: Any, b: Any = None, serves_workspace: bool = False) -> None:
+    def __init__(self, products: Any, b: Any = None, serves_workspace: bool = False, dtype: Any = None) -> None:
         pairs = _pairs(products) if b is None else [(products, b)]
         if not pairs or not _device.is_on_device(pairs[0][0]):
             raise UsageError("products", "are none on a GPU",
                              "give at least one pair, and use Engine.multiply for matrices of the host")
         super().__init__(pairs[0][0], serves_workspace)
+        floats = {str(matrix.dtype) for pair in pairs for matrix in pair
+                  if "float" in str(getattr(matrix, "dtype", "")) and _device.is_on_device(matrix)}
+        if (dtype is None and floats) or (dtype is not None and kind_of([OPERAND.name], dtype) is not SATURATING):
+            raise UsageError("multiply_many", f"does not multiply {', '.join(floats)} for dtype={dtype}",
+                             'call multiply() for each pair, or ask for dtype="uint32" of whole numbers')
         self._stacks: Optional[_library.DeviceStacksStruct] = None  # else there is a table
         if b is None:
             self._take_pairs(pairs)
@@ -114,10 +121,10 @@ class ManyCall(_device.Call):
 
     def _take_pairs(self, pairs: List[Tuple[Any, Any]]) -> None:
         arrays = self.arrays_of([matrix for pair in pairs for matrix in pair],
-                                [f"matrix {side}, product {x}" for x in range(len(pairs)) for side in "AB"])
+                                [f"matrix {side}, product {x}" for x in range(len(pairs)) for side in "AB"], RESULT.name)
         self._keep = [one.keep for one in arrays]
         self.table = np.array([(_MATRIX.itemsize, *one.shape, one.indptr, one.indices, one.data, one.num_blocks, one.side,
-                                one.index_bits) for one in arrays], dtype=_MATRIX)
+                                one.index_bits, SATURATING.number, 0) for one in arrays], dtype=_MATRIX)
         self._shapes = np.array([(a.shape[0], b.shape[1]) for a, b in zip(arrays[::2], arrays[1::2])])
         self._num_rows = int((self._shapes[:, 0] // arrays[0].side).sum())
         self._side, self._index_bits = arrays[0].side, arrays[0].index_bits

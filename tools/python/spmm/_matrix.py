@@ -1,4 +1,4 @@
-"""Matrices of the caller as block-CSR arrays of uint16, and results as SciPy's."""
+"""Matrices of the caller as block-CSR arrays, and results as SciPy's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _device, _library
 from ._errors import ArgumentError, Error, FormatError, ShapeError, UsageError
-from ._elements import BY_BITS, OPERAND, RANGE, RESULT, bad_elements
+from ._elements import BY_NUMBER, Kind, OPERAND, RANGE, RESULT, SATURATING, bad_elements, type_name
 
 MAX_SIDE = 64
 
@@ -27,7 +27,7 @@ class Bsr(NamedTuple):
 
     >>> import numpy as np, spmm
     >>> a = spmm.Bsr(np.array([0, 1, 1]), np.array([1]), np.array([[[7]]], dtype=np.uint16), (2, 2))
-    >>> spmm.multiply(a, spmm.Bsr(np.array([0, 0, 1]), np.array([0]), np.array([[[6]]]))).data
+    >>> spmm.multiply(a, spmm.Bsr(np.array([0, 0, 1]), np.array([0]), np.array([[[6]]], dtype=np.uint16))).data
     array([[[42]]], dtype=uint32)
     """
 
@@ -38,8 +38,8 @@ class Bsr(NamedTuple):
 
     @property
     def saturated_elements(self) -> int:
-        """How many elements of a result are 2**32 - 1: their true sums are that or larger."""
-        return int(np.count_nonzero(self.data == RESULT.largest))
+        """How many elements of a result of uint32 are 2**32 - 1: their true sums are that or larger."""
+        return int(np.count_nonzero(self.data == RESULT.largest)) if self.data.dtype == RESULT.code else 0
 
 
 class Product(Protocol):
@@ -76,6 +76,14 @@ def wrong_kind(matrix: Matrix, name: str) -> Error:
                          f"give {'its to_scipy_sparse()' if hasattr(matrix, 'to_scipy_sparse') else hint}")
 
 
+def elements_name(matrix: Matrix, name: str) -> str:
+    """Type of a matrix's elements. Errors: ArgumentError."""
+    values = np.asarray(matrix[2]) if isinstance(matrix, tuple) and len(matrix) > 2 else matrix
+    if not hasattr(values, "dtype"):
+        raise wrong_kind(matrix, name)
+    return type_name(values)
+
+
 def of_host(matrix: Matrix, name: str) -> Matrix:
     """A tensor, or an array of another library, in host memory as what NumPy or SciPy have; others as they are. Nothing is
     copied that need not be. Errors: FormatError, UsageError."""
@@ -104,9 +112,10 @@ def of_host(matrix: Matrix, name: str) -> Matrix:
 
 
 def as_tensor(product: Any, torch: Any) -> Any:
-    """A result as a GPU gives it: a sparse tensor of int64."""
+    """A result as a GPU gives it: a sparse tensor, of int64 where the elements are uint32."""
     side = product.data.shape[1]
-    parts = [torch.from_numpy(part) for part in (product.indptr, product.indices, product.data.astype(np.int64))]
+    data = product.data.astype(np.int64) if product.data.dtype == RESULT.code else product.data
+    parts = [torch.from_numpy(part) for part in (product.indptr, product.indices, data)]
     parts[2] = parts[2].view(-1) if side == 1 else parts[2]
     made = (torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor)(*parts, product.shape)
     made.saturated_elements = product.saturated_elements
@@ -244,9 +253,13 @@ def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[
                       "scale or round the matrix before")
 
 
-def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
-    """data as uint16 (a result: uint32), the same array if it is that already. Errors: FormatError."""
+def _checked(bsr: Bsr, name: str, kind: Kind, fits_result: bool = False) -> np.ndarray:
+    """data as the kind has it (a result: uint32), the same array where it is that already. Errors: FormatError."""
     m = bsr.data.shape[1]
+    if kind.name == "bfloat16":  # of ml_dtypes
+        return np.ascontiguousarray(bsr.data).view(OPERAND.code)
+    if kind is not SATURATING:
+        return np.ascontiguousarray(bsr.data, dtype=kind.code)
 
     def place(bad: int) -> Tuple[int, int]:
         block, element = divmod(bad, m * m)
@@ -259,8 +272,9 @@ def _checked(bsr: Bsr, name: str, fits_result: bool = False) -> np.ndarray:
     return np.ascontiguousarray(bsr.data, dtype=OPERAND.code)
 
 
-def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
-    """Any kind of matrix in blocks of side m. Elements that are stored several times are added up, in 64 bits."""
+def _regrouped(matrix: Matrix, m: int, name: str, kind: Kind) -> Bsr:
+    """Any kind of matrix in blocks of side m. Elements that are stored several times are added up, whole numbers in 64
+    bits."""
     if isinstance(matrix, np.ndarray):
         return _from_dense(matrix, m, name)
     sparse = find_scipy()
@@ -278,10 +292,12 @@ def _regrouped(matrix: Matrix, m: int, name: str) -> Bsr:
     matrix = checked(matrix, name)
     if matrix.format != "csr" or not matrix.has_canonical_format:
         coo = matrix.tocoo()
-        _require_elements(coo.data, name, lambda bad: (int(coo.row[bad]), int(coo.col[bad])))
-        matrix = sparse.coo_matrix((coo.data.astype(np.int64), (coo.row, coo.col)), shape=coo.shape).tocsr()
+        if kind is SATURATING:
+            _require_elements(coo.data, name, lambda bad: (int(coo.row[bad]), int(coo.col[bad])))
+        data = coo.data if coo.data.dtype.kind == "f" else coo.data.astype(np.int64)
+        matrix = sparse.coo_matrix((data, (coo.row, coo.col)), shape=coo.shape).tocsr()
     elements = Bsr(matrix.indptr, matrix.indices, matrix.data.reshape(-1, 1, 1), matrix.shape)
-    narrow = _checked(elements, name)
+    narrow = _checked(elements, name, kind)
     if m == 1:
         return elements._replace(data=narrow)
     csr = sparse.csr_matrix((narrow.reshape(-1), matrix.indices, matrix.indptr), shape=matrix.shape)
@@ -319,17 +335,17 @@ def _from_dense(matrix: np.ndarray, m: int, name: str) -> Bsr:
 class Operand:
     """A matrix as the library reads it. Keeps what the pointers point to."""
 
-    def __init__(self, matrix: Matrix, m: int, name: str, fits_result: bool = False) -> None:
+    def __init__(self, matrix: Matrix, m: int, name: str, kind: Kind = SATURATING, fits_result: bool = False) -> None:
         shape = matrix.shape if hasattr(matrix, "shape") and not isinstance(matrix, tuple) else None
         if shape is not None and len(shape) == 2 and any(side % m for side in shape):
             raise ShapeError(name, f"shape {shape[0]} x {shape[1]} is no multiple of the block side {m}",
                              "pad the matrix with zeros, or use another blocksize")
         bsr = _as_bsr(matrix, name)
         if bsr is None or bsr.data.shape[1] != m:
-            bsr = _regrouped(matrix, m, name)
+            bsr = _regrouped(matrix, m, name, kind)
         if len(bsr.data) != len(bsr.indices):
             raise FormatError(name, f"{len(bsr.data)} blocks for {len(bsr.indices)} indices", "give a block for each index")
-        self.data = _checked(bsr, name, fits_result)
+        self.data = _checked(bsr, name, kind, fits_result)
         self.indptr, self.indices = (self._indices(part, name) for part in (bsr.indptr, bsr.indices))
         self.shape = bsr.shape
         rows, cols = self.shape
@@ -341,7 +357,7 @@ class Operand:
             rows=rows, cols=cols, indptr=self.indptr.ctypes.data, indices=self.indices.ctypes.data,
             data=self.data.ctypes.data, num_indices=len(self.indices), block_side=m,
             indptr_bits=8 * self.indptr.itemsize, indices_bits=8 * self.indices.itemsize,
-            element_bits=8 * self.data.itemsize, name=self._name)
+            element_bits=8 * self.data.itemsize if kind is SATURATING else 0, name=self._name, element_type=kind.number)
 
     @staticmethod
     def _indices(values: np.ndarray, name: str) -> np.ndarray:
@@ -367,7 +383,7 @@ def from_handle(handle: _library.Handle, wants_scipy: bool) -> Any:
     pointer = handle.pointer
     m, num_blocks = of.spmm_matrix_block_side(pointer), of.spmm_matrix_num_blocks(pointer)
     shape = (of.spmm_matrix_rows(pointer), of.spmm_matrix_cols(pointer))
-    element = BY_BITS[of.spmm_matrix_element_bits(pointer)].code
+    element = BY_NUMBER[of.spmm_matrix_element_type(pointer)].code
     indptr = _borrowed(handle, of.spmm_matrix_indptr(pointer), shape[0] // m + 1, np.int64)
     indices = _borrowed(handle, of.spmm_matrix_indices(pointer), num_blocks, np.int64)
     data = _borrowed(handle, of.spmm_matrix_data(pointer), num_blocks * m * m, element).reshape(num_blocks, m, m)

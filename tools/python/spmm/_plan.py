@@ -20,12 +20,12 @@ class Plan:
     One thread at a time; the engine stays open as long as the plan.
     """
 
-    def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str]) -> None:
+    def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str], dtype: Any = None) -> None:
         self._call = call = _device.Call(a, engine._serves_workspace)
         if call.library is None:
             raise UsageError("plan", "is for tensors of PyTorch and matrices of CuPy",
                              "use multiply(), or the C or C++ interface")
-        left, right = call.arrays_of([a, b], ["matrix A", "matrix B"])
+        left, right = call.arrays_of([a, b], ["matrix A", "matrix B"], dtype)
         options = _library.ProductOptions(kernel=_library.c_text("kernel", kernel))
         self._use = engine._use()
         pointer = self._use.__enter__()
@@ -50,8 +50,8 @@ class Plan:
     def __call__(self, a: Any, b: Any) -> Product:
         """C = A * B, a matrix as :func:`spmm.multiply` gives it, for values in the order of the plan's operands.
 
-        a, b: arrays [blocks, m, m] of the operands' library, whole numbers from 0 to 65535, which are checked unless
-        they are uint16. Errors: FormatError.
+        a, b: arrays [blocks, m, m] of the operands' library and type; for results of uint32 whole numbers from 0 to 65535,
+        which are checked unless they are uint16. Errors: FormatError, ArgumentError.
         """
         out = self._call.make_values(self.num_blocks, self.side)
         self._multiply(*self._call.elements((a, b), self._sizes), out)
@@ -59,20 +59,20 @@ class Plan:
         return product
 
     def into(self, a: Any, b: Any, out: Any) -> None:
-        """The same into `out` [num_blocks, m, m] of uint32, or int32 with the same bits, from values of uint16, or int16
-        with the same bits: nothing is allocated, checked or waited for, so that a CUDA graph may capture it."""
-        self._multiply(*(self._call.address(x, size, 2) for x, size in zip((a, b), self._sizes)), out)
+        """The same into `out` [num_blocks, m, m] of the result's type from values of the operands'; int16 and int32 may have
+        the bits of uint16 and uint32. Nothing is allocated, checked or waited for, so that a CUDA graph may capture it."""
+        self._multiply(*(self._call.address(x, size, self._call.kind.item) for x, size in zip((a, b), self._sizes)), out)
 
     def count_saturated(self, out: Any) -> int:
-        """Elements of such an `out` that are 2**32 - 1. Waits for the current stream."""
+        """Elements of such an `out` of uint32 that are 2**32 - 1. Waits for the current stream."""
         count = ctypes.c_uint64()
-        address = self._call.address(out, (self.num_blocks, self.side, self.side), 4)
+        address = self._call.address(out, (self.num_blocks, self.side, self.side), self._call.result.item)
         self._call.check(_library.library().spmm_device_plan_count_saturated(
             self._pointer(), address, self._call.stream_now(), ctypes.byref(count)))
         return count.value
 
     def _multiply(self, a: int, b: int, out: Any) -> None:
-        address = self._call.address(out, (self.num_blocks, self.side, self.side), 4)
+        address = self._call.address(out, (self.num_blocks, self.side, self.side), self._call.result.item)
         self._call.check(_library.library().spmm_device_plan_multiply(self._pointer(), a, b, address,
                                                                       self._call.stream_now()))
 

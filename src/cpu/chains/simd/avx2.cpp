@@ -1,0 +1,32 @@
+// Chains with AVX2 and FMA.
+#include "cpu/chains/chains.hpp"
+
+#if defined(__x86_64__)
+#define SPMM_ISA "avx2,fma"
+
+namespace spmm::cpu {
+namespace {
+constexpr std::uint32_t kVectorBytes = 32;
+}
+}  // namespace spmm::cpu
+
+#include "cpu/chains/simd/rows.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+bool is_available() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+}  // namespace
+
+#define SPMM_ROWS(T, name)                            \
+  template <>                                         \
+  MultiplyRows<T> avx2_rows(std::uint32_t m) {        \
+    return is_available() ? rows_for<T>(m) : nullptr; \
+  }
+SPMM_CHAIN_TYPES(SPMM_ROWS)
+
+}  // namespace spmm::cpu
+#endif

@@ -1,0 +1,32 @@
+// Chains with AVX-512.
+#include "cpu/chains/chains.hpp"
+
+#if defined(__x86_64__)
+#define SPMM_ISA "avx512f,avx512dq,avx512vl,avx2,fma"
+
+namespace spmm::cpu {
+namespace {
+constexpr std::uint32_t kVectorBytes = 64;
+}
+}  // namespace spmm::cpu
+
+#include "cpu/chains/simd/rows.hpp"
+
+namespace spmm::cpu {
+namespace {
+
+bool is_available() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+}  // namespace
+
+#define SPMM_ROWS(T, name)                            \
+  template <>                                         \
+  MultiplyRows<T> avx512_rows(std::uint32_t m) {      \
+    return is_available() ? rows_for<T>(m) : nullptr; \
+  }
+SPMM_CHAIN_TYPES(SPMM_ROWS)
+
+}  // namespace spmm::cpu
+#endif

@@ -1,0 +1,312 @@
+// Products of arrays whose elements are no u16 (include/spmm/chain.hpp): in host memory on the CPU or a device, or in
+// device memory. Nothing is planned: pairs are counted first, and then it is known what is needed.
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <numeric>
+
+#include "base/memory/reserve_pages.hpp"
+#include "base/text.hpp"
+#include "cpu/chains/chains.hpp"
+#include "cuda/chains.hpp"
+#include "engine/impl.hpp"
+#include "engine/product.hpp"
+#include "spmm/arrays.hpp"
+#include "spmm/error.hpp"
+
+namespace spmm {
+
+/// An operand without its elements. Shapes: as cpu::ChainIndex, cpu::ChainOperand.
+struct HostIndex {
+  std::vector<std::uint64_t> offsets{};
+  std::vector<std::uint32_t> columns{};
+  std::vector<std::uint64_t> numbers{};  // none: in the order of the arrays
+
+  [[nodiscard]] cpu::ChainIndex at(std::uint32_t num_columns) const {
+    return {.num_rows = static_cast<std::uint32_t>(offsets.size() - 1),
+            .num_columns = num_columns,
+            .offsets = offsets.data(),
+            .columns = columns.data()};
+  }
+  [[nodiscard]] const std::uint64_t* order() const { return numbers.empty() ? nullptr : numbers.data(); }
+  [[nodiscard]] std::uint64_t bytes() const { return 8 * offsets.size() + 4 * columns.size() + 8 * numbers.size(); }
+};
+
+namespace {
+
+/// Errors: UsageError.
+void check_options(const ProductOptions& options, ElementType type) {
+  const auto refuse = [&](bool is_set, const char* option, const char* hint) {
+    if (is_set)
+      throw UsageError(text("ProductOptions::", option), text("is for elements of u16, not of ", element_name(type)),
+                       hint);
+  };
+  refuse(options.kernel != "auto", "kernel", "leave it at auto");
+  refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "pass arrays of the transpose");
+  refuse(options.verify_blocks != 0 || options.verify_full, "verify_blocks, verify_full",
+         "multiply on another device: the result has the same bits");
+}
+
+/// Begins of the rows, all others than `rows` empty. Shapes: [block rows + 1]. Errors: UsageError (no such rows).
+template <class Offset>
+std::vector<Offset> offsets_of(const BsrView<std::uint16_t>& view, RowRange rows) {
+  const std::uint64_t num_rows = view.rows / view.m;
+  rows = checked_rows(rows, static_cast<std::uint32_t>(num_rows));
+  std::vector<Offset> offsets(num_rows + 1);
+  for (std::uint64_t r = 0; r <= num_rows; ++r) {
+    offsets[r] = static_cast<Offset>(view.indptr[std::clamp<std::uint64_t>(r, rows.first, rows.end)]);
+  }
+  return offsets;
+}
+
+/// Sorts the blocks of each row that are not. Values: source = of the view, which is checked but for duplicates.
+/// Errors: FormatError (a block is stored twice); UsageError (no such rows).
+HostIndex index_of(const BsrView<std::uint16_t>& view, RowRange rows, const Source& source, const Run& run) {
+  constexpr std::uint64_t kRowsAtOnce = 1024;
+  HostIndex index{.offsets = offsets_of<std::uint64_t>(view, rows),
+                  .columns = std::vector<std::uint32_t>(view.indices.size())};
+  const auto for_rows = [&](const std::function<void(std::uint64_t begin, std::uint64_t end)>& body) {
+    run.parallel_for(index.offsets.size() - 1, kRowsAtOnce, [&](std::uint64_t first, std::uint64_t last) {
+      run.check_cancelled();
+      for (std::uint64_t r = first; r < last; ++r) body(index.offsets[r], index.offsets[r + 1]);
+    });
+  };
+  std::vector<std::uint32_t>& columns = index.columns;
+  std::atomic<bool> ascends{true};
+  for_rows([&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t x = begin; x < end; ++x) {
+      columns[x] = static_cast<std::uint32_t>(view.indices[x]);
+      if (x > begin && columns[x] <= columns[x - 1]) ascends = false;
+    }
+  });
+  if (ascends) return index;
+  std::vector<std::uint64_t>& numbers = index.numbers;
+  numbers.resize(columns.size());
+  std::iota(numbers.begin(), numbers.end(), std::uint64_t{0});
+  for_rows([&](std::uint64_t begin, std::uint64_t end) {
+    const auto at = [&](std::uint64_t x) { return numbers.begin() + static_cast<std::ptrdiff_t>(x); };
+    std::sort(at(begin), at(end), [&](std::uint64_t x, std::uint64_t y) { return view.indices[x] < view.indices[y]; });
+    for (std::uint64_t x = begin; x < end; ++x) {
+      columns[x] = static_cast<std::uint32_t>(view.indices[numbers[x]]);
+      if (x == begin || columns[x] != columns[x - 1]) continue;
+      throw FormatError(text(source.name(), ", ", source.place(std::max(numbers[x], numbers[x - 1]))),
+                        text("the block was stored before in ", source.place(std::min(numbers[x], numbers[x - 1]))),
+                        "remove one of the two, or merge them");
+    }
+  });
+  return index;
+}
+
+std::uint64_t count_pairs(const HostIndex& a, const HostIndex& b) {
+  std::uint64_t num_pairs = 0;
+  for (std::uint64_t x = a.offsets.front(); x < a.offsets.back(); ++x) {
+    num_pairs += b.offsets[a.columns[x] + std::size_t{1}] - b.offsets[a.columns[x]];
+  }
+  return num_pairs;
+}
+
+/// Host or device memory of the operands' pairs and the result, for evenly spread blocks.
+std::uint64_t expected_bytes(const ProductOperands& operands, ElementType type) {
+  constexpr double kPairBytes = 8;
+  constexpr double kIndexBytes = 24;  // of a block: keys, numbers, columns
+  const plan::Statistics& expected = operands.expected();
+  const double elements = static_cast<double>(expected.m()) * expected.m();
+  return static_cast<std::uint64_t>(
+      expected.num_pairs * kPairBytes + static_cast<double>(expected.num_blocks()) * kIndexBytes +
+      expected.num_c_blocks * (kIndexBytes + elements * static_cast<double>(element_bytes(result_of(type)))));
+}
+
+void fill_report(const ProductOperands& operands, const ProductStats& stats, const Target& target, Report& report) {
+  const plan::Limits& limits = target.limits;
+  report.a = operands.inputs().a.header();
+  report.b = operands.inputs().b.header();
+  report.c = {.n = report.a.n,
+              .m = report.a.m,
+              .num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(stats.num_blocks, 0xFFFF'FFFFu))};
+  report.c_blocks = stats.num_blocks;
+  report.pairs = stats.pairs;
+  report.num_panels = stats.num_panels;
+  report.peak_device_bytes = stats.peak_device_bytes;
+  report.device = stats.device;
+  report.plan.backend = limits.backend;
+  report.plan.kernel = "chains";
+  report.plan.exact = true;
+  report.plan.num_threads = limits.num_threads;
+  report.plan.host_limit_bytes = limits.host_bytes;
+  report.plan.device_limit_bytes = limits.gpus.empty() ? 0 : limits.gpus.front().bytes;
+  report.plan.expected_pairs = static_cast<double>(stats.pairs);
+  report.plan.expected_output_blocks = static_cast<double>(stats.num_blocks);
+}
+
+/// An operand whose elements nobody reads: what is checked of it is the same for all types.
+template <class T>
+BsrView<std::uint16_t> without_type(const BsrView<T>& view) {
+  return {.rows = view.rows,
+          .cols = view.cols,
+          .m = view.m,
+          .indptr = view.indptr,
+          .indices = view.indices,
+          .data = {reinterpret_cast<const std::uint16_t*>(view.data.data()), view.data.size()}};
+}
+
+}  // namespace
+
+/// A product of arrays in host memory.
+struct Engine::Impl::HostProduct {
+  ElementType type;
+  BsrView<std::uint16_t> a;
+  BsrView<std::uint16_t> b;
+  RowRange rows;
+  std::vector<std::int64_t>& indptr;
+  std::vector<std::int64_t>& indices;
+  std::function<void*(std::uint64_t num_elements)> allocate_values;
+  /// Once the values are allocated. a, b: as the views have them, with their order.
+  std::function<void(const HostIndex& a, const HostIndex& b, const cpu::ChainPattern& c, cpu::Isa isa, const Run& run)>
+      on_cpu;
+};
+
+void Engine::Impl::multiply_chains(const Source& a, const Source& b, const ProductOptions& options,
+                                   ProductRecord& record, HostProduct* host) {
+  const ElementType type = host == nullptr ? record.arrays->a.type : host->type;
+  const ProductOperands operands(a, b);
+  MemoryBudget of_caller;
+  MemoryShare share(record.output.brings_memory ? of_caller : budget_);
+  Target target = devices_.choose_target(operands, options, record.output, share, workers_, "");
+  cuda::DeviceRun run = run_of(options, record.clock, &share);
+  ProductStats stats;
+  if (target.limits.backend == Backend::cuda) {
+    run.device = target.first_device();
+    run.arrays = record.arrays;
+    const std::uint64_t limit = target.limits.gpus.front().bytes;
+    share.reserve({.host = 0, .device = std::min(limit, expected_bytes(operands, type))}, run.cancel);
+    stats = host == nullptr ? cuda::multiply_chains(a, b, limit, run) : multiply_uploaded(a, b, *host, limit, run);
+  } else {
+    stats = multiply_on_host(a, b, *host, target.limits, run);
+  }
+  fill_report(operands, stats, target, record.report);
+  record.report.plan.rows = checked_rows(options.rows, operands.inputs().a.header().blocks_per_side());
+}
+
+ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, const HostProduct& host,
+                                             std::uint64_t limit_bytes, const cuda::DeviceRun& run) {
+  const auto indices_of = [](const BsrView<std::uint16_t>& view) {
+    std::vector<std::int64_t> indices(view.indices.size());
+    for (std::size_t x = 0; x < indices.size(); ++x) indices[x] = view.indices[x];
+    return indices;
+  };
+  std::vector<std::int64_t> offsets_a = offsets_of<std::int64_t>(host.a, host.rows);
+  const std::vector<std::int64_t> offsets_b = offsets_of<std::int64_t>(host.b, {});
+  const std::vector<std::int64_t> indices_a = indices_of(host.a);
+  const std::vector<std::int64_t> indices_b = indices_of(host.b);
+  const std::int64_t first = offsets_a.front();  // of some rows alone
+  for (std::int64_t& offset : offsets_a) offset -= first;
+  const auto view_of = [&](const BsrView<std::uint16_t>& view, const std::vector<std::int64_t>& offsets,
+                           const std::int64_t* indices, std::int64_t before) {
+    return DeviceBsrView{.rows = view.rows,
+                         .cols = view.cols,
+                         .m = view.m,
+                         .num_blocks = static_cast<std::uint64_t>(offsets.back()),
+                         .indptr = offsets.data(),
+                         .indices = indices,
+                         .index_bytes = sizeof(std::int64_t),
+                         .values = reinterpret_cast<const std::byte*>(view.data.data()) +
+                                   static_cast<std::uint64_t>(before) * view.m * view.m * element_bytes(host.type),
+                         .type = host.type};
+  };
+  const cuda::HostChains chains{.a = view_of(host.a, offsets_a, indices_a.data() + first, first),
+                                .b = view_of(host.b, offsets_b, indices_b.data(), 0),
+                                .indptr = host.indptr,
+                                .indices = host.indices,
+                                .allocate_values = host.allocate_values};
+  return cuda::multiply_chains(a, b, limit_bytes, run, &chains);
+}
+
+ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, const HostProduct& host,
+                                            const plan::Limits& limits, cuda::DeviceRun& run) {
+  run.num_threads = limits.num_threads;
+  std::optional<HostIndex> index_a;
+  std::optional<HostIndex> index_b;
+  {
+    const auto timing = run.clock.scope(Stage::build);
+    index_a = index_of(host.a, host.rows, a, run);
+    index_b = index_of(host.b, {}, b, run);
+  }
+  const auto num_columns = [](const BsrView<std::uint16_t>& view) {
+    return static_cast<std::uint32_t>(view.cols / view.m);
+  };
+  const std::uint32_t c_columns = num_columns(host.b);
+  cpu::ChainPattern pattern;
+  ProductStats stats{.num_panels = 1, .device = std::string(cpu::isa_name(limits.isa))};
+  {
+    const auto timing = run.clock.scope(Stage::count);
+    stats.pairs = count_pairs(*index_a, *index_b);
+    pattern = cpu::find_pattern(index_a->at(num_columns(host.a)), index_b->at(c_columns), run);
+  }
+  stats.num_blocks = pattern.columns.size();
+  const std::uint64_t num_elements = stats.num_blocks * host.a.m * host.a.m;
+  const std::uint64_t need = index_a->bytes() + index_b->bytes() + 16 * pattern.offsets.size() + 12 * stats.num_blocks +
+                             std::uint64_t{8} * c_columns * run.num_threads +
+                             num_elements * element_bytes(result_of(host.type));
+  if (need > limits.host_bytes) {
+    throw OutOfMemory("a product in memory",
+                      text("needs ", human_bytes(need), ", the limit is ", human_bytes(limits.host_bytes)),
+                      "raise EngineOptions::memory_limit_bytes, or multiply some block rows of A at a time");
+  }
+  run.memory->reserve({.host = need, .device = 0}, run.cancel);
+  host.indptr.assign(pattern.offsets.begin(), pattern.offsets.end());
+  host.indices.assign(pattern.columns.begin(), pattern.columns.end());
+  const auto timing = run.clock.scope(Stage::multiply);
+  host.allocate_values(num_elements);
+  host.on_cpu(*index_a, *index_b, pattern, limits.isa, run);
+  return stats;
+}
+
+template <class T>
+BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options,
+                                         Report* report) {
+  using Sum = typename Chain<T>::Sum;
+  check_options(options, kElementType<T>);
+  ProductRecord record(options);
+  BsrMatrix<ProductOf<T>> c{.rows = a.rows, .cols = b.cols, .m = a.m};
+  Impl::HostProduct product{
+      .type = kElementType<T>,
+      .a = without_type(a),
+      .b = without_type(b),
+      .rows = options.rows,
+      .indptr = c.indptr,
+      .indices = c.indices,
+      .allocate_values = [&](std::uint64_t num_elements) -> void* {
+        reserve_pages(c.data, num_elements);
+        c.data.resize(num_elements);
+        return c.data.data();
+      },
+      .on_cpu =
+          [&](const HostIndex& of_a, const HostIndex& of_b, const cpu::ChainPattern& pattern, cpu::Isa isa,
+              const Run& run) {
+            const auto columns = [](const BsrView<T>& view) { return static_cast<std::uint32_t>(view.cols / view.m); };
+            cpu::multiply_chains<T>({.a = {.at = of_a.at(columns(a)), .values = a.data.data(), .numbers = of_a.order()},
+                                     .b = {.at = of_b.at(columns(b)), .values = b.data.data(), .numbers = of_b.order()},
+                                     .m = a.m,
+                                     .pattern = pattern,
+                                     .c = reinterpret_cast<Sum*>(c.data.data())},
+                                    isa, run);
+          }};
+  const std::uint32_t n = padded_side(product.a, product.b);
+  const auto source_a = make_bsr_source(product.a, n, "matrix A");
+  const auto source_b = make_bsr_source(product.b, n, "matrix B");
+  ProductOptions chosen =
+      options;  // the CPU unless a device is asked for: to copy the result takes longer than the sums
+  if (own().devices().insisted_backend(options) != Backend::cuda) chosen.backend = Backend::cpu;
+  record.output.stays_on_device = chosen.backend != Backend::cpu;  // one device has all of it
+  own().multiply_chains(*source_a, *source_b, chosen, record, &product);
+  record.close();
+  if (report != nullptr) *report = record.report;
+  return c;
+}
+
+#define SPMM_MULTIPLY(T, name)                                                                                   \
+  template BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>&, const BsrView<T>&, const ProductOptions&, \
+                                                    Report*);
+SPMM_CHAIN_TYPES(SPMM_MULTIPLY)
+
+}  // namespace spmm

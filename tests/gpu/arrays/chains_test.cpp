@@ -1,0 +1,258 @@
+// Products of all element types but u16 as arrays in device memory: the oracle's bits, plans, errors.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "kernels/chains/launch.hpp"
+#include "kernels/check.hpp"
+#include "spmm/spmm.hpp"
+#include "support/catch.hpp"
+#include "support/chain_cases.hpp"
+#include "support/on_device.hpp"
+
+namespace spmm::test {
+namespace {
+
+/// Values: with the pattern of a result, and values that lie elsewhere.
+template <class Sum, class Index>
+BsrMatrix<Sum> result_on_host(const DeviceBsrMatrix& c, const void* values) {
+  const auto indptr = on_host<Index>(c.indptr.get(), c.rows / c.m + 1);
+  const auto indices = on_host<Index>(c.indices.get(), c.num_blocks);
+  return {.rows = c.rows,
+          .cols = c.cols,
+          .m = c.m,
+          .indptr = {indptr.begin(), indptr.end()},
+          .indices = {indices.begin(), indices.end()},
+          .data = on_host<Sum>(values, c.num_blocks * c.m * c.m)};
+}
+
+template <class T, class Index>
+void check_product(Engine& engine, std::uint64_t seed) {
+  using Sum = ProductOf<T>;
+  Random random(seed);
+  const std::uint32_t m = random_side(random);
+  INFO(element_name(kElementType<T>) << ", seed " << seed << ", side " << m);
+  const auto [a, b] = random_operands<T>(m, 300000, random);
+  const auto order_a = order_of(a.at, seed % 3 == 0, random);
+  const auto order_b = order_of(b.at, seed % 3 == 0, random);
+  const DeviceMatrix<Index, T> on_a(arrays_of(a, order_a));
+  const DeviceMatrix<Index, T> on_b(arrays_of(b, order_b));
+  const DeviceBsrMatrix c = engine.multiply(on_a.view(), on_b.view(), {});
+  CHECK(c.type == result_of(kElementType<T>));
+  CHECK(is_product(result_on_host<Sum, Index>(c, c.values.get()), a, b));
+
+  // Two calls of a plan with other values.
+  DevicePlan plan = engine.plan(on_a.view(), on_b.view(), {});
+  const OnDevice<Sum> values(std::vector<Sum>(plan.pattern().num_blocks * m * m));
+  for (int call = 0; call < 2; ++call) {
+    const auto kind = static_cast<ChainValueKind>(random() % kNumValueKinds);
+    const auto other_a = random_chain_matrix<T>(a.at, m, kind, random);
+    const auto other_b = random_chain_matrix<T>(b.at, m, kind, random);
+    const OnDevice<T> of_a(arrays_of(other_a, order_a).data);
+    const OnDevice<T> of_b(arrays_of(other_b, order_b).data);
+    plan.multiply(of_a.data(), of_b.data(), values.data(), nullptr);
+    CHECK(is_product(result_on_host<Sum, Index>(plan.pattern(), values.data()), other_a, other_b));
+  }
+}
+
+/// Values: count = products, unless the environment has another number: under a sanitizer each takes seconds.
+template <class T>
+void check_products(std::uint64_t seed, int count) {
+  Engine engine;
+  if (const char* const wanted = std::getenv("SPMM_TEST_PRODUCTS")) count = std::atoi(wanted);
+  for (int x = 0; x < count; ++x) {
+    check_product<T, std::int32_t>(engine, seed + static_cast<std::uint64_t>(x));
+    check_product<T, std::int64_t>(engine, seed + static_cast<std::uint64_t>(x) + 500);
+  }
+}
+
+/// Tiny operands of f32, 2 x 2 blocks of side 2.
+struct Tiny {
+  ChainMatrix<float> matrix{
+      .at = {.rows = 2, .cols = 2, .ptr = {0, 2, 3}, .col = {0, 1, 1}}, .m = 2, .values = std::vector<float>(12, 1)};
+  DeviceMatrix<std::int32_t, float> arrays{arrays_of(matrix, {0, 1, 2})};
+};
+
+/// Prints the median milliseconds of a call, and of a plan's product by a graph, of two uniform matrices.
+template <class T>
+void time_product(const char* name, std::uint32_t num_rows, std::uint32_t m, double blocks_per_row) {
+  Random random(1);
+  const auto matrix = [&] {
+    const ChainPattern at = random_pattern(num_rows, num_rows, blocks_per_row / num_rows, false, random);
+    return DeviceMatrix<std::int32_t, T>(
+        arrays_of(random_chain_matrix<T>(at, m, ChainValueKind::normal, random), order_of(at, false, random)));
+  };
+  const DeviceMatrix<std::int32_t, T> a = matrix();
+  const DeviceMatrix<std::int32_t, T> b = matrix();
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  const auto median_ms = [&](const auto& run) {
+    std::vector<double> times;
+    for (int repeat = 0; repeat < 13; ++repeat) {
+      check(cudaStreamSynchronize(stream), "stream");
+      const auto start = std::chrono::steady_clock::now();
+      run();
+      check(cudaStreamSynchronize(stream), "stream");
+      times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    }
+    std::nth_element(times.begin(), times.begin() + 6, times.end());
+    return times[6];
+  };
+  {
+    Engine engine;
+    const double call = median_ms([&] { engine.multiply(a.view(), b.view(), {.stream = stream}); });
+    DevicePlan plan = engine.plan(a.view(), b.view(), {.stream = stream});
+    const OnDevice<ProductOf<T>> c(std::vector<ProductOf<T>>(plan.pattern().num_blocks * m * m));
+    const double planned = median_ms([&] { plan.multiply(a.view().values, b.view().values, c.data(), stream); });
+    std::printf("%s %s: call %.3f ms, plan %.3f ms\n", name, std::string(element_name(kElementType<T>)).c_str(), call,
+                planned);
+  }
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
+
+#define SPMM_TEST_TYPE(T, name)                                     \
+  TEST_CASE("chains on a GPU give the oracle's bits: " #name) {     \
+    check_products<T>(1000, std::is_floating_point_v<T> ? 60 : 20); \
+  }
+SPMM_CHAIN_TYPES(SPMM_TEST_TYPE)
+
+TEST_CASE("mma.sync of f64 gives the bits of fma") {
+  // Where it does, src/cuda/chains.cpp may use it: today on compute capability 9.
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
+  if (major < 8) return;
+  constexpr std::uint32_t kBlocks = 4000;  // of A, of B, and of C
+  constexpr std::uint32_t kPairs = 3;      // of a C block
+  Random random(1);
+  std::vector<std::uint32_t> c_links(1, 0);
+  std::vector<kernels::Link> links;
+  for (std::uint32_t x = 0; x < kBlocks; ++x) {
+    for (std::uint32_t pair = 0; pair < kPairs; ++pair) {
+      const auto a = static_cast<std::uint32_t>(random() % kBlocks);
+      links.push_back({pair == 0 ? a | kernels::kFirstOfBlock : a, static_cast<std::uint32_t>(random() % kBlocks)});
+    }
+    c_links.push_back(static_cast<std::uint32_t>(links.size()));
+  }
+  links.push_back({});
+  const OnDevice<std::uint32_t> on_c_links(c_links);
+  const OnDevice<kernels::Link> on_links(links);
+  for (const std::uint32_t m : {3u, 4u, 7u, 8u, 16u}) {
+    for (unsigned kind = 0; kind < kNumValueKinds; ++kind) {
+      const auto values = [&] {
+        ChainPattern column{.rows = kBlocks, .cols = 1, .ptr = {}, .col = std::vector<std::uint32_t>(kBlocks)};
+        return random_chain_matrix<double>(column, m, static_cast<ChainValueKind>(kind), random).values;
+      };
+      const OnDevice<double> a(values());
+      const OnDevice<double> b(values());
+      const auto product = [&](bool by_mma) {
+        const std::size_t count = std::size_t{kBlocks} * m * m;
+        const OnDevice<double> c{std::vector<double>(count)};
+        kernels::launch_multiply_chains(ElementType::f64,
+                                        {.c_links = on_c_links.data(),
+                                         .links = on_links.data(),
+                                         .num_c_blocks = kBlocks,
+                                         .num_rows = kBlocks,
+                                         .m = m,
+                                         .has_exact_mma = by_mma},
+                                        {.a = a.data(), .b = b.data(), .c = c.data()}, nullptr);
+        return on_host<std::uint64_t>(c.data(), count);
+      };
+      const bool is_equal = product(true) == product(false);
+      INFO("side " << m << ", values of kind " << kind << ", compute capability " << major);
+      if (major == 9) CHECK(is_equal);
+      if (!is_equal) WARN("mma.sync differs");
+    }
+  }
+}
+
+TEST_CASE("a plan of chains is captured in a graph") {
+  Engine engine;
+  const Tiny tiny;
+  DevicePlan plan = engine.plan(tiny.arrays.view(), tiny.arrays.view(), {});
+  const OnDevice<float> values(std::vector<float>(plan.pattern().num_blocks * 4));
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreate(&stream), "stream");
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  plan.multiply(tiny.arrays.view().values, tiny.arrays.view().values, values.data(), stream);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check(cudaStreamEndCapture(stream, &graph), "capture");
+  check(cudaGraphInstantiate(&executable, graph, 0), "graph");
+  check(cudaGraphLaunch(executable, stream), "launch");
+  check(cudaStreamSynchronize(stream), "stream");
+  CHECK(is_product(result_on_host<float, std::int32_t>(plan.pattern(), values.data()), tiny.matrix, tiny.matrix));
+  CHECK(plan.count_saturated(nullptr, stream) == 0);
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+}
+
+TEST_CASE("chains of arrays that are wrong, or lie badly") {
+  Engine engine;
+  Tiny tiny;
+  DeviceBsrView view = tiny.arrays.view();
+  SECTION("mixed types") {
+    view.type = ElementType::f64;
+    CHECK_THROWS_AS(engine.multiply(tiny.arrays.view(), view, {}), ShapeError);
+  }
+  SECTION("a named kernel") {
+    ProductOptions options;
+    options.kernel = "rows";
+    CHECK_THROWS_AS(engine.multiply(view, view, {}, options), UsageError);
+  }
+  SECTION("a block twice") {
+    const OnDevice<std::int32_t> twice(std::vector<std::int32_t>{1, 1, 0});
+    view.indices = twice.data();
+    CHECK_THROWS_AS(engine.multiply(view, view, {}), FormatError);
+  }
+  SECTION("a block column out of range") {
+    const OnDevice<std::int32_t> outside(std::vector<std::int32_t>{0, 2, 0});
+    view.indices = outside.data();
+    CHECK_THROWS_AS(engine.multiply(view, view, {}), FormatError);
+  }
+  SECTION("many at once") {
+    const std::vector<DevicePair> products{{.a = view, .b = view}};
+    CHECK_THROWS_AS(engine.multiply_many(products, {}), UsageError);
+  }
+  SECTION("values that are not aligned are copied") {
+    std::vector<float> moved(1, 0);
+    moved.insert(moved.end(), tiny.matrix.values.begin(), tiny.matrix.values.end());
+    const OnDevice<float> values(moved);
+    view.values = values.data() + 1;
+    const DeviceBsrMatrix c = engine.multiply(view, view, {});
+    CHECK(is_product(result_on_host<float, std::int32_t>(c, c.values.get()), tiny.matrix, tiny.matrix));
+  }
+  SECTION("no blocks") {
+    ChainMatrix<float> none = tiny.matrix;
+    none.at.ptr = {0, 0, 0};
+    none.at.col.clear();
+    none.values.clear();
+    const DeviceMatrix<std::int32_t, float> empty(arrays_of(none, {}));
+    const DeviceBsrMatrix c = engine.multiply(empty.view(), view, {});
+    CHECK(is_product(result_on_host<float, std::int32_t>(c, c.values.get()), none, tiny.matrix));
+  }
+}
+
+TEST_CASE("times of chains", "[.times]") {
+  const auto time_all = [](auto... arguments) {
+    time_product<float>(arguments...);
+    time_product<double>(arguments...);
+  };
+  time_all("S1", 1024u, 8u, 98.0);
+  time_all("S2", 8192u, 4u, 122.0);
+  time_all("S5", 131072u, 8u, 7.6);
+  time_all("m = 4, rows of 5", 65536u, 4u, 5.0);
+  time_all("m = 3, rows of 5", 65536u, 3u, 5.0);
+  time_all("m = 1, rows of 15", 65536u, 1u, 15.0);
+}
+
+}  // namespace spmm::test

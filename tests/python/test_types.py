@@ -1,0 +1,84 @@
+"""Products of all types of elements on the host: types, bits that do not depend on threads, SciPy within rounding."""
+import unittest
+
+import numpy as np
+import spmm
+from support import needs_scipy, sp
+
+RESULTS = {"float64": "float64", "float32": "float32", "float16": "float32", "int8": "int64", "uint8": "int64", "int16": "int64",
+           "int32": "int64", "uint32": "int64", "int64": "int64", "uint16": "uint32"}
+
+
+def random_bsr(rng, dtype, rows, columns, m):
+    stored = rng.random((rows, columns)) < 0.3
+    values = rng.normal(0, 20, (int(stored.sum()), m, m))
+    values = np.abs(values) if dtype[0] == "u" else values
+    return spmm.Bsr(np.concatenate([[0], stored.sum(axis=1).cumsum()]), np.nonzero(stored)[1], values.astype(dtype),
+                    (rows * m, columns * m))
+
+
+def dense(bsr, dtype):
+    out = np.zeros(bsr.shape, dtype)
+    m = bsr.data.shape[1]
+    for row in range(len(bsr.indptr) - 1):
+        for block in range(bsr.indptr[row], bsr.indptr[row + 1]):
+            column = bsr.indices[block] * m
+            out[row * m:(row + 1) * m, column:column + m] = bsr.data[block]
+    return out
+
+
+class Types(unittest.TestCase):
+    def test_the_result_follows_the_operands(self):
+        rng = np.random.default_rng(1)
+        for dtype, result in RESULTS.items():
+            for m in (1, 3, 4, 8, 17):
+                a, b = random_bsr(rng, dtype, 9, 7, m), random_bsr(rng, dtype, 7, 8, m)
+                c = spmm.multiply(a, b, backend="cpu")
+                self.assertEqual((c.data.dtype, c.saturated_elements), (np.dtype(result), 0))
+                wide = np.float64 if result[0] == "f" else np.int64
+                np.testing.assert_allclose(dense(c, wide), dense(a, wide) @ dense(b, wide), rtol=0,
+                                           atol=2e-2 if result == "float32" else 1e-9)
+                again = spmm.multiply(a, b, backend="cpu", threads=3)
+                self.assertEqual(c.data.tobytes(), again.data.tobytes())
+
+    @needs_scipy
+    def test_scipy_within_rounding(self):
+        rng = np.random.default_rng(2)
+        for dtype in ("float64", "float32", "int32"):
+            for kind in ("csr", "csc", "coo", "bsr"):
+                a, b = (sp.random(24, 24, 0.3, kind, dtype=np.float64, random_state=rng) for _ in range(2))
+                a, b = (a * 100).astype(dtype), (b * 100).astype(dtype)
+                for options in ({}, {"blocksize": 4}, {"transpose_a": True}, {"transpose_b": True}):
+                    c = spmm.multiply(a, b, **options)
+                    left = a.T if "transpose_a" in options else a
+                    right = b.T if "transpose_b" in options else b
+                    exact = (left.astype(np.float64) @ right.astype(np.float64)).toarray()
+                    np.testing.assert_allclose(c.toarray(), exact, rtol=1e-5 if dtype == "float32" else 1e-13)
+
+    def test_special_values(self):
+        a = spmm.Bsr(np.array([0, 2]), np.array([0, 1]), np.array([[[0.0]], [[np.inf]]]), (1, 2))
+        b = spmm.Bsr(np.array([0, 1, 2]), np.array([0, 0]), np.array([[[np.nan]], [[1.0]]]), (2, 1))
+        self.assertEqual(spmm.multiply(a, b).data.view(np.uint64).tolist(), [[[0x7FF8000000000000]]])
+        zeros = spmm.Bsr(np.array([0, 1]), np.array([0]), np.zeros((1, 2, 2)), (2, 2))
+        self.assertEqual(len(spmm.multiply(zeros, zeros).data), 1)  # a block that has pairs stays
+
+    def test_what_is_asked_for(self):
+        a = np.array([[60000, 60000]], np.uint16)
+        self.assertEqual(spmm.multiply(a, a.T).toarray().tolist() if sp is not None else [[2**32 - 1]], [[2**32 - 1]])
+        for dtype, options, wanted in (("uint16", {"dtype": "int64"}, 7200000000), ("int64", {}, 7200000000),
+                                       ("float64", {"dtype": np.uint32}, 2**32 - 1), ("float32", {"dtype": "float32"}, 7.2e9)):
+            given = spmm.Bsr(np.array([0, 2]), np.array([0, 1]), np.full((2, 1, 1), 60000, dtype), (1, 2))
+            other = spmm.Bsr(np.array([0, 1, 2]), np.array([0, 0]), np.full((2, 1, 1), 60000, dtype), (2, 1))
+            self.assertEqual(spmm.multiply(given, other, **options).data.tolist(), [[[wanted]]])
+
+    def test_refusals(self):
+        one = np.ones((2, 2))
+        for kind, words, a, b, options in (
+                (TypeError, "float64 and float32; convert one", one, one.astype("float32"), {}),
+                (spmm.FormatError, "has elements of complex128; convert both", one * 1j, one * 1j, {}),
+                (spmm.FormatError, "has elements of uint64", one.astype("uint64"), one.astype("uint64"), {}),
+                (spmm.UsageError, "a product of float64 has float64", one, one, {"dtype": "int64"}),
+                (spmm.UsageError, "kernel: is for elements of u16", one, one, {"kernel": "row-merge"}),
+                (spmm.UsageError, "verify", one, one, {"verify": True})):
+            with self.assertRaisesRegex(kind, words):
+                spmm.multiply(a, b, **options)

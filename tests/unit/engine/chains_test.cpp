@@ -1,0 +1,137 @@
+// Products of host arrays of all number types by an engine: the oracle's bits, options, limits, errors.
+#include <atomic>
+#include <cfenv>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "spmm/spmm.hpp"
+#include "support/catch.hpp"
+#include "support/chain_cases.hpp"
+
+namespace spmm::test {
+namespace {
+
+template <class T>
+void check_products(std::uint64_t seed, int count) {
+  Engine engine;
+  for (int x = 0; x < count; ++x) {
+    Random random(seed + static_cast<std::uint64_t>(x));
+    const std::uint32_t m = random_side(random);
+    INFO(element_name(kElementType<T>) << ", seed " << seed + static_cast<std::uint64_t>(x) << ", side " << m);
+    const auto [a, b] = random_operands<T>(m, 30000, random);
+    const BsrMatrix<T> given_a = arrays_of(a, order_of(a.at, x % 2 == 1, random));
+    const BsrMatrix<T> given_b = arrays_of(b, order_of(b.at, x % 3 == 1, random));
+    ProductOptions options;
+    options.max_threads = 1 + static_cast<unsigned>(x) % 8;
+    if (has_cuda_device() && x % 4 == 3) options.backend = Backend::cuda;
+    Report report;
+    for (const char* const isa : {"portable", "avx2", "avx512-vnni"}) {
+      ::setenv("SPMM_CPU_ISA", isa, 1);
+      try {
+        const auto c = multiply(engine, given_a.view(), given_b.view(), options, &report);
+        CHECK(is_product(c, a, b));
+        CHECK(report.c_blocks == c.indices.size());
+        CHECK(report.plan.kernel == "chains");
+      } catch (const UsageError&) {
+        CHECK(std::string(isa) != "portable");  // this machine has no such instructions
+      }
+    }
+    ::unsetenv("SPMM_CPU_ISA");
+  }
+}
+
+/// 2 x 2 blocks of side 2, one is missing.
+template <class T>
+BsrMatrix<T> tiny() {
+  return {.rows = 4, .cols = 4, .m = 2, .indptr = {0, 2, 3}, .indices = {0, 1, 1}, .data = std::vector<T>(12, T{1})};
+}
+
+}  // namespace
+
+#define SPMM_TEST_TYPE(T, name)                                     \
+  TEST_CASE("an engine multiplies host arrays of " #name) {         \
+    check_products<T>(1000, std::is_floating_point_v<T> ? 60 : 10); \
+  }
+SPMM_CHAIN_TYPES(SPMM_TEST_TYPE)
+
+TEST_CASE("bits do not depend on how the caller rounds") {
+  Engine engine;
+  Random random(2);
+  const auto matrix =
+      random_chain_matrix<double>(random_pattern(40, 40, 0.3, false, random), 4, ChainValueKind::special, random);
+  const BsrMatrix<double> a = arrays_of(matrix, order_of(matrix.at, false, random));
+  for (const int rounding : {FE_TONEAREST, FE_UPWARD}) {
+    std::fesetround(rounding);
+    const auto c = multiply(engine, a.view(), a.view());
+    const bool is_kept = std::fegetround() == rounding;
+    std::fesetround(FE_TONEAREST);
+    CHECK(is_kept);
+    CHECK(is_product(c, matrix, matrix));
+  }
+}
+
+TEST_CASE("some block rows of a product of floats") {
+  Engine engine;
+  Random random(1);
+  const ChainPattern at = random_pattern(20, 20, 0.3, false, random);
+  const auto matrix = random_chain_matrix<float>(at, 3, ChainValueKind::wide, random);
+  const BsrMatrix<float> a = arrays_of(matrix, order_of(at, true, random));
+  const auto whole = multiply(engine, a.view(), a.view());
+  for (const Backend backend : {Backend::cpu, Backend::cuda}) {
+    if (backend == Backend::cuda && !has_cuda_device()) continue;
+    ProductOptions options;
+    options.backend = backend;
+    options.rows = {.first = 5, .end = 11};
+    const auto some = multiply(engine, a.view(), a.view(), options);
+    const auto begin = static_cast<std::size_t>(whole.indptr[5]);
+    const auto end = static_cast<std::size_t>(whole.indptr[11]);
+    CHECK(some.indptr[5] == 0);
+    CHECK(some.indptr.back() == static_cast<std::int64_t>(end - begin));
+    const std::vector<float> wanted(whole.data.begin() + static_cast<std::ptrdiff_t>(begin * 9),
+                                    whole.data.begin() + static_cast<std::ptrdiff_t>(end * 9));
+    CHECK(some.data == wanted);
+  }
+}
+
+TEST_CASE("host arrays that are refused, whatever their type") {
+  EngineOptions engine_options;
+  engine_options.memory_limit_bytes = 200;
+  Engine small(engine_options);
+  Engine engine;
+  BsrMatrix<double> a = tiny<double>();
+  const BsrMatrix<double> b = tiny<double>();
+  ProductOptions options;
+  SECTION("the result is larger than the limit") {
+    CHECK_THROWS_AS(multiply(small, a.view(), b.view()), OutOfMemory);
+  }
+  SECTION("a block twice") {
+    a.indices = {1, 1, 0};
+    CHECK_THROWS_AS(multiply(engine, a.view(), b.view()), FormatError);
+  }
+  SECTION("a block column out of range") {
+    a.indices = {0, 2, 1};
+    CHECK_THROWS_AS(multiply(engine, a.view(), b.view()), FormatError);
+  }
+  SECTION("sides") {
+    a.cols = 6;
+    CHECK_THROWS_AS(multiply(engine, a.view(), b.view()), ShapeError);
+  }
+  SECTION("a named kernel") {
+    options.kernel = "row-merge";
+    CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), UsageError);
+  }
+  SECTION("transposes") {
+    options.transpose_a = true;
+    CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), UsageError);
+  }
+  SECTION("a product that is cancelled") {
+    const std::atomic<bool> cancel{true};
+    options.cancel = &cancel;
+    CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), Interrupted);
+  }
+}
+
+}  // namespace spmm::test
