@@ -13,13 +13,19 @@
 namespace spmm::kernels {
 namespace {
 
+/// Both matrices in an array, of which blockIdx.y picks one: picked among parameters, each thread would copy both to
+/// local memory (m = 1, 10^6 blocks, H200: 0.108 ms instead of 0.022).
+struct BothArrays {
+  ArraysView matrix[2];
+};
+
 // Grid: kLanes threads per block row; a row of CTAs per matrix.
 // Work: they check the ends of their row, then make a key of each block column that is in range, and compare it with
 //       the one before.
 // Memory: contiguous within a row. Indices of a row whose ends are wrong are not read.
 template <class Index, std::uint32_t kLanes>
-__global__ void __launch_bounds__(kItemThreads) read_arrays(ArraysView a, ArraysView b) {
-  const ArraysView& arrays = blockIdx.y == 0 ? a : b;
+__global__ void __launch_bounds__(kItemThreads) read_arrays(BothArrays both) {
+  const ArraysView& arrays = both.matrix[blockIdx.y];
   ArrayFindings* const findings = arrays.findings;
   const auto* const indptr = static_cast<const Index*>(arrays.indptr);
   const auto* const indices = static_cast<const Index*>(arrays.indices);
@@ -80,11 +86,12 @@ struct Columns {
 // Grid: one thread per column of a block; a row of CTAs per matrix.
 // Work: reads down the column to the first non-zero element, in most data the first one.
 // Memory: neighbouring threads read neighbouring elements; about one sector of 32 bytes of each block is touched.
-__global__ void __launch_bounds__(kItemThreads) find_zeros(ArraysView a, ArraysView b, Columns of_a, Columns of_b) {
-  const ArraysView& blocks = blockIdx.y == 0 ? a : b;
-  const Columns& columns = blockIdx.y == 0 ? of_a : of_b;
+__global__ void __launch_bounds__(kItemThreads) find_zeros(BothArrays both, std::uint32_t m) {
+  const ArraysView& blocks = both.matrix[blockIdx.y];
+  const Columns columns = blockIdx.y == 0 ? Columns{.width = m, .height = m, .stride = m}
+                                          : Columns{.width = 1, .height = m * m, .stride = 1};
   if (blocks.values == nullptr) return;
-  for_each_item(blocks.num_blocks * columns.width, [=](std::uint64_t x) {
+  for_each_item(blocks.num_blocks * columns.width, [&](std::uint64_t x) {
     const std::uint64_t block = x / columns.width;
     const std::uint16_t* const column =
         blocks.values + block * columns.height * columns.width + (x - block * columns.width);
@@ -193,8 +200,14 @@ __global__ void __launch_bounds__(kItemThreads)
       const std::uint32_t closed = ~(open >> begin);
       const std::uint32_t run = closed == 0 ? 32 : __ffs(static_cast<int>(closed)) - 1;
       const std::uint32_t* const own = values + (first + begin) * elements;
-#pragma unroll 8
-      for (std::uint32_t e = lane; e < run * elements; e += 32) count += own[e] == kMaxVal ? 1 : 0;
+      const std::uint32_t num_fours = elements % 4 == 0 ? run * elements / 4 : 0;  // then at multiples of 16 bytes
+#pragma unroll 4
+      for (std::uint32_t x = lane; x < num_fours; x += 32) {
+        const uint4 four = __ldcs(reinterpret_cast<const uint4*>(own) + x);
+        for (const std::uint32_t element : {four.x, four.y, four.z, four.w}) count += element == kMaxVal ? 1 : 0;
+      }
+#pragma unroll 4
+      for (std::uint32_t e = num_fours * 4 + lane; e < run * elements; e += 32) count += own[e] == kMaxVal ? 1 : 0;
       open = begin + run >= 32 ? 0 : open >> (begin + run) << (begin + run);
     }
   }
@@ -205,11 +218,12 @@ __global__ void __launch_bounds__(kItemThreads)
 }  // namespace
 
 void launch_read_arrays(const ArraysView& a, const ArraysView& b, std::uint32_t m, cudaStream_t stream) {
+  const BothArrays both{{a, b}};
   const std::uint64_t num_rows = std::max(a.num_rows, b.num_rows);
   const std::uint32_t lanes = lanes_per_row(std::max(a.num_blocks, b.num_blocks), num_rows);
   const auto launch = [&]<class Index>(Index) {
     const auto kernel = lanes == 32 ? read_arrays<Index, 32> : read_arrays<Index, kFewLanes>;
-    kernel<<<dim3(item_grid(num_rows * lanes), 2), kItemThreads, 0, stream>>>(a, b);
+    kernel<<<dim3(item_grid(num_rows * lanes), 2), kItemThreads, 0, stream>>>(both);
   };
   if (a.index_bytes == 8) {
     launch(std::int64_t{});
@@ -219,8 +233,7 @@ void launch_read_arrays(const ArraysView& a, const ArraysView& b, std::uint32_t 
   check_launch("read_arrays");
   if (a.values == nullptr && b.values == nullptr) return;
   const unsigned grid = item_grid(std::max(a.num_blocks * m, b.num_blocks));
-  find_zeros<<<dim3(grid, 2), kItemThreads, 0, stream>>>(a, b, {.width = m, .height = m, .stride = m},
-                                                         {.width = 1, .height = m * m, .stride = 1});
+  find_zeros<<<dim3(grid, 2), kItemThreads, 0, stream>>>(both, m);
   check_launch("find_zeros");
 }
 
