@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "spmm/block_matrix.hpp"
@@ -82,9 +83,15 @@ BsrView<T> csr_view(std::uint64_t rows, std::uint64_t cols, IndexView indptr, In
   return {.rows = rows, .cols = cols, .m = 1, .indptr = indptr, .indices = indices, .data = data};
 }
 
-/// Side of the square matrix in which A and B are multiplied: the largest of their sides, at least one block.
-/// Errors: ShapeError where A has not as many columns as B has rows, or another block side; FormatError for sides
-/// that are above 2^32 - 1 or no multiple of m.
+/// `matrix` with the sides that it has as a factor: exchanged if it is transposed. The arrays stay as they are.
+inline BsrView<std::uint16_t> as_factor(BsrView<std::uint16_t> matrix, bool is_transposed) {
+  if (is_transposed) std::swap(matrix.rows, matrix.cols);
+  return matrix;
+}
+
+/// Side of the square matrix in which A and B (as_factor()) are multiplied: the largest of their sides, at least one
+/// block. Errors: ShapeError where A has not as many columns as B has rows, or another block side; FormatError for
+/// sides that are above 2^32 - 1 or no multiple of m.
 std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
                           const std::string& name_a = "matrix A", const std::string& name_b = "matrix B");
 

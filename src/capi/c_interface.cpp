@@ -295,12 +295,8 @@ spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm
     const std::string name_b = name_of(given_b.name, "matrix B");
     const auto view_a = bsr_view<std::uint16_t>(given_a, name_a);
     const auto view_b = bsr_view<std::uint16_t>(given_b, name_b);
-    const auto factor = [](BsrView<std::uint16_t> view, bool is_transposed) {  // as the product has it
-      if (is_transposed) std::swap(view.rows, view.cols);
-      return view;
-    };
-    const auto factor_a = factor(view_a, call.options().transpose_a);
-    const auto factor_b = factor(view_b, call.options().transpose_b);
+    const auto factor_a = as_factor(view_a, call.options().transpose_a);
+    const auto factor_b = as_factor(view_b, call.options().transpose_b);
     const std::uint32_t n = padded_side(factor_a, factor_b, name_a, name_b);
     checked_rows(call.options().rows, static_cast<std::uint32_t>(factor_a.rows / factor_a.m));  // not padded
     const auto source_a = make_bsr_source(view_a, n, name_a);

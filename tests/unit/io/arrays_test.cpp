@@ -123,6 +123,24 @@ TEST_CASE("A and B that do not fit each other are told apart") {
   CHECK(padded_side(a.view(), other) == 8);
 }
 
+TEST_CASE("rectangular arrays that are transposed have the sides of factors") {
+  Engine engine({.num_threads = 2});
+  const Arrays<std::int64_t> arrays;
+  ProductOptions options;
+  options.transpose_a = true;
+  const auto inner = multiply(engine, arrays.view(), arrays.view(), options);
+  CHECK((inner.rows == 8 && inner.cols == 8));
+  CHECK(inner.indptr == std::vector<std::int64_t>{0, 2, 3, 3, 5});
+  CHECK(inner.indices == std::vector<std::int64_t>{0, 3, 1, 0, 3});
+  CHECK(std::vector(inner.data.begin() + 8, inner.data.begin() + 12) == std::vector<std::uint32_t>{10, 14, 14, 20});
+  options = {};
+  options.transpose_b = true;
+  const auto outer = multiply(engine, arrays.view(), arrays.view(), options);
+  CHECK((outer.rows == 6 && outer.cols == 6));
+  CHECK(outer.indices == std::vector<std::int64_t>{0, 2});
+  CHECK_THROWS_AS(multiply(engine, arrays.view(), arrays.view()), ShapeError);
+}
+
 TEST_CASE("a block that is stored twice is found by the product and named by its index") {
   Engine engine({.num_threads = 2});
   for (const char* kernel : {"reference", "row-merge"}) {
