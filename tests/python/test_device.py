@@ -489,7 +489,7 @@ class Torch(unittest.TestCase):
         with self.assertRaisesRegex(spmm.FormatError, "matrix B, product 3: an element is no whole number"):
             spmm.multiply_many(torch.ones(5, 8, 8, device="cuda").to_sparse_bsr((4, 4)), wrong.to_sparse_bsr((4, 4)), dtype="uint32")
         with self.assertRaisesRegex(spmm.FormatError, "one batch dimension"):
-            spmm.multiply_many(a[0], b[0])
+            spmm.multiply_many(a[0], b[0], dtype="uint32")
         with self.assertRaisesRegex(spmm.FormatError, "no batches"):
             spmm.multiply(a, b)
 

@@ -113,6 +113,7 @@ void time_product(const char* name, std::uint32_t num_rows, std::uint32_t m, dou
     const double planned = median_ms([&] { plan.multiply(a.view().values, b.view().values, c.data(), stream); });
     std::printf("%s %s: call %.3f ms, plan %.3f ms\n", name, std::string(element_name(kElementType<T>)).c_str(), call,
                 planned);
+    std::fflush(stdout);
   }
   cudaStreamDestroy(stream);
 }
