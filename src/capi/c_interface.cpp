@@ -379,8 +379,8 @@ spmm_status spmm_plan_device(spmm_engine* engine, const spmm_device_bsr* a, cons
     required(engine, "engine");
     required(plan, "plan");
     const ProductCall product(options);
-    auto made = std::make_unique<spmm_device_plan>(
-        engine->engine.plan(device_view(a, "a"), device_view(b, "b"), device_call(call), product.options()));
+    std::unique_ptr<spmm_device_plan> made(new spmm_device_plan{
+        .plan = engine->engine.plan(device_view(a, "a"), device_view(b, "b"), device_call(call), product.options())});
     made->pattern.arrays = made->plan.pattern();
     *plan = made.release();
   });

@@ -101,13 +101,19 @@ Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
   }
   if (least.is_refused()) return least;
 
-  const Refusal at_once = decide_at_once(whole, of_range).refusal;
-  const std::uint64_t have =
-      at_once.kind == Refusal::Kind::device_memory ? of_range.device_bytes() : of_range.host_bytes;
-  const double room = static_cast<double>(have) / static_cast<double>(std::max(have, at_once.need_bytes));
-  Execution e = expected_ranges(whole, limits, of_range, least, room, false);
-  Execution in_slabs = expected_ranges(whole, limits, of_range, std::move(least), room, true);
-  if (!(e.predicted_s <= in_slabs.predicted_s)) e = std::move(in_slabs);
+  Execution e = least;
+  if (is_empty) {
+    e.num_ranges = e.num_slabs = 1;
+    e.predicted_s = sort_seconds(whole, limits) + start_seconds(e, limits);
+  } else {
+    const Refusal at_once = decide_at_once(whole, of_range).refusal;
+    const std::uint64_t have =
+        at_once.kind == Refusal::Kind::device_memory ? of_range.device_bytes() : of_range.host_bytes;
+    const double room = static_cast<double>(have) / static_cast<double>(std::max(have, at_once.need_bytes));
+    e = expected_ranges(whole, limits, of_range, least, room, false);
+    Execution in_slabs = expected_ranges(whole, limits, of_range, std::move(least), room, true);
+    if (!(e.predicted_s <= in_slabs.predicted_s)) e = std::move(in_slabs);
+  }
   e.scratch_bytes = scratch_bytes(whole.a, whole.b);
   e.range_limits = of_range;
   e.host_limit_bytes = e.host_need_bytes = limits.host_bytes;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 #include "kernels/tuning.hpp"
 #include "plan/registry.hpp"
@@ -146,9 +145,9 @@ const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor) {
   const auto suits = [&](const KernelRow& row) {
     return row.suits != nullptr && (!row.needs_hopper || has_dense_tensor) && row.suits(s);
   };
-  const auto rows = std::views::reverse(registry());
-  const auto found = s.num_pairs < 1 ? rows.end() : std::ranges::find_if(rows, suits);
-  return found == rows.end() ? registry().front() : *found;
+  const auto rows = registry();
+  const auto found = s.num_pairs < 1 ? rows.rend() : std::find_if(rows.rbegin(), rows.rend(), suits);
+  return found == rows.rend() ? rows.front() : *found;
 }
 
 std::uint64_t tile_stages_worth(const Statistics& s) {

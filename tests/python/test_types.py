@@ -82,3 +82,18 @@ class Types(unittest.TestCase):
                 (spmm.UsageError, "verify", one, one, {"verify": True})):
             with self.assertRaisesRegex(kind, words):
                 spmm.multiply(a, b, **options)
+
+    @needs_scipy
+    def test_elements_stored_several_times(self):
+        for kind, value in (("int8", 100), ("uint8", 255), ("uint32", 2**32 - 1)):
+            twice = sp.coo_array((np.array([value, value], kind), ([0, 0], [0, 0])), shape=(1, 1))
+            with self.assertRaisesRegex(spmm.FormatError, f"add up to more than {kind} holds"):
+                spmm.multiply(twice, np.ones((1, 1), kind))
+            self.assertEqual(int(spmm.multiply(twice.astype("int64"), np.ones((1, 1), "int64")).toarray()[0, 0]), 2 * value)
+
+    @needs_scipy
+    def test_blocks_of_another_side(self):
+        whole = (np.array([0, 1]), np.array([0]), np.ones((1, 4, 4), "float16"))
+        parts = (np.array([0, 2, 4]), np.array([0, 1, 0, 1]), np.ones((4, 2, 2), "float16"))
+        with self.assertRaisesRegex(spmm.ShapeError, "give both with blocks of the same side"):
+            spmm.multiply(whole, parts)

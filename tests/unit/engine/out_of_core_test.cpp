@@ -185,6 +185,8 @@ TEST_CASE("an operand without blocks needs no memory for the other one, which is
   CHECK(Operands(none, large).check(within(kLimit)).c_blocks == 0);
   CHECK(Operands(large, none).check(within(kLimit)).c_blocks == 0);
   CHECK(Operands(none, none).check(within(kLimit)).c_blocks == 0);
+  const Operands files(none, large);
+  CHECK(plan_multiply(files.file("a"), files.file("b"), within(kLimit)).predicted_s < 60);
   const BlockMatrix large_blocks{.n = 64 * 488, .m = 64, .index = {}, .values = {}};
   CHECK(Operands(large_blocks, large_blocks).check(within(20'000)).c_blocks ==
         0);  // less than a record for each buffer

@@ -259,7 +259,11 @@ def _checked(bsr: Bsr, name: str, kind: Kind, fits_result: bool = False) -> np.n
     if kind.name == "bfloat16":  # of ml_dtypes
         return np.ascontiguousarray(bsr.data).view(OPERAND.code)
     if kind is not SATURATING:
-        return np.ascontiguousarray(bsr.data, dtype=kind.code)
+        data = np.ascontiguousarray(bsr.data, dtype=kind.code)
+        if bsr.data.dtype.kind == "i" and data.itemsize < bsr.data.itemsize and not np.array_equal(data, bsr.data):
+            raise FormatError(name, f"elements that are stored several times add up to more than {kind.name} holds",
+                              "convert the matrix to int64 before, or add them up")
+        return data
 
     def place(bad: int) -> Tuple[int, int]:
         block, element = divmod(bad, m * m)
@@ -282,13 +286,14 @@ def _regrouped(matrix: Matrix, m: int, name: str, kind: Kind) -> Bsr:
         bsr = _as_bsr(matrix, name)
         if bsr is None:
             raise wrong_kind(matrix, name)
-        if sparse is None:
-            raise ShapeError(name, f"blocks of side {bsr.data.shape[1]}, expected {m}",
-                             "give both with blocks of the same side, or install SciPy")
+        if sparse is None or bsr.data.dtype.kind == "V" or bsr.data.dtype == np.float16:  # which SciPy does not have
+            raise ShapeError(name, f"blocks of side {bsr.data.shape[1]} of {bsr.data.dtype}, expected side {m}",
+                             "give both with blocks of the same side" + (", or install SciPy" if sparse is None else ""))
         assert bsr.shape is not None
         side = bsr.data.shape[1]
         _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, name)
-        matrix = sparse.bsr_matrix((bsr.data, bsr.indices, bsr.indptr), shape=bsr.shape)
+        data = bsr.data.astype(bsr.data.dtype.newbyteorder("="), copy=False)
+        matrix = sparse.bsr_matrix((data, bsr.indices, bsr.indptr), shape=bsr.shape)
     matrix = checked(matrix, name)
     if matrix.format != "csr" or not matrix.has_canonical_format:
         coo = matrix.tocoo()
