@@ -125,9 +125,11 @@ TEST_CASE("where no thread can be started the caller does all the work") {
       all_here = all_here && std::this_thread::get_id() == start;
     });
     std::atomic<std::uint64_t> sum{0};
-    parallel_for(4, 100, 3, [&](std::uint64_t begin, std::uint64_t end) {
+    const auto add = [&](std::uint64_t begin, std::uint64_t end) {
       for (std::uint64_t x = begin; x < end; ++x) sum += x;
-    });
+    };
+    // The pool of the process has threads that this child of a fork lacks: its condition variable may wait for them.
+    parallel_for(4, 100, 3, add, [&](unsigned num, const Workers::Body& body) { workers.run(num, body); });
     const bool none = !start_thread([] {}).joinable();
     return none && all_here && calls == 8 && sum == 4950 && workers.num_threads() == 0 ? 0 : 1;
   });
