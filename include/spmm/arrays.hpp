@@ -76,6 +76,17 @@ struct BsrMatrix {
   friend bool operator==(const BsrMatrix&, const BsrMatrix&) = default;
 };
 
+/// What a product of other elements than uint16_t is written to: alpha * A * B + beta * C, in the blocks of C. Each
+/// element is fma(alpha, chain, beta * c), with beta * c rounded before; integers are exact modulo 2^64. Blocks of C
+/// without pairs have chains of +0. Values: T = type of the product's elements; as BsrView, but blocks of a row ascend.
+template <class T>
+struct Accumulation {
+  const BsrView<T>* c = nullptr;  ///< null: C has the blocks that have a pair, and beta is 0
+  bool is_mask = false;           ///< pairs of blocks that C lacks are left out; false: an error
+  T alpha{1};                     ///< 1, and beta 0: the bits of A * B
+  T beta{0};                      ///< 0: c's data are not read, and may be empty
+};
+
 /// CSR arrays as a matrix of blocks of side 1. Shapes: indptr [rows + 1], indices and data [number of elements].
 template <class T>
 BsrView<T> csr_view(std::uint64_t rows, std::uint64_t cols, IndexView indptr, IndexView indices,
@@ -146,8 +157,9 @@ BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& 
 /// The same of other types than uint16_t: Engine::multiply().
 template <class T>
 BsrMatrix<ProductOf<T>> multiply(Engine& engine, const BsrView<T>& a, const BsrView<T>& b,
-                                 const ProductOptions& options = {}, Report* report = nullptr) {
-  return engine.multiply(a, b, options, report);
+                                 const ProductOptions& options = {}, Report* report = nullptr,
+                                 const Accumulation<ProductOf<T>>& onto = {}) {
+  return engine.multiply(a, b, options, report, onto);
 }
 
 }  // namespace spmm

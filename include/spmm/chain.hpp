@@ -123,4 +123,39 @@ SPMM_HOST_DEVICE inline std::uint64_t stored(std::uint64_t sum) {
   return sum;
 }
 
+/// What becomes of a chain: alpha * chain + beta * c. Floats: fma(alpha, chain, beta * c), with beta * c rounded
+/// before; nothing is added if beta is 0, and the chain stays as it is if alpha is 1, too. Integers: modulo 2^64.
+template <class Sum>
+struct Scaling {
+  Sum alpha{1};
+  Sum beta{0};
+  const Sum* c = nullptr;  ///< as the result lies, which it may be; not read if beta is 0
+
+  [[nodiscard]] SPMM_HOST_DEVICE bool is_plain() const { return alpha == Sum{1} && beta == Sum{0}; }
+
+  /// An element of the result. Values: sum = its chain; old = that of c, anything if beta is 0.
+  [[nodiscard]] SPMM_HOST_DEVICE Sum element(Sum sum, Sum old) const {
+    if constexpr (std::is_floating_point_v<Sum>) {
+      constexpr auto kNothing = static_cast<Sum>(-0.0);  // x + -0 is x, of all x
+      return stored(multiply_add(alpha, sum, beta == 0 ? kNothing : multiply_add(beta, old, kNothing)));
+    } else {
+      return alpha * sum + beta * old;
+    }
+  }
+
+  /// The same at a place of c, on the host.
+  [[nodiscard]] Sum element_at(std::uint64_t place, Sum sum) const {
+    return is_plain() ? stored(sum) : element(sum, beta == 0 ? Sum{0} : c[place]);
+  }
+};
+
+/// Of numbers in host memory that are known by their type alone. Shapes: alpha, beta [1], null: 1 and 0.
+template <class Sum>
+Scaling<Sum> scaling_of(const void* alpha, const void* beta, const void* c) {
+  Scaling<Sum> scaling{.c = static_cast<const Sum*>(c)};
+  if (alpha != nullptr) scaling.alpha = *static_cast<const Sum*>(alpha);
+  if (beta != nullptr) scaling.beta = *static_cast<const Sum*>(beta);
+  return scaling;
+}
+
 }  // namespace spmm

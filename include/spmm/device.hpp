@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "spmm/element_types.hpp"
@@ -51,6 +52,12 @@ struct DeviceAllocator {
 struct DeviceCall {
   CUstream_st* stream = nullptr;  ///< any stream of the device, the default ones too; the product comes behind its work
   DeviceAllocator allocator{};    ///< empty: memory comes from the engine's pool
+  /// The rest is for other elements than u16: as Accumulation (arrays.hpp) of the result's type. A plan keeps the
+  /// blocks of C, and has alpha and beta in DevicePlan::multiply().
+  std::optional<DeviceBsrView> c{};
+  bool is_mask = false;         ///< pairs of blocks that C lacks are left out; false: an error
+  const void* alpha = nullptr;  ///< [1], host; null: 1
+  const void* beta = nullptr;   ///< [1], host; null: 0, and c's values are not needed
 };
 
 /// A result in block-CSR arrays in device memory. Copies share the arrays. The last owner gives them back in the order
@@ -93,7 +100,10 @@ class DevicePlan {
   /// checked. Errors: UsageError (alignment).
   /// Stream: in the order of `stream`, which may be captured in a graph; nothing waits, and nothing is allocated. Calls
   /// on several streams come one after the other; a replay of a graph must not overlap other work of the plan.
-  void multiply(const void* a, const void* b, void* c, CUstream_st* stream);
+  /// With alpha or beta: C = alpha * A * B + beta * C, as Accumulation has it; not of u16. Shapes: [1], host, of the
+  /// type of c, read by the call; null: 1 and 0.
+  void multiply(const void* a, const void* b, void* c, CUstream_st* stream, const void* alpha = nullptr,
+                const void* beta = nullptr);
 
   /// Elements of such a c that are 2^32 - 1: their true sums are that or larger. 0 for other types than u32. Waits for
   /// the stream.

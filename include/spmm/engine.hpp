@@ -19,6 +19,8 @@ template <class T>
 struct BsrView;  // arrays.hpp
 template <class T>
 struct BsrMatrix;
+template <class T>
+struct Accumulation;
 struct DeviceBsrView;  // device.hpp
 class DevicePlan;
 struct DeviceCall;
@@ -65,9 +67,10 @@ class Engine {
   /// all blocks with pairs. The CPU multiplies, unless a device is asked for, which gets copies of the operands.
   /// Shapes: A [r, k], B [k, c], C [r, c]. Errors: ShapeError; FormatError that names the array and the place;
   /// OutOfMemory, if the result does not fit the limit; UsageError (a kernel, transposes, checks of the result).
+  /// With `onto` it is added to, or has given blocks. Errors: ShapeError that names a block that C lacks.
   template <class T>
   BsrMatrix<ProductOf<T>> multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options = {},
-                                   Report* report = nullptr);
+                                   Report* report = nullptr, const Accumulation<ProductOf<T>>& onto = {});
 
   /// C = A * B on the device that holds both, with the kernels, decisions and limits
   /// of every product. The engine's first device must be that one. The result is complete when the call returns.

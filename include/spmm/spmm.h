@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /** Grows where a function or a field is added; nothing of an earlier number changes its meaning. */
-#define SPMM_C_API 4
+#define SPMM_C_API 5
 /** The number behind libspmm.so. Grows if programs must be compiled again; the version of the project does not change
  * it. */
 #define SPMM_C_SOVERSION 1
@@ -139,6 +139,12 @@ typedef struct spmm_product_options {
   /* Since SPMM_C_API 3: */
   uint32_t first_row; /**< block row of the result, after the transposition */
   uint32_t end_row;   /**< behind the last one; UINT32_MAX: all from first_row on */
+  /* Since SPMM_C_API 5, of spmm_multiply_bsr() for other types than SPMM_U16: alpha * A * B + beta * C. */
+  const struct spmm_bsr* c; /**< C's blocks, of the type of the result; those of a row ascend. NULL: those with pairs */
+  const void* alpha;        /**< [1] of the type of the result; NULL: 1 */
+  const void* beta;         /**< the same; NULL: 0, and the data of c may be NULL */
+  int32_t is_mask;          /**< 1: blocks that C lacks are left out; 0: they are an error */
+  int32_t reserved;         /**< 0 */
 } spmm_product_options;
 
 typedef struct spmm_matrix spmm_matrix; /**< block-CSR arrays that the library owns */
@@ -241,6 +247,12 @@ typedef struct spmm_device_call {
   int32_t serves_workspace; /**< 1: all other device memory comes from `allocate`, too, on a stream of the library's,
                              * and the limit is that of the whole device; needs allocate and release */
   int32_t reserved;         /**< 0 */
+  /* Since SPMM_C_API 5, for other types than SPMM_U16: as in spmm_product_options. A plan keeps C's blocks. */
+  const spmm_device_bsr* c; /**< C's blocks */
+  const void* alpha;        /**< host; not of a plan */
+  const void* beta;         /**< the same */
+  int32_t is_mask;          /**< 1: blocks that C lacks are left out */
+  int32_t reserved_too;     /**< 0 */
 } spmm_device_call;
 
 /** A result in device memory. Its arrays are valid until it is destroyed, which gives them back in the order of the
@@ -327,6 +339,10 @@ SPMM_API const spmm_device_matrix* spmm_device_plan_pattern(const spmm_device_pl
  * side, side], 16-byte aligned, device. A replay of a graph must not overlap other work of the plan. */
 SPMM_API spmm_status spmm_device_plan_multiply(spmm_device_plan* plan, const uint16_t* a, const uint16_t* b,
                                                uint32_t* c, void* stream);
+/** The same of any type: C = alpha * A * B + beta * C. alpha, beta: [1], host, of the type of c, read by the call;
+ * NULL: 1 and 0, which u16 wants. A graph keeps the numbers that it was captured with. Since SPMM_C_API 5. */
+SPMM_API spmm_status spmm_device_plan_multiply_add(spmm_device_plan* plan, const void* a, const void* b, void* c,
+                                                   const void* alpha, const void* beta, void* stream);
 /** Elements of such a c that are 2^32 - 1. Waits for the stream. */
 SPMM_API spmm_status spmm_device_plan_count_saturated(spmm_device_plan* plan, const uint32_t* c, void* stream,
                                                       uint64_t* count);

@@ -24,23 +24,52 @@ __device__ inline void multiply_fragments(double (&sums)[2], double a, double b)
 #endif
 }
 
+/// Two neighbouring elements of a C block. Values: kIsWhole = the thread writes both, at a multiple of 16 bytes.
+template <bool kIsWhole, bool kIsPlain>
+struct TwoElements {
+  double* to;
+  const double* c;
+  const Scaling<double>& scaling;
+  bool writes_first = false;
+  bool writes_second = false;
+  double old[2] = {0, 0};  // of scaling.c
+
+  __device__ void read_ahead() {
+    if (kIsPlain || scaling.beta == 0) return;
+    const double* const from = scaling.c + (to - c);
+    if (writes_first) old[0] = from[0];
+    if (writes_second) old[1] = from[1];
+  }
+
+  __device__ void write(const double (&sums)[2]) const {
+    const double first = kIsPlain ? stored(sums[0]) : scaling.element(sums[0], old[0]);
+    const double second = kIsPlain ? stored(sums[1]) : scaling.element(sums[1], old[1]);
+    if constexpr (kIsWhole) {
+      if (writes_first) *reinterpret_cast<double2*>(to) = double2{first, second};
+    } else {
+      if (writes_first) to[0] = first;
+      if (writes_second) to[1] = second;
+    }
+  }
+};
+
 // Grid: one warp per two streams.
 // Work: sides 3 and 4. Each stream has four rows of A's fragment and four columns of B's; of the 8 x 8 sums 4 x 4 are
 // of
 //       each, and the rest is waste: S2 on an H200 6.3 ms, 9.6 by fma.
-// Memory: a lane reads one element of each block; those of kAtOnce pairs are in flight.
-template <bool kIsFour, std::uint32_t kAtOnce>
+// Memory: a lane reads one element of each block; those of kAtOnce pairs are in flight, and two elements of c ahead.
+template <bool kIsFour, std::uint32_t kAtOnce, bool kIsPlain>
 __global__ void __launch_bounds__(kItemThreads)
-    multiply_small(StreamsView streams, const double* a, const double* b, double* c) {
+    multiply_small(StreamsView streams, const double* a, const double* b, double* c, Scaling<double> scaling) {
   const Link* const links = streams.chains.links;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t half = lane / 16;
   const std::uint32_t m = kIsFour ? 4 : streams.chains.m;
   const std::uint32_t warp = cta_number(streams.row_ctas) * kItemWarps + threadIdx.x / 32;
   const std::uint32_t stream = warp * 2 + half;
-  const std::uint32_t c_begin = streams.begin(stream);
-  std::uint32_t p = streams.chains.c_links[c_begin];
-  const std::uint32_t end = streams.chains.c_links[streams.end(stream)];
+  StreamBlocks<kIsPlain> blocks(streams, stream);
+  std::uint32_t p = blocks.begin;
+  const std::uint32_t end = blocks.end;
   const std::uint32_t g = lane / 4 % 4;  // row of A's block, column of B's
   const std::uint32_t t = lane % 4;      // inner element
   const bool reads = kIsFour || (g < m && t < m);
@@ -48,19 +77,17 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint32_t of_b = t * m + g;
   const std::uint32_t column = 2 * (t % 2);  // of the first sum
   const bool writes = t / 2 == half && (kIsFour || g < m);
-  double* to = c + std::uint64_t{c_begin} * m * m + g * m + column;
+  TwoElements<kIsFour, kIsPlain> elements{.to = c + std::uint64_t{blocks.first} * m * m + g * m + column,
+                                          .c = c,
+                                          .scaling = scaling,
+                                          .writes_first = writes && column < m,
+                                          .writes_second = writes && column + 1 < m};
   double sums[2] = {0, 0};
-  bool has_any = false;
+  if (!kIsPlain && blocks.has_next()) elements.read_ahead();
   const auto write_block = [&] {
-    if (writes) {
-      if constexpr (kIsFour) {
-        *reinterpret_cast<double2*>(to) = double2{stored(sums[0]), stored(sums[1])};
-      } else {
-        if (column < m) to[0] = stored(sums[0]);
-        if (column + 1 < m) to[1] = stored(sums[1]);
-      }
-    }
-    to += m * m;
+    elements.write(sums);
+    elements.to += m * m;
+    if (!kIsPlain && blocks.has_next()) elements.read_ahead();
     sums[0] = sums[1] = 0;
   };
   while (__any_sync(~0u, p < end)) {
@@ -80,24 +107,21 @@ __global__ void __launch_bounds__(kItemThreads)
     }
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {
-      if ((link[u].a & kFirstOfBlock) != 0) {
-        if (has_any) write_block();
-        has_any = true;
-      }
+      if (kIsPlain || p + u < end) blocks.write_before(p + u, link[u], write_block);
       __syncwarp();  // all lanes take part in what follows
       multiply_fragments(sums, left[u], right[u]);
     }
     p += kAtOnce;
   }
-  if (has_any) write_block();
+  blocks.write_rest(write_block);
 }
 
 // Grid: one warp per stream.
 // Work: sides 5 to 8: two fragments along the inner index.
-// Memory: a lane reads two elements of each block; those of four pairs are in flight.
-template <bool kIsEight>
+// Memory: a lane reads two elements of each block; those of four pairs are in flight, and two elements of c ahead.
+template <bool kIsEight, bool kIsPlain>
 __global__ void __launch_bounds__(kItemThreads)
-    multiply_fragment(StreamsView streams, const double* a, const double* b, double* c) {
+    multiply_fragment(StreamsView streams, const double* a, const double* b, double* c, Scaling<double> scaling) {
   constexpr std::uint32_t kAtOnce = 4;
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t m = kIsEight ? 8 : streams.chains.m;
@@ -105,19 +129,20 @@ __global__ void __launch_bounds__(kItemThreads)
   if (stream >= streams.count) return;
   const std::uint32_t g = lane / 4;
   const std::uint32_t t = lane % 4;
-  const std::uint32_t c_begin = streams.begin(stream);
-  const std::uint32_t begin = streams.chains.c_links[c_begin];
-  const std::uint32_t end = streams.chains.c_links[streams.end(stream)];
-  double* to = c + std::uint64_t{c_begin} * m * m + g * m + 2 * t;
+  StreamBlocks<kIsPlain> blocks(streams, stream);
+  const std::uint32_t begin = blocks.begin;
+  const std::uint32_t end = blocks.end;
+  TwoElements<kIsEight, kIsPlain> elements{.to = c + std::uint64_t{blocks.first} * m * m + g * m + 2 * t,
+                                           .c = c,
+                                           .scaling = scaling,
+                                           .writes_first = g < m && 2 * t < m,
+                                           .writes_second = g < m && 2 * t + 1 < m};
   double sums[2] = {0, 0};
+  if (!kIsPlain && blocks.has_next()) elements.read_ahead();
   const auto write_block = [&] {
-    if constexpr (kIsEight) {
-      *reinterpret_cast<double2*>(to) = double2{stored(sums[0]), stored(sums[1])};
-    } else {
-      if (g < m && 2 * t < m) to[0] = stored(sums[0]);
-      if (g < m && 2 * t + 1 < m) to[1] = stored(sums[1]);
-    }
-    to += m * m;
+    elements.write(sums);
+    elements.to += m * m;
+    if (!kIsPlain && blocks.has_next()) elements.read_ahead();
     sums[0] = sums[1] = 0;
   };
   for (std::uint32_t base = begin; base < end; base += 32) {
@@ -144,21 +169,21 @@ __global__ void __launch_bounds__(kItemThreads)
 #pragma unroll
       for (std::uint32_t u = 0; u < kAtOnce; ++u) {
         if (q + u >= num) break;
-        if ((firsts >> u & 1) != 0 && base + q + u != begin) write_block();
+        blocks.write_before(base + q + u, {firsts >> u << 31, 0}, write_block);
         multiply_fragments(sums, left[u][0], right[u][0]);
         multiply_fragments(sums, left[u][1], right[u][1]);
       }
     }
   }
-  write_block();
+  blocks.write_rest(write_block);
 }
 
 // Grid: one warp per stream and tile of 2 x 2 fragments.
 // Work: sides from 9. Values: kExact = m is a multiple of 16.
 // Memory: a lane reads two elements of each block for four fragments.
-template <bool kExact>
+template <bool kExact, bool kIsPlain>
 __global__ void __launch_bounds__(kItemThreads)
-    multiply_tiles(StreamsView streams, const double* a, const double* b, double* c) {
+    multiply_tiles(StreamsView streams, const double* a, const double* b, double* c, Scaling<double> scaling) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t m = streams.chains.m;
   const std::uint32_t tiles = (m + 15) / 16;
@@ -170,10 +195,10 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint32_t t = lane % 4;
   const std::uint32_t row0 = tile / tiles * 16 + g;
   const std::uint32_t column0 = tile % tiles * 16;
-  const std::uint32_t c_begin = streams.begin(stream);
-  const std::uint32_t begin = streams.chains.c_links[c_begin];
-  const std::uint32_t end = streams.chains.c_links[streams.end(stream)];
-  double* to = c + std::uint64_t{c_begin} * m * m;
+  StreamBlocks<kIsPlain> blocks(streams, stream);
+  const std::uint32_t begin = blocks.begin;
+  const std::uint32_t end = blocks.end;
+  double* to = c + std::uint64_t{blocks.first} * m * m;
   double sums[2][2][2] = {};
   const auto write_block = [&] {
 #pragma unroll
@@ -183,13 +208,10 @@ __global__ void __launch_bounds__(kItemThreads)
         double(&two)[2] = sums[y][x];
         const std::uint32_t row = row0 + 8 * y;
         const std::uint32_t column = column0 + 8 * x + 2 * t;
-        double* const at = to + row * m + column;
-        if constexpr (kExact) {
-          *reinterpret_cast<double2*>(at) = double2{stored(two[0]), stored(two[1])};
-        } else {
-          if (row < m && column < m) at[0] = stored(two[0]);
-          if (row < m && column + 1 < m) at[1] = stored(two[1]);
-        }
+        TwoElements<kExact, kIsPlain> elements(to + row * m + column, c, scaling, row < m && column < m,
+                                               row < m && column + 1 < m);
+        elements.read_ahead();
+        elements.write(two);
         two[0] = two[1] = 0;
       }
     }
@@ -200,7 +222,7 @@ __global__ void __launch_bounds__(kItemThreads)
     const std::uint32_t num = min(32u, end - base);
     for (std::uint32_t q = 0; q < num; ++q) {
       const Link link{__shfl_sync(~0u, own.a, q), __shfl_sync(~0u, own.b, q)};
-      if ((link.a & kFirstOfBlock) != 0 && base + q != begin) write_block();
+      blocks.write_before(base + q, link, write_block);
       const double* const from_a = a + std::uint64_t{link.a & ~kFirstOfBlock} * m * m;
       const double* const from_b = b + std::uint64_t{link.b} * m * m;
 #pragma unroll 2
@@ -222,7 +244,7 @@ __global__ void __launch_bounds__(kItemThreads)
       }
     }
   }
-  write_block();
+  blocks.write_rest(write_block);
 }
 
 }  // namespace
@@ -232,17 +254,20 @@ void multiply_chains<double>(const ChainsView& chains, const ChainValues& values
   const std::uint32_t m = chains.m;
   if (!chains.has_exact_mma || m < 3) return multiply_on_cores<double>(chains, values, stream);
   if (m <= 4) {
-    const auto kernel = m == 4 ? multiply_small<true, 8> : multiply_small<false, 4>;
-    launch_streams<double>(kernel, chains, {.groups = 2, .most_blocks = m == 4 ? 64u : 32u}, values, stream,
-                           "multiply_small");
+    const StreamShape shape{.groups = 2, .most_blocks = m == 4 ? 64u : 32u};
+    const auto plain = m == 4 ? multiply_small<true, 8, true> : multiply_small<false, 4, true>;
+    const auto scaled = m == 4 ? multiply_small<true, 8, false> : multiply_small<false, 4, false>;
+    launch_streams<double>(plain, scaled, chains, shape, values, stream, "multiply_small");
   } else if (m <= 8) {
-    const auto kernel = m == 8 ? multiply_fragment<true> : multiply_fragment<false>;
-    launch_streams<double>(kernel, chains, {.most_blocks = 32}, values, stream, "multiply_fragment");
+    const auto plain = m == 8 ? multiply_fragment<true, true> : multiply_fragment<false, true>;
+    const auto scaled = m == 8 ? multiply_fragment<true, false> : multiply_fragment<false, false>;
+    launch_streams<double>(plain, scaled, chains, {.most_blocks = 32}, values, stream, "multiply_fragment");
   } else {
     const std::uint32_t tiles = (m + 15) / 16;
-    const auto kernel = m % 16 == 0 ? multiply_tiles<true> : multiply_tiles<false>;
-    launch_streams<double>(kernel, chains, {.tiles = tiles * tiles, .most_blocks = 32}, values, stream,
-                           "multiply_tiles");
+    const StreamShape shape{.tiles = tiles * tiles, .most_blocks = 32};
+    const auto plain = m % 16 == 0 ? multiply_tiles<true, true> : multiply_tiles<false, true>;
+    const auto scaled = m % 16 == 0 ? multiply_tiles<true, false> : multiply_tiles<false, false>;
+    launch_streams<double>(plain, scaled, chains, shape, values, stream, "multiply_tiles");
   }
 }
 

@@ -15,7 +15,7 @@
 
 namespace spmm::kernels {
 
-/// In Link::a: the first pair of its C block. Operands have fewer blocks, lists fewer pairs.
+/// In Link::a: the first pair of its C block, if that is not given. Operands have fewer blocks, lists fewer pairs.
 inline constexpr std::uint32_t kFirstOfBlock = 0x8000'0000u;
 
 /// A pair of blocks, by the numbers that the caller gave them.
@@ -37,9 +37,12 @@ struct ListWindow {
 
 /// How rows that are walked are divided: medium ones among warps, long ones among CTAs.
 struct ListTuning {
-  std::uint32_t medium_pairs = 4096;  // of a medium row, at most
+  std::uint32_t sorted_pairs = kSortedRowLinks;  // of a row that is not walked, at most; 0 with a pattern
+  std::uint32_t medium_pairs = 4096;             // of a medium row, at most
   ListWindow medium_window{.words = 1024, .ranks = 1024};
   ListWindow long_window{.words = 4096, .ranks = 8192};
+  std::uint32_t medium_slots = 1024;  // of the table of a pattern's row: a power of two, twice the blocks or more
+  std::uint32_t long_slots = 8192;
 };
 
 /// What counting pairs finds; zeros before.
@@ -94,6 +97,35 @@ void launch_count_c_blocks(const RowsToList& rows, const LinkList& list, cudaStr
 /// Writes c_columns, c_links and links.
 void launch_fill_links(const RowsToList& rows, const LinkList& list, cudaStream_t stream);
 
+/// What reading a pattern finds; kNothingBad before.
+struct PatternFindings {
+  unsigned long long bad_row = ArrayFindings::kNothingBad;    // as ArrayFindings
+  unsigned long long bad_index = ArrayFindings::kNothingBad;  // out of range, or not above the one before in its row
+  std::uint32_t max_row_blocks = 0;
+};
+
+/// Index arrays of a caller in 32 bits, if nothing is bad. Values: keys and findings of `from` are not used.
+/// Shapes: offsets [num_rows + 1], columns [num_blocks], findings [1], device.
+void launch_read_pattern(const ArraysView& from, std::uint32_t* offsets, std::uint32_t* columns,
+                         PatternFindings* findings, cudaStream_t stream);
+
+/// The C blocks of a list that are given. Shapes: device; offsets [block rows + 1], columns [C blocks], ascending in
+/// each row.
+struct PatternView {
+  const std::uint32_t* offsets = nullptr;
+  const std::uint32_t* columns = nullptr;
+  std::uint32_t max_row_blocks = 0;
+  unsigned long long* num_pairs = nullptr;  // [1]: raised by the pairs of all C blocks
+  unsigned long long* missing = nullptr;    // [1]: lowered to block row << 32 | block column of a pair that has no C
+                                            // block; null: such pairs are left out
+};
+
+/// Counts the pairs of each C block of a pattern, or writes their links. Values: walked rows are all that have pairs:
+/// tuning.sorted_pairs = 0. Shapes: c_links [C blocks], zeros, raised to the counts; or, with links [pairs + 1], the
+/// pairs before each C block, which are read.
+void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
+                          cudaStream_t stream);
+
 /// The pattern of C as index arrays. Shapes: rows [num_rows]: block row of each row of the list, ascending; device.
 void launch_expand_indices(const LinkList& list, const std::uint32_t* rows, std::uint32_t num_rows,
                            const IndexArrays& to, cudaStream_t stream);
@@ -107,23 +139,30 @@ struct ChainsView {
   std::uint32_t num_c_blocks = 0;
   std::uint32_t num_rows = 0;  // of A, not 0
   std::uint32_t m = 1;
+  bool is_given = false;       // the C blocks are: some may have no pairs, and links are not marked
   bool has_exact_mma = false;  // mma.sync of f64 gives the chain's bits on this device
+  /// Streams are as long as leaves that many, and no longer than the kernel says: these fill the device twice.
+  std::uint64_t num_warps = 132 * 64 * 2;
 };
 
-/// Shapes: a, b [blocks, m, m] in the order of the numbers, c [num_c_blocks, m, m], row-major, 16-byte aligned, device.
+/// Shapes: a, b [blocks, m, m] in the order of the numbers, c [num_c_blocks, m, m], row-major, 16-byte aligned, device;
+/// old as c, which it may be; alpha, beta [1], host, of the type of c.
 struct ChainValues {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
+  const void* old = nullptr;    // not read if beta is 0
+  const void* alpha = nullptr;  // null: 1
+  const void* beta = nullptr;   // null: 0
 };
 
-/// C = A * B for elements of type T. Values: num_c_blocks is not 0.
+/// C = alpha * A * B + beta * old for elements of type T: Scaling. Values: num_c_blocks is not 0.
 template <class T>
 void multiply_chains(const ChainsView& chains, const ChainValues& values, cudaStream_t stream);
 template <>
 void multiply_chains<double>(const ChainsView& chains, const ChainValues& values, cudaStream_t stream);
 
-/// C = A * B. Values: type is not u16.
+/// The same. Values: type is not u16.
 void launch_multiply_chains(ElementType type, const ChainsView& chains, const ChainValues& values, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -59,7 +59,7 @@ struct Span {
 // Work: they add up the blocks of B that its blocks meet; the lists of walked rows are filled in any order.
 // Memory: contiguous row indices, scattered offsets and columns of B.
 __global__ void __launch_bounds__(kItemThreads)
-    count_links(ExpandView operands, RowLinks rows, std::uint32_t medium_pairs) {
+    count_links(ExpandView operands, RowLinks rows, std::uint32_t sorted_pairs, std::uint32_t medium_pairs) {
   const std::uint32_t num_rows = operands.a.num_rows;
   const std::uint32_t row = this_warp() * 4 + threadIdx.x % 32 / kFewLanes;
   const std::uint32_t lane = threadIdx.x % kFewLanes;
@@ -82,11 +82,11 @@ __global__ void __launch_bounds__(kItemThreads)
     rows.num_pairs[row] = static_cast<std::uint32_t>(min(sum, std::uint64_t{~0u}));
     if (sum > medium_pairs) {
       rows.walked[num_rows - 1 - atomicAdd(&rows.totals->num_long, 1u)] = row;  // a place for each
-    } else if (sum > kSortedRowLinks) {
+    } else if (sum > sorted_pairs) {
       rows.walked[atomicAdd(&rows.totals->num_medium, 1u)] = row;  // a place for each
     }
   }
-  const std::uint32_t widest = warp_max(sum > kSortedRowLinks ? span.end - span.begin : 0u);
+  const std::uint32_t widest = warp_max(sum > sorted_pairs ? span.end - span.begin : 0u);
   const std::uint32_t largest = warp_max(static_cast<std::uint32_t>(min(sum, std::uint64_t{~0u})));
   const std::uint64_t all = warp_total(lane == 0 ? sum : 0);
   if (threadIdx.x % 32 == 0 && all != 0) {  // totals are those of all warps
@@ -444,6 +444,134 @@ __global__ void __launch_bounds__(kItemThreads, 4)
   if (!kFill && team.thread == 0) list.row_blocks[row] = num_blocks;
 }
 
+// Grid: eight lanes per block row.
+// Memory: contiguous reads and writes.
+template <class Index>
+__global__ void __launch_bounds__(kItemThreads)
+    read_pattern(ArraysView from, std::uint32_t* offsets, std::uint32_t* columns, PatternFindings* findings) {
+  const std::uint64_t row = this_warp() * std::uint64_t{4} + threadIdx.x % 32 / kFewLanes;
+  if (row >= from.num_rows) return;
+  const auto* const indptr = static_cast<const Index*>(from.indptr);
+  const auto* const indices = static_cast<const Index*>(from.indices);
+  const auto end_of = [&](std::uint64_t r) { return static_cast<std::uint64_t>(static_cast<std::int64_t>(indptr[r])); };
+  const std::uint64_t begin = end_of(row);
+  const std::uint64_t end = end_of(row + 1);
+  if (begin > end || end > from.num_blocks || (row == 0 && begin != 0) ||
+      (row + 1 == from.num_rows && end != from.num_blocks)) {
+    atomicMin(&findings->bad_row, static_cast<unsigned long long>(row));  // the first one
+    return;
+  }
+  for (std::uint64_t x = begin + threadIdx.x % kFewLanes; x < end; x += kFewLanes) {
+    const Index column = indices[x];
+    const bool is_good =
+        column >= 0 && static_cast<std::uint64_t>(column) < from.num_columns && (x == begin || column > indices[x - 1]);
+    if (!is_good) atomicMin(&findings->bad_index, static_cast<unsigned long long>(x));  // the first one
+    columns[x] = static_cast<std::uint32_t>(column);
+  }
+  if (threadIdx.x % kFewLanes != 0) return;
+  if (row == 0) offsets[0] = 0;
+  offsets[row + 1] = static_cast<std::uint32_t>(end);
+  atomicMax(&findings->max_row_blocks, static_cast<std::uint32_t>(end - begin));
+}
+
+/// Some columns of a row of the pattern, each with a count. Shapes: columns, counts [slots], shared.
+struct ColumnTable {
+  static constexpr std::uint32_t kNone = ~0u;
+  std::uint32_t slots = 0;  // a power of two; half of them stay empty
+  std::uint32_t* columns = nullptr;
+  std::uint32_t* counts = nullptr;
+
+  [[nodiscard]] __device__ std::uint32_t next(std::uint32_t slot) const { return (slot + 1) & (slots - 1); }
+  [[nodiscard]] __device__ std::uint32_t first(std::uint32_t column) const {
+    return static_cast<std::uint32_t>(column * std::uint64_t{0x9E37'79B1u} >> 16) & (slots - 1);
+  }
+  /// kNone: the column is not there.
+  [[nodiscard]] __device__ std::uint32_t find(std::uint32_t column) const {
+    std::uint32_t slot = first(column);
+    while (columns[slot] != column) {
+      if (columns[slot] == kNone) return kNone;
+      slot = next(slot);
+    }
+    return slot;
+  }
+  /// Values: a column that is not there.
+  __device__ std::uint32_t add(std::uint32_t column) const {
+    std::uint32_t slot = first(column);
+    while (atomicCAS(&columns[slot], kNone, column) != kNone) slot = next(slot);  // several threads add
+    return slot;
+  }
+};
+
+// Grid: a team per row of A that has pairs.
+// Work: the row's C blocks are given, and lie in a table by their columns, some at a time. A's blocks are walked; pairs
+//       whose column is there are counted or placed. They are placed as by walk_rows: inner index upwards, a row of B
+//       at a time, whose columns are distinct. A pair is met in one window: the first begins before all columns, the
+//       last ends behind them.
+// Memory: rows of B contiguous; pairs scattered within the row's part of the list.
+template <bool kFill, std::uint32_t kWarps>
+__global__ void __launch_bounds__(kItemThreads, 4)
+    walk_pattern_rows(ExpandView operands, const std::uint32_t* walked, std::uint32_t num_walked, PatternView pattern,
+                      std::uint32_t slots, std::uint32_t* c_links, Link* links) {
+  extern __shared__ std::uint32_t list_windows[];
+  const Team<kWarps> team;
+  if (blockIdx.x * team.kTeams + team.number >= num_walked) return;
+  std::uint32_t* const shared = list_windows + team.number * 2 * slots;
+  const ColumnTable table{.slots = slots, .columns = shared, .counts = shared + slots};
+  const std::uint32_t row = walked[blockIdx.x * team.kTeams + team.number];
+  const std::uint32_t a_begin = operands.a.offsets[row];
+  const std::uint32_t a_end = operands.a.offsets[row + 1];
+  const std::uint32_t c_row = operands.a.rows[row];
+  const std::uint32_t c_begin = pattern.offsets[c_row];
+  const std::uint32_t c_end = pattern.offsets[c_row + 1];
+  if (c_begin == c_end && pattern.missing == nullptr) return;
+  std::uint32_t num_pairs = 0;  // of this thread
+  std::uint32_t missing = ~0u;  // its first column that is not there
+  std::uint32_t first = c_begin;
+  do {
+    const std::uint32_t last = min(c_end, first + slots / 2);
+    const ColumnRange range{first == c_begin ? 0 : pattern.columns[first], last == c_end ? ~0u : pattern.columns[last],
+                            first == c_begin && last == c_end};
+    for (std::uint32_t s = team.thread; s < slots; s += team.kSize) table.columns[s] = ColumnTable::kNone;
+    team.sync();  // the table is empty
+    for (std::uint32_t x = first + team.thread; x < last; x += team.kSize) {
+      table.counts[table.add(pattern.columns[x])] = kFill ? c_links[x] : 0;
+    }
+    team.sync();  // the table is complete
+    if constexpr (kFill) {
+      for_each_link(team, operands, a_begin, a_end, 1, range,
+                    [&](std::uint32_t x, std::uint32_t y, std::uint32_t column) {
+                      const std::uint32_t slot = table.find(column);
+                      if (slot != ColumnTable::kNone) links[table.counts[slot]++] = link_of(operands, x, y, 0);
+                    });
+    } else {
+      for_each_link(Team<1>(), operands, a_begin + team.warp, a_end, kWarps, range,
+                    [&](std::uint32_t, std::uint32_t, std::uint32_t column) {
+                      const std::uint32_t slot = table.find(column);
+                      if (slot == ColumnTable::kNone) {
+                        missing = min(missing, column);
+                      } else {
+                        atomicAdd(&table.counts[slot], 1u);  // by all warps
+                        ++num_pairs;
+                      }
+                    });
+      team.sync();  // pairs are counted
+      for (std::uint32_t x = first + team.thread; x < last; x += team.kSize) {
+        c_links[x] = table.counts[table.find(pattern.columns[x])];
+      }
+    }
+    team.sync();  // the table has been read
+    first = last;
+  } while (first < c_end);
+  if constexpr (!kFill) {
+    const std::uint64_t all = warp_total(std::uint64_t{num_pairs});
+    missing = warp_min(missing);
+    if (team.lane == 0 && all != 0) atomicAdd(pattern.num_pairs, static_cast<unsigned long long>(all));  // of all rows
+    if (team.lane == 0 && missing != ~0u && pattern.missing != nullptr) {
+      atomicMin(pattern.missing, static_cast<unsigned long long>(c_row) << 32 | missing);  // the first of all
+    }
+  }
+}
+
 // Grid: one thread per block row and one more, or per C block.
 // Work: a binary search for the first row of the list from there on; copies a block column.
 // Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
@@ -515,6 +643,23 @@ void launch_walks(const RowsToList& rows, const LinkList& list, cudaStream_t str
   launch_walk<kFill, kItemWarps>(rows, rows.walked + rows.operands.a.num_rows - num_long, num_long, list, stream);
 }
 
+template <std::uint32_t kWarps>
+void launch_pattern_walk(const RowsToList& rows, const std::uint32_t* walked, std::uint32_t num_walked,
+                         const PatternView& pattern, std::uint32_t* c_links, Link* links, cudaStream_t stream) {
+  if (num_walked == 0) return;
+  constexpr std::uint32_t kTeams = kItemWarps / kWarps;
+  constexpr std::uint32_t kFewestSlots = 64;
+  const std::uint32_t most = kWarps == 1 ? rows.tuning.medium_slots : rows.tuning.long_slots;
+  std::uint32_t slots = std::min(most, kFewestSlots);
+  while (slots < most && slots / 2 < pattern.max_row_blocks) slots *= 2;
+  const std::size_t shared_bytes = std::size_t{kTeams} * 2 * slots * sizeof(std::uint32_t);
+  const auto walk = links == nullptr ? walk_pattern_rows<false, kWarps> : walk_pattern_rows<true, kWarps>;
+  check(cudaFuncSetAttribute(walk, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        "dynamic shared memory");
+  launch_ctas(walk, (num_walked - 1) / kTeams + 1, shared_bytes, stream, "walk_pattern_rows", rows.operands, walked,
+              num_walked, pattern, slots, c_links, links);
+}
+
 /// CTAs with a warp for each row; 0 if all are walked.
 std::uint64_t sorting_ctas(const RowsToList& rows) {
   const std::uint32_t num_rows = rows.operands.a.num_rows;
@@ -529,7 +674,7 @@ void launch_count_links(const ExpandView& operands, const RowLinks& rows, const 
   const std::uint64_t num_rows = operands.a.num_rows;
   if (num_rows == 0) return;
   launch_ctas(count_links, (num_rows * kFewLanes - 1) / kItemThreads + 1, 0, stream, "count_links", operands, rows,
-              tuning.medium_pairs);
+              tuning.sorted_pairs, tuning.medium_pairs);
 }
 
 std::size_t sums_workspace_bytes(std::uint64_t count) {
@@ -555,6 +700,21 @@ void launch_fill_links(const RowsToList& rows, const LinkList& list, cudaStream_
   check(cudaMemcpyAsync(list.c_links + list.num_c_blocks, list.row_links + rows.operands.a.num_rows,
                         sizeof(std::uint32_t), cudaMemcpyDeviceToDevice, stream),
         "last pair");
+}
+
+void launch_read_pattern(const ArraysView& from, std::uint32_t* offsets, std::uint32_t* columns,
+                         PatternFindings* findings, cudaStream_t stream) {
+  const auto read = from.index_bytes == 8 ? read_pattern<std::int64_t> : read_pattern<std::int32_t>;
+  launch_ctas(read, (from.num_rows * kFewLanes - 1) / kItemThreads + 1, 0, stream, "read_pattern", from, offsets,
+              columns, findings);
+}
+
+void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
+                          cudaStream_t stream) {
+  const auto& [num_medium, num_long] = std::pair(rows.totals.num_medium, rows.totals.num_long);
+  launch_pattern_walk<1>(rows, rows.walked, num_medium, pattern, c_links, links, stream);
+  launch_pattern_walk<kItemWarps>(rows, rows.walked + rows.operands.a.num_rows - num_long, num_long, pattern, c_links,
+                                  links, stream);
 }
 
 void launch_expand_indices(const LinkList& list, const std::uint32_t* rows, std::uint32_t num_rows,

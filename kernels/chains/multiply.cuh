@@ -1,5 +1,6 @@
-// The chains. A stream is a run of C blocks, and so a part of the list; whoever walks it writes a C block when the next
-// one begins. Nothing is added up outside of registers: no split-K, no atomics, any length of a chain.
+// The chains. A stream is a run of C blocks, and so a part of the list; whoever walks it writes a C block where its
+// pairs end; one of a given pattern may have none. Nothing is added up outside of registers: no split-K, no atomics,
+// any length of a chain.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +26,70 @@ struct StreamsView {
   [[nodiscard]] __device__ std::uint32_t end(std::uint32_t stream) const {
     return min(chains.num_c_blocks, begin(stream) + length);
   }
+};
+
+/// The C blocks of a stream, written one after the other. Plain ones have pairs, the first of which is marked, and
+/// their elements are the chains. Others may have none, and elements are alpha * chain + beta * c. S2 on an H200 by the
+/// code of others: f32 4.33 ms instead of 4.11, f64 6.81 instead of 6.22.
+template <bool kIsPlain>
+class StreamBlocks {
+ public:
+  __device__ StreamBlocks(const StreamsView& streams, std::uint32_t stream)
+      : first(streams.begin(stream)), c_links_(streams.chains.c_links), c_last_(streams.chains.num_c_blocks) {
+    c_end_ = streams.end(stream);
+    begin = c_links_[first];
+    end = c_links_[c_end_];
+    if constexpr (!kIsPlain) {
+      block_ = first;
+      block_end_ = c_links_[min(first + 1, c_last_)];
+      next_end_ = c_links_[min(first + 2, c_last_)];
+    }
+  }
+
+  /// Calls write() for blocks whose pairs lie before p. Values: link = pair p.
+  template <class Write>
+  __device__ void write_before(std::uint32_t p, const Link& link, const Write& write) {
+    if constexpr (kIsPlain) {
+      if ((link.a & kFirstOfBlock) == 0) return;
+      if (has_any_) write();
+      has_any_ = true;
+    } else {
+      while (block_end_ <= p) {
+        block_end_ = next_end_;
+        next_end_ = c_links_[min(++block_ + 2, c_last_)];  // in time for the block after the next one
+        write();
+      }
+    }
+  }
+
+  /// Calls write() for all others.
+  template <class Write>
+  __device__ void write_rest(const Write& write) {
+    if constexpr (kIsPlain) {
+      if (has_any_) write();
+    } else {
+      while (block_ < c_end_) {
+        ++block_;
+        write();
+      }
+    }
+  }
+
+  /// Whether there is a block behind that which is written. Not of plain ones.
+  [[nodiscard]] __device__ bool has_next() const { return block_ < c_end_; }
+
+  std::uint32_t first;  // C block
+  std::uint32_t begin;  // pairs
+  std::uint32_t end;
+
+ private:
+  const std::uint32_t* c_links_;
+  std::uint32_t c_last_;
+  std::uint32_t c_end_;
+  std::uint32_t block_;  // the first that is not written
+  std::uint32_t block_end_;
+  std::uint32_t next_end_;
+  bool has_any_ = false;  // plain: a block has begun
 };
 
 /// CTAs of equal place in their rows run one after the other: they meet the same rows of B.
@@ -56,10 +121,12 @@ __device__ inline void load(const T* from, T (&to)[N]) {
 
 // Grid: P / R * (P / C) lanes per stream and tile of P x P elements.
 // Work: a lane has the sums of R x C elements in registers. Values: kExact = the side is P, or whole tiles.
-// Memory: lanes of a stream read whole rows of both blocks; L1 serves those that read the same.
-template <class T, std::uint32_t P, std::uint32_t R, std::uint32_t C, bool kExact>
+// Memory: lanes of a stream read whole rows of both blocks; L1 serves those that read the same. Elements of c are read
+//         a block ahead, if they are few.
+template <class T, std::uint32_t P, std::uint32_t R, std::uint32_t C, bool kExact, bool kIsPlain>
 __global__ void __launch_bounds__(kItemThreads)
-    multiply_by_fma(StreamsView streams, const T* a, const T* b, typename Chain<T>::Sum* c) {
+    multiply_by_fma(StreamsView streams, const T* a, const T* b, typename Chain<T>::Sum* c,
+                    Scaling<typename Chain<T>::Sum> scaling) {
   using Wide = typename Chain<T>::Wide;
   using Part = typename Chain<T>::Part;
   using Sum = typename Chain<T>::Sum;
@@ -70,6 +137,8 @@ __global__ void __launch_bounds__(kItemThreads)
   constexpr std::uint32_t kGroups = 32 / kLanes;                             // of a warp
   constexpr std::uint32_t kInner = P < 8 ? P : 8 * sizeof(T) <= 32 ? 8 : 4;  // inner elements that are loaded at once
   constexpr bool kIsAligned = kExact && P % 2 == 0;
+  constexpr bool kIsWhole = kExact && C * sizeof(Sum) % 16 == 0;  // C elements are read or written at once
+  constexpr bool kReadsAhead = R * C <= 8;
   static_assert(kLanes <= 32 && P % kInner == 0);
   const std::uint32_t lane = threadIdx.x % 32;
   if (lane >= kGroups * kLanes) return;
@@ -82,9 +151,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint32_t tile = tiles == 1 ? 0 : group % (tiles * tiles);
   const std::uint32_t row0 = tile / tiles * P + lane % kLanes % kLaneRows;  // rows row0, row0 + kLaneRows, ..
   const std::uint32_t column0 = tile % tiles * P + lane % kLanes / kLaneRows * C;
-  const std::uint32_t c_begin = streams.begin(stream);
-  const std::uint32_t begin = streams.chains.c_links[c_begin];
-  const std::uint32_t end = streams.chains.c_links[streams.end(stream)];
+  StreamBlocks<kIsPlain> blocks(streams, stream);
   Part parts[R][C] = {};
   Sum sums[kIsSplit ? R : 1][C] = {};  // of the pairs before
   const auto take = [&](std::uint32_t r, std::uint32_t x) -> Sum {
@@ -98,30 +165,58 @@ __global__ void __launch_bounds__(kItemThreads)
       return stored(part);
     }
   };
-  Sum* to = c + std::uint64_t{c_begin} * m * m + row0 * m + column0;
+  Sum* to = c + std::uint64_t{blocks.first} * m * m + row0 * m + column0;
+  Sum old[kReadsAhead ? R : 1][C] = {};  // of c
+  const auto read_old = [&](std::uint32_t r, Sum(&row)[C]) {
+    if (kIsPlain || scaling.beta == 0) return;
+    const Sum* const from = scaling.c + (to - c) + r * kLaneRows * m;
+    if constexpr (kIsWhole) {
+      load<true>(from, row);
+    } else {
+#pragma unroll
+      for (std::uint32_t x = 0; x < C; ++x) {
+        if (kExact || (row0 + r * kLaneRows < m && column0 + x < m)) row[x] = from[x];
+      }
+    }
+  };
+  const auto read_ahead = [&] {
+    if constexpr (kReadsAhead && !kIsPlain) {
+      if (!blocks.has_next()) return;
+#pragma unroll
+      for (std::uint32_t r = 0; r < R; ++r) read_old(r, old[r]);
+    }
+  };
   const auto write_block = [&] {
 #pragma unroll
     for (std::uint32_t r = 0; r < R; ++r) {
-      if constexpr (kExact && C * sizeof(Sum) % 16 == 0) {
+      if constexpr (!kReadsAhead) read_old(r, old[0]);
+      const auto element = [&](std::uint32_t x) {
+        const Sum sum = take(r, x);
+        return kIsPlain ? sum : scaling.element(sum, old[kReadsAhead ? r : 0][x]);
+      };
+      if constexpr (kIsWhole) {
         Elements<Sum, C> out;
 #pragma unroll
-        for (std::uint32_t x = 0; x < C; ++x) out.at[x] = take(r, x);
+        for (std::uint32_t x = 0; x < C; ++x) out.at[x] = element(x);
         *reinterpret_cast<Elements<Sum, C>*>(to + r * kLaneRows * m) = out;
       } else {
 #pragma unroll
         for (std::uint32_t x = 0; x < C; ++x) {
-          const Sum sum = take(r, x);
+          const Sum sum = element(x);
           if (kExact || (row0 + r * kLaneRows < m && column0 + x < m)) to[r * kLaneRows * m + x] = sum;
         }
       }
     }
     to += m * m;
+    read_ahead();
   };
-  Link next = streams.chains.links[begin];
-  for (std::uint32_t p = begin; p < end; ++p) {
+  read_ahead();
+  const std::uint32_t end = blocks.end;
+  Link next = streams.chains.links[blocks.begin];
+  for (std::uint32_t p = blocks.begin; p < end; ++p) {
     const Link link = next;
     if (p + 1 < end) next = streams.chains.links[p + 1];
-    if ((link.a & kFirstOfBlock) != 0 && p != begin) write_block();
+    blocks.write_before(p, link, write_block);
     const T* const from_a = a + std::uint64_t{link.a & ~kFirstOfBlock} * m * m;
     const T* const from_b = b + std::uint64_t{link.b} * m * m;
 #pragma unroll(P <= 16 ? P / kInner : 1)
@@ -170,11 +265,8 @@ __global__ void __launch_bounds__(kItemThreads)
       }
     }
   }
-  write_block();
+  blocks.write_rest(write_block);
 }
-
-/// Warps that fill the device twice: streams are as long as leaves that many, and no longer than the kernel says.
-constexpr std::uint64_t kWarpsWanted = 132 * 64 * 2;
 
 /// Work of a kernel. Values: groups = streams that a warp walks at a time.
 struct StreamShape {
@@ -183,11 +275,11 @@ struct StreamShape {
   std::uint32_t most_blocks = 1;  // of a stream
 };
 
-/// Launches kernel(streams, a, b, c).
+/// Launches kernel(streams, a, b, c, scaling), the one for plain C blocks or the one for all.
 template <class T, class Kernel>
-void launch_streams(Kernel kernel, const ChainsView& chains, const StreamShape& shape, const ChainValues& values,
-                    cudaStream_t stream, const char* what) {
-  const std::uint64_t length = std::uint64_t{chains.num_c_blocks} * shape.tiles / (kWarpsWanted * shape.groups);
+void launch_streams(Kernel plain, Kernel scaled, const ChainsView& chains, const StreamShape& shape,
+                    const ChainValues& values, cudaStream_t stream, const char* what) {
+  const std::uint64_t length = std::uint64_t{chains.num_c_blocks} * shape.tiles / (chains.num_warps * shape.groups);
   StreamsView streams{.chains = chains};
   streams.length = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(length, 1, shape.most_blocks));
   streams.count = (chains.num_c_blocks - 1) / streams.length + 1;
@@ -195,15 +287,18 @@ void launch_streams(Kernel kernel, const ChainsView& chains, const StreamShape& 
   if (chains.m >= 8) {  // of smaller ones S2 takes longer
     streams.row_ctas = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, num_ctas / chains.num_rows));
   }
-  launch_ctas(kernel, num_ctas, 0, stream, what, streams, static_cast<const T*>(values.a),
-              static_cast<const T*>(values.b), static_cast<typename Chain<T>::Sum*>(values.c));
+  using Sum = typename Chain<T>::Sum;
+  const Scaling<Sum> scaling = scaling_of<Sum>(values.alpha, values.beta, values.old);
+  launch_ctas(!chains.is_given && scaling.is_plain() ? plain : scaled, num_ctas, 0, stream, what, streams,
+              static_cast<const T*>(values.a), static_cast<const T*>(values.b), static_cast<Sum*>(values.c), scaling);
 }
 
 template <class T, std::uint32_t P, std::uint32_t R, std::uint32_t C, bool kExact>
 void launch_fma(const ChainsView& chains, const ChainValues& values, cudaStream_t stream) {
   const std::uint32_t tiles = (chains.m + P - 1) / P;
   const StreamShape shape{.tiles = tiles * tiles, .groups = 32 / (P / R * (P / C)), .most_blocks = P <= 2 ? 1u : 8u};
-  launch_streams<T>(multiply_by_fma<T, P, R, C, kExact>, chains, shape, values, stream, "multiply_by_fma");
+  launch_streams<T>(multiply_by_fma<T, P, R, C, kExact, true>, multiply_by_fma<T, P, R, C, kExact, false>, chains,
+                    shape, values, stream, "multiply_by_fma");
 }
 
 /// C = A * B on CUDA cores.

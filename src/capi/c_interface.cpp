@@ -73,6 +73,7 @@ struct MemoryResult {
 
 void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, const ProductCall& call,
                         const MemoryResult& result) {
+  call.check_nothing_added();
   auto matrix = std::make_unique<spmm_matrix>();
   auto& arrays = matrix->arrays.emplace<BsrMatrix<std::uint32_t>>();
   const auto sink = make_bsr_sink(arrays, result.rows, result.cols);
@@ -81,21 +82,37 @@ void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, c
   *result.matrix = matrix.release();
 }
 
+/// Errors: ShapeError.
+void check_types(ElementType type, ElementType other, const std::string& names) {
+  if (type == other) return;
+  throw ShapeError(names,
+                   "elements of " + std::string(element_name(type)) + " against " + std::string(element_name(other)),
+                   "convert one of them");
+}
+
 /// A product of another type than u16. Errors: ShapeError, UsageError.
 void multiply_chains(spmm_engine* engine, const spmm_bsr& a, const spmm_bsr& b, const ProductCall& call,
                      spmm_matrix** result, spmm_report** report) {
   const ElementType type = element_type(a.element_type, "matrix A");
   const ElementType type_b = element_type(b.element_type, "matrix B");
-  if (type != type_b) {
-    throw ShapeError("matrix A and matrix B",
-                     "elements of " + std::string(element_name(type)) + " against " + std::string(element_name(type_b)),
-                     "convert one of them");
-  }
+  check_types(type, type_b, "matrix A and matrix B");
   with_element_type(type, [&]<class T>() {
+    using Result = ProductOf<T>;
+    const spmm_product_options& given = call.given();
+    Accumulation<Result> onto{.is_mask = given.is_mask != 0};
+    BsrView<Result> view_c;
+    if (given.c != nullptr) {
+      const spmm_bsr c = known_fields(given.c, "spmm_bsr c");
+      check_types(result_of(type), element_type(c.element_type, "matrix C"), "the product and matrix C");
+      view_c = bsr_view<Result>(c, "matrix C", given.beta == nullptr);
+      onto.c = &view_c;
+    }
+    if (given.alpha != nullptr) onto.alpha = *static_cast<const Result*>(given.alpha);
+    if (given.beta != nullptr) onto.beta = *static_cast<const Result*>(given.beta);
     auto matrix = std::make_unique<spmm_matrix>();
     Report finished;
-    matrix->arrays =
-        engine->engine.multiply(bsr_view<T>(a, "matrix A"), bsr_view<T>(b, "matrix B"), call.options(), &finished);
+    matrix->arrays = engine->engine.multiply(bsr_view<T>(a, "matrix A"), bsr_view<T>(b, "matrix B"), call.options(),
+                                             &finished, onto);
     hand_out(std::move(finished), {}, report);
     *result = matrix.release();
   });
@@ -122,7 +139,11 @@ DeviceBsrView device_view(const spmm_device_bsr* matrix, const char* name) {
 DeviceCall device_call(const spmm_device_call* call) {
   const spmm_device_call given = known_fields(call, "call");
   DeviceCall known{.stream = static_cast<CUstream_st*>(given.stream),
-                   .allocator = {.serves_workspace = given.serves_workspace != 0}};
+                   .allocator = {.serves_workspace = given.serves_workspace != 0},
+                   .is_mask = given.is_mask != 0,
+                   .alpha = given.alpha,
+                   .beta = given.beta};
+  if (given.c != nullptr) known.c = device_view(given.c, "c");
   if (given.allocate != nullptr) {
     known.allocator.allocate = [given](std::uint64_t bytes, std::uint64_t alignment, CUstream_st* stream) {
       return given.allocate(given.allocate_context, bytes, alignment, stream);
@@ -144,6 +165,7 @@ spmm_status multiply_in_device_memory(spmm_engine* engine, const spmm_product_op
     required(engine, "engine");
     required(result, "result");
     const ProductCall product(options);
+    product.check_nothing_added();
     auto matrix = std::make_unique<spmm_device_matrix>();
     Report finished;
     multiply(*matrix, product.options(), report == nullptr ? nullptr : &finished);
@@ -339,6 +361,7 @@ spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* 
   return guarded([&] {
     required(engine, "engine");
     const ProductCall call(options);
+    call.check_nothing_added();
     Report finished =
         engine->engine.multiply(&required(a, "a"), &required(b, "b"), &required(out, "out"), call.options());
     hand_out(std::move(finished), {.a = a, .b = b, .out = out}, report);
@@ -379,6 +402,7 @@ spmm_status spmm_plan_device(spmm_engine* engine, const spmm_device_bsr* a, cons
     required(engine, "engine");
     required(plan, "plan");
     const ProductCall product(options);
+    product.check_nothing_added();
     std::unique_ptr<spmm_device_plan> made(new spmm_device_plan{
         .plan = engine->engine.plan(device_view(a, "a"), device_view(b, "b"), device_call(call), product.options())});
     made->pattern.arrays = made->plan.pattern();
@@ -396,6 +420,13 @@ spmm_status spmm_device_plan_multiply(spmm_device_plan* plan, const uint16_t* a,
   return guarded([&] {
     required(plan, "plan");
     plan->plan.multiply(a, b, c, static_cast<CUstream_st*>(stream));
+  });
+}
+spmm_status spmm_device_plan_multiply_add(spmm_device_plan* plan, const void* a, const void* b, void* c,
+                                          const void* alpha, const void* beta, void* stream) {
+  return guarded([&] {
+    required(plan, "plan");
+    plan->plan.multiply(a, b, c, static_cast<CUstream_st*>(stream), alpha, beta);
   });
 }
 spmm_status spmm_device_plan_count_saturated(spmm_device_plan* plan, const uint32_t* c, void* stream, uint64_t* count) {

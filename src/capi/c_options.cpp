@@ -62,8 +62,14 @@ EngineOptions engine_options(const spmm_engine_options* given) {
   return options;
 }
 
-ProductCall::ProductCall(const spmm_product_options* given) {
-  const spmm_product_options known = known_fields(given, "spmm_product_options");
+void ProductCall::check_nothing_added() const {
+  if (given_.c == nullptr && given_.alpha == nullptr && given_.beta == nullptr) return;
+  throw UsageError("spmm_product_options, c, alpha, beta", "are for spmm_multiply_bsr() of other types than SPMM_U16",
+                   "leave them out; products in device memory have them in spmm_device_call");
+}
+
+ProductCall::ProductCall(const spmm_product_options* given) : given_(known_fields(given, "spmm_product_options")) {
+  const spmm_product_options& known = given_;
   options_.backend = backend_named(known.backend);
   if (known.kernel != nullptr) options_.kernel = known.kernel;
   options_.max_threads = known.max_threads;
@@ -96,7 +102,7 @@ ElementType element_type(std::uint32_t given, const std::string& name) {
 }
 
 template <class T>
-BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name) {
+BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name, bool is_pattern) {
   const bool is_chain = element_type(given.element_type, name) != ElementType::u16;
   if (is_chain ? given.element_bits != 0 : element_bits(given, name) != 8 * sizeof(T)) {
     throw UsageError(name + ", element_bits", "is " + std::to_string(given.element_bits),
@@ -112,12 +118,12 @@ BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name) {
       size > std::numeric_limits<std::uint64_t>::max() / 8) {
     throw UsageError(name + ", num_indices", "is " + std::to_string(given.num_indices), "give the length of indices");
   }
-  view.data = array<T>(given.data, size, name + ", data");
+  if (!is_pattern) view.data = array<T>(given.data, size, name + ", data");
   return view;
 }
 
-template BsrView<std::uint16_t> bsr_view<std::uint16_t>(const spmm_bsr&, const std::string&);
-#define SPMM_VIEW(T, name) template BsrView<T> bsr_view<T>(const spmm_bsr&, const std::string&);
+template BsrView<std::uint16_t> bsr_view<std::uint16_t>(const spmm_bsr&, const std::string&, bool);
+#define SPMM_VIEW(T, name) template BsrView<T> bsr_view<T>(const spmm_bsr&, const std::string&, bool);
 SPMM_CHAIN_TYPES(SPMM_VIEW)
 
 }  // namespace spmm::capi

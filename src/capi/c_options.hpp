@@ -54,15 +54,20 @@ class ProductCall {
   ProductCall& operator=(const ProductCall&) = delete;
 
   [[nodiscard]] const ProductOptions& options() const { return options_; }
+  /// As the caller gave them. Values: all that this version knows.
+  [[nodiscard]] const spmm_product_options& given() const { return given_; }
+  /// Of all products but those of host arrays of other types than u16. Errors: UsageError if something is to be added.
+  void check_nothing_added() const;
 
  private:
   spmm_cancel own_;
+  spmm_product_options given_;
   ProductOptions options_;
 };
 
-/// The caller's arrays. Errors: UsageError (widths, null pointers).
+/// The caller's arrays. Values: is_pattern = without data. Errors: UsageError (widths, null pointers).
 template <class T>
-BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name);
+BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name, bool is_pattern = false);
 
 /// Errors: UsageError.
 ElementType element_type(std::uint32_t given, const std::string& name);

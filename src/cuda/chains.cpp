@@ -1,12 +1,14 @@
 // Chains on one device: both operands sorted by row, pairs listed by C block, and the list multiplied, once or often.
 #include "cuda/chains.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/pipeline.hpp"
@@ -48,7 +50,7 @@ class ChainList {
     const SortedOperands sorted =
         pipeline.sort_and_count(read_arrays(patterns, nullptr, a.header(), pipeline.upload_target()), a, b);
     num_rows_ = sorted.b_row_index.size() == 0 ? 0 : sorted.a.index.num_rows;
-    pipeline.events().timed(Stage::count, memory.stream(), [&] { list(sorted, memory); });
+    pipeline.events().timed(Stage::count, memory.stream(), [&] { list(sorted, arrays.call, memory); });
     pipeline.events().timed(Stage::compact, memory.stream(), [&] { make_indices(sorted, arrays, memory); });
   }
 
@@ -59,8 +61,9 @@ class ChainList {
                                     {.c_links = c_links_.data(),
                                      .links = links_.data(),
                                      .num_c_blocks = num_blocks_,
-                                     .num_rows = num_rows_,
+                                     .num_rows = std::max(1u, num_rows_),
                                      .m = m_,
+                                     .is_given = is_given_,
                                      .has_exact_mma = context.properties().major == kMeasured},
                                     values, stream);
   }
@@ -72,8 +75,11 @@ class ChainList {
   }
 
  private:
-  void list(const SortedOperands& sorted, DeviceMemory& memory) {
-    if (num_rows_ == 0) return;
+  void list(const SortedOperands& sorted, const DeviceCall& call, DeviceMemory& memory) {
+    if (num_rows_ == 0) {  // no pairs
+      if (call.c) list_given({}, call, memory);
+      return;
+    }
     const Stream& stream = memory.stream();
     const auto numbers_of = [](const SortedRows& rows) { return rows.in_order ? nullptr : rows.numbers.data(); };
     kernels::RowsToList rows{.operands = {.a = sorted.a.index.view(),
@@ -86,11 +92,16 @@ class ChainList {
     const DeviceBuffer<std::uint32_t> walked(memory, num_rows_, "rows to walk");
     const DeviceBuffer<kernels::LinkTotals> totals(memory, 1, "totals of rows");
     check(cudaMemsetAsync(totals.data(), 0, sizeof(kernels::LinkTotals), stream.get()), "clear totals");
+    if (call.c) rows.tuning.sorted_pairs = 0;  // all rows are walked
     kernels::launch_count_links(rows.operands,
                                 {.num_pairs = counts.data(), .walked = walked.data(), .totals = totals.data()},
                                 rows.tuning, stream.get());
-    const DeviceBuffer<std::uint32_t> row_links = sums_of(counts, memory);
     rows.walked = walked.data();
+    if (call.c) {
+      rows.totals = fetch(totals.data(), stream);
+      return list_given(rows, call, memory);
+    }
+    const DeviceBuffer<std::uint32_t> row_links = sums_of(counts, memory);
     rows.totals = fetch(totals.data(), stream);
     num_pairs_ = rows.totals.num_pairs;
     check_numbers(num_pairs_, "pairs of blocks");
@@ -109,6 +120,56 @@ class ChainList {
     kernels::launch_fill_links(rows, list, stream.get());
   }
 
+  /// The same of C blocks that are given. Errors: FormatError, ShapeError (one is missing).
+  void list_given(const kernels::RowsToList& rows, const DeviceCall& call, DeviceMemory& memory) {
+    constexpr auto kNothingBad = kernels::ArrayFindings::kNothingBad;
+    struct Found {
+      kernels::PatternFindings of_pattern{};
+      unsigned long long num_pairs = 0;
+      unsigned long long missing = kNothingBad;
+    };
+    const Stream& stream = memory.stream();
+    const DeviceBsrView& c = *call.c;
+    check_numbers(c.num_blocks, "blocks of C");
+    is_given_ = true;
+    num_blocks_ = static_cast<std::uint32_t>(c.num_blocks);
+    const DeviceBuffer<std::uint32_t> offsets(memory, c.rows / m_ + 1, "offsets of C");
+    const DeviceBuffer<std::uint32_t> columns(memory, num_blocks_, "block columns");
+    const DeviceBuffer<std::uint32_t> counts(memory, num_blocks_, "pairs of C blocks");
+    const DeviceBuffer<Found> findings(memory, 1, "findings");
+    Found found;
+    copy_async(findings.data(), &found, 1, stream);
+    if (num_blocks_ != 0)
+      check(cudaMemsetAsync(counts.data(), 0, counts.size() * sizeof(std::uint32_t), stream.get()), "clear");
+    kernels::launch_read_pattern({.indptr = c.indptr,
+                                  .indices = c.indices,
+                                  .index_bytes = c.index_bytes,
+                                  .num_rows = c.rows / m_,
+                                  .num_columns = c.cols / m_,
+                                  .num_blocks = c.num_blocks},
+                                 offsets.data(), columns.data(), &findings.data()->of_pattern, stream.get());
+    found = fetch(findings.data(), stream);
+    check_findings(c, "matrix C", {.bad_row = found.of_pattern.bad_row});
+    if (const auto at = found.of_pattern.bad_index; at != kNothingBad) {
+      throw FormatError(text("matrix C, indices[", at, "]"),
+                        text("it is not in 0 to ", c.cols / m_ - 1, ", or not above the one before in its row"),
+                        "pass block columns below cols / m that ascend in each row");
+    }
+    const kernels::PatternView pattern{.offsets = offsets.data(),
+                                       .columns = columns.data(),
+                                       .max_row_blocks = found.of_pattern.max_row_blocks,
+                                       .num_pairs = &findings.data()->num_pairs,
+                                       .missing = call.is_mask ? nullptr : &findings.data()->missing};
+    kernels::launch_pattern_links(rows, pattern, counts.data(), nullptr, stream.get());
+    found = fetch(findings.data(), stream);
+    if (found.missing != kNothingBad) throw_missing_block(found.missing >> 32, found.missing & 0xFFFF'FFFFu);
+    num_pairs_ = found.num_pairs;
+    check_numbers(num_pairs_, "pairs of blocks");
+    c_links_ = sums_of(counts, memory);
+    links_ = {memory, num_pairs_ + 1, "pairs"};
+    kernels::launch_pattern_links(rows, pattern, c_links_.data(), links_.data(), stream.get());
+  }
+
   void make_indices(const SortedOperands& sorted, const DeviceArrays& arrays, DeviceMemory& memory) {
     const cudaStream_t stream = memory.stream().get();
     const std::uint64_t index_bytes = arrays.a.index_bytes;
@@ -116,7 +177,11 @@ class ChainList {
     DeviceBsrMatrix& out = *arrays.out;
     const auto indptr = allocate_result(arrays.call, memory, (num_block_rows + 1) * index_bytes, "indptr");
     const auto indices = allocate_result(arrays.call, memory, num_blocks_ * index_bytes, "block columns");
-    if (num_blocks_ == 0) {
+    if (const auto& c = arrays.call.c; c) {
+      copy_async(indptr.get(), static_cast<const std::byte*>(c->indptr), (num_block_rows + 1) * index_bytes,
+                 memory.stream());
+      copy_async(indices.get(), static_cast<const std::byte*>(c->indices), num_blocks_ * index_bytes, memory.stream());
+    } else if (num_blocks_ == 0) {
       check(cudaMemsetAsync(indptr.get(), 0, (num_block_rows + 1) * index_bytes, stream), "clear indptr");
     } else {
       kernels::launch_expand_indices(
@@ -140,6 +205,7 @@ class ChainList {
   std::uint32_t m_;
   std::uint32_t num_rows_ = 0;  // of A that may have pairs
   std::uint32_t num_blocks_ = 0;
+  bool is_given_ = false;  // which blocks C has
   std::uint64_t num_pairs_ = 0;
   DeviceBuffer<std::uint32_t> c_offsets_;  // [num_rows + 1], until there are indices
   DeviceBuffer<std::uint32_t> c_columns_;  // [num_blocks], the same
@@ -187,7 +253,8 @@ class PlannedChains : public PlannedProduct {
     }
   }
 
-  void multiply(const void* a, const void* b, void* c, CUstream_st* stream) override {
+  void multiply(const void* a, const void* b, void* c, CUstream_st* stream, const void* alpha,
+                const void* beta) override {
     if (!is_aligned(a) || !is_aligned(b) || !is_aligned(c)) {
       throw UsageError("DevicePlan::multiply", "values do not begin at a multiple of 16 bytes", "pass a copy of them");
     }
@@ -196,7 +263,7 @@ class PlannedChains : public PlannedProduct {
     const Event called;
     check(cudaEventRecord(called.get(), stream), "event");
     own.wait_for(called);
-    kept_->list->multiply({.a = a, .b = b, .c = c}, *run_.device, own.get());
+    kept_->list->multiply({.a = a, .b = b, .c = c, .old = c, .alpha = alpha, .beta = beta}, *run_.device, own.get());
     const Event complete;
     complete.record(own);
     check(cudaStreamWaitEvent(stream, complete.get()), "event");
@@ -228,9 +295,17 @@ ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArray
   const auto values = allocate_result(arrays.call, memory, list.result_bytes(), "result elements");
   const DeviceBuffer<std::byte> of_a = aligned_values(arrays.a, memory);
   const DeviceBuffer<std::byte> of_b = aligned_values(arrays.b, memory);
+  DeviceBuffer<std::byte> of_c;
+  if (arrays.call.beta != nullptr) of_c = aligned_values(*arrays.call.c, memory);
   pipeline.events().begin_panel(stream, {.pairs = list.num_pairs(), .panel = 0});
   pipeline.events().timed(Stage::multiply, stream, [&] {
-    list.multiply({.a = of_a.data(), .b = of_b.data(), .c = values.get()}, *run.device, stream.get());
+    list.multiply({.a = of_a.data(),
+                   .b = of_b.data(),
+                   .c = values.get(),
+                   .old = of_c.data(),
+                   .alpha = arrays.call.alpha,
+                   .beta = arrays.call.beta},
+                  *run.device, stream.get());
   });
   const Event complete;
   complete.record(stream);
@@ -255,16 +330,22 @@ ProductStats multiply_host(const Source& a, const Source& b, const HostChains& h
   const auto on_device = [&](DeviceBsrView view) {
     view.indptr = upload(view.indptr, (view.rows / view.m + 1) * view.index_bytes);
     view.indices = upload(view.indices, view.num_blocks * view.index_bytes);
-    view.values = upload(view.values, view.num_blocks * view.m * view.m * element_bytes(view.type));
+    if (view.values != nullptr) {
+      view.values = upload(view.values, view.num_blocks * view.m * view.m * element_bytes(view.type));
+    }
     return view;
   };
+  DeviceCall call = host.call;
+  call.stream = stream;
   DeviceBsrView view_a;
   DeviceBsrView view_b;
   pipeline.events().timed(Stage::h2d, pipeline.stream(), [&] {
     view_a = on_device(host.a);
     view_b = on_device(host.b);
+    if (!call.c) return;
+    if (call.beta == nullptr) call.c->values = nullptr;
+    call.c = on_device(*call.c);
   });
-  const DeviceCall call{.stream = stream};
   DeviceBsrMatrix c;
   const ProductStats stats = multiply_arrays(a, b, {.a = view_a, .b = view_b, .call = call, .out = &c}, pipeline, run);
   host.indptr.resize(host.a.rows / host.a.m + 1);

@@ -18,6 +18,7 @@ struct HostChains {
   std::vector<std::int64_t>& indptr;
   std::vector<std::int64_t>& indices;
   std::function<void*(std::uint64_t num_elements)> allocate_values;  ///< of the result
+  DeviceCall call{};                                                 ///< c, in host memory, too, and what goes with it
 };
 
 /// C = A * B of run.arrays, or of `host`, which is uploaded. The sources name the operands.

@@ -4,8 +4,11 @@
 #include <atomic>
 #include <functional>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "base/memory/reserve_pages.hpp"
+#include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "cpu/chains/chains.hpp"
 #include "cuda/chains.hpp"
@@ -35,7 +38,7 @@ struct HostIndex {
 namespace {
 
 /// Errors: UsageError.
-void check_options(const ProductOptions& options, ElementType type) {
+void check_options(const ProductOptions& options, ElementType type, bool has_c) {
   const auto refuse = [&](bool is_set, const char* option, const char* hint) {
     if (is_set)
       throw UsageError(text("ProductOptions::", option), text("is for elements of u16, not of ", element_name(type)),
@@ -45,6 +48,9 @@ void check_options(const ProductOptions& options, ElementType type) {
   refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "pass arrays of the transpose");
   refuse(options.verify_blocks != 0 || options.verify_full, "verify_blocks, verify_full",
          "multiply on another device: the result has the same bits");
+  if (!has_c || options.rows == RowRange{}) return;
+  throw UsageError("ProductOptions::rows", "does not go with the blocks of C",
+                   "pass arrays of some block rows of A and C");
 }
 
 /// Begins of the rows, all others than `rows` empty. Shapes: [block rows + 1]. Errors: UsageError (no such rows).
@@ -95,6 +101,13 @@ HostIndex index_of(const BsrView<std::uint16_t>& view, RowRange rows, const Sour
     }
   });
   return index;
+}
+
+/// The blocks of C that are given. Errors: as index_of(); FormatError if those of a row do not ascend.
+cpu::ChainPattern pattern_of(const BsrView<std::uint16_t>& view, const Source& source, const Run& run) {
+  HostIndex index = index_of(view, {}, source, run);
+  if (index.numbers.empty()) return {.offsets = std::move(index.offsets), .columns = std::move(index.columns)};
+  throw FormatError(source.name(), "the blocks of a row do not ascend", "sort them");
 }
 
 std::uint64_t count_pairs(const HostIndex& a, const HostIndex& b) {
@@ -149,6 +162,30 @@ BsrView<std::uint16_t> without_type(const BsrView<T>& view) {
           .data = {reinterpret_cast<const std::uint16_t*>(view.data.data()), view.data.size()}};
 }
 
+/// The same, if its elements may be missing.
+template <class T>
+BsrView<std::uint16_t> without_values(const BsrView<T>& view) {
+  BsrView<std::uint16_t> out = without_type(view);
+  out.data = {out.data.data(), view.indices.size() * view.m * view.m};
+  return out;
+}
+
+/// Errors: ShapeError, UsageError.
+template <class T>
+void check_result(const BsrView<T>& a, const BsrView<T>& b, const Accumulation<ProductOf<T>>& onto) {
+  const auto* const c = onto.c;
+  if (c == nullptr && onto.beta == 0) return;
+  if (c == nullptr || (onto.beta != 0 && c->data.size() != c->indices.size() * c->m * c->m)) {
+    throw UsageError("Accumulation::beta", "is not 0, and there are no elements of C to be added",
+                     "pass c with its data");
+  }
+  if (c->rows == a.rows && c->cols == b.cols && c->m == a.m) return;
+  throw ShapeError(
+      "matrix C",
+      text("is ", c->rows, " x ", c->cols, ", m = ", c->m, "; the product is ", a.rows, " x ", b.cols, ", m = ", a.m),
+      "pass one of that size");
+}
+
 }  // namespace
 
 /// A product of arrays in host memory.
@@ -160,6 +197,11 @@ struct Engine::Impl::HostProduct {
   std::vector<std::int64_t>& indptr;
   std::vector<std::int64_t>& indices;
   std::function<void*(std::uint64_t num_elements)> allocate_values;
+  std::optional<BsrView<std::uint16_t>> c;  // as Accumulation
+  const Source* source_c;                   // of c
+  bool is_mask;
+  const void* alpha;
+  const void* beta;
   /// Once the values are allocated. a, b: as the views have them, with their order.
   std::function<void(const HostIndex& a, const HostIndex& b, const cpu::ChainPattern& c, cpu::Isa isa, const Run& run)>
       on_cpu;
@@ -201,7 +243,7 @@ ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, c
   const std::int64_t first = offsets_a.front();  // of some rows alone
   for (std::int64_t& offset : offsets_a) offset -= first;
   const auto view_of = [&](const BsrView<std::uint16_t>& view, const std::vector<std::int64_t>& offsets,
-                           const std::int64_t* indices, std::int64_t before) {
+                           const std::int64_t* indices, std::int64_t before, ElementType type) {
     return DeviceBsrView{.rows = view.rows,
                          .cols = view.cols,
                          .m = view.m,
@@ -210,14 +252,23 @@ ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, c
                          .indices = indices,
                          .index_bytes = sizeof(std::int64_t),
                          .values = reinterpret_cast<const std::byte*>(view.data.data()) +
-                                   static_cast<std::uint64_t>(before) * view.m * view.m * element_bytes(host.type),
-                         .type = host.type};
+                                   static_cast<std::uint64_t>(before) * view.m * view.m * element_bytes(type),
+                         .type = type};
   };
-  const cuda::HostChains chains{.a = view_of(host.a, offsets_a, indices_a.data() + first, first),
-                                .b = view_of(host.b, offsets_b, indices_b.data(), 0),
+  std::vector<std::int64_t> offsets_c;
+  std::vector<std::int64_t> indices_c;
+  DeviceCall call{.is_mask = host.is_mask, .alpha = host.alpha, .beta = host.c ? host.beta : nullptr};
+  if (host.c) {
+    offsets_c = offsets_of<std::int64_t>(*host.c, {});
+    indices_c = indices_of(*host.c);
+    call.c = view_of(*host.c, offsets_c, indices_c.data(), 0, result_of(host.type));
+  }
+  const cuda::HostChains chains{.a = view_of(host.a, offsets_a, indices_a.data() + first, first, host.type),
+                                .b = view_of(host.b, offsets_b, indices_b.data(), 0, host.type),
                                 .indptr = host.indptr,
                                 .indices = host.indices,
-                                .allocate_values = host.allocate_values};
+                                .allocate_values = host.allocate_values,
+                                .call = call};
   return cuda::multiply_chains(a, b, limit_bytes, run, &chains);
 }
 
@@ -239,8 +290,17 @@ ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, co
   ProductStats stats{.num_panels = 1, .device = std::string(cpu::isa_name(limits.isa))};
   {
     const auto timing = run.clock.scope(Stage::count);
-    stats.pairs = count_pairs(*index_a, *index_b);
-    pattern = cpu::find_pattern(index_a->at(num_columns(host.a)), index_b->at(c_columns), run);
+    const cpu::ChainIndex at_a = index_a->at(num_columns(host.a));
+    const cpu::ChainIndex at_b = index_b->at(c_columns);
+    if (host.c) {
+      pattern = pattern_of(*host.c, *host.source_c, run);
+      const cpu::PatternUse use = cpu::check_pattern(at_a, at_b, pattern, run);
+      if (use.missing && !host.is_mask) throw_missing_block(use.missing->i, use.missing->j);
+      stats.pairs = use.num_pairs;
+    } else {
+      pattern = cpu::find_pattern(at_a, at_b, run);
+      stats.pairs = count_pairs(*index_a, *index_b);
+    }
   }
   stats.num_blocks = pattern.columns.size();
   const std::uint64_t num_elements = stats.num_blocks * host.a.m * host.a.m;
@@ -263,9 +323,10 @@ ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, co
 
 template <class T>
 BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options,
-                                         Report* report) {
+                                         Report* report, const Accumulation<ProductOf<T>>& onto) {
   using Sum = typename Chain<T>::Sum;
-  check_options(options, kElementType<T>);
+  check_options(options, kElementType<T>, onto.c != nullptr);
+  check_result(a, b, onto);
   ProductRecord record(options);
   BsrMatrix<ProductOf<T>> c{.rows = a.rows, .cols = b.cols, .m = a.m};
   Impl::HostProduct product{
@@ -280,6 +341,11 @@ BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& 
         c.data.resize(num_elements);
         return c.data.data();
       },
+      .c = onto.c == nullptr ? std::nullopt : std::optional(without_values(*onto.c)),
+      .source_c = nullptr,
+      .is_mask = onto.is_mask,
+      .alpha = &onto.alpha,
+      .beta = onto.beta == 0 ? nullptr : &onto.beta,
       .on_cpu =
           [&](const HostIndex& of_a, const HostIndex& of_b, const cpu::ChainPattern& pattern, cpu::Isa isa,
               const Run& run) {
@@ -288,12 +354,16 @@ BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& 
                                      .b = {.at = of_b.at(columns(b)), .values = b.data.data(), .numbers = of_b.order()},
                                      .m = a.m,
                                      .pattern = pattern,
-                                     .c = reinterpret_cast<Sum*>(c.data.data())},
+                                     .c = reinterpret_cast<Sum*>(c.data.data()),
+                                     .scaling = scaling_of<Sum>(&onto.alpha, &onto.beta,
+                                                                onto.c == nullptr ? nullptr : onto.c->data.data())},
                                     isa, run);
           }};
   const std::uint32_t n = padded_side(product.a, product.b);
   const auto source_a = make_bsr_source(product.a, n, "matrix A");
   const auto source_b = make_bsr_source(product.b, n, "matrix B");
+  const auto source_c = product.c ? make_bsr_source(*product.c, n, "matrix C") : nullptr;
+  product.source_c = source_c.get();
   ProductOptions chosen =
       options;  // the CPU unless a device is asked for: to copy the result takes longer than the sums
   if (own().devices().insisted_backend(options) != Backend::cuda) chosen.backend = Backend::cpu;
@@ -306,7 +376,7 @@ BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& 
 
 #define SPMM_MULTIPLY(T, name)                                                                                   \
   template BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>&, const BsrView<T>&, const ProductOptions&, \
-                                                    Report*);
+                                                    Report*, const Accumulation<ProductOf<T>>&);
 SPMM_CHAIN_TYPES(SPMM_MULTIPLY)
 
 }  // namespace spmm

@@ -79,6 +79,34 @@ void check_pair(const DeviceBsrView& a, const DeviceBsrView& b, std::optional<st
   }
 }
 
+/// Errors: UsageError if anything is to be added to a product of u16.
+void check_nothing_added(const DeviceCall& call) {
+  if (!call.c && call.alpha == nullptr && call.beta == nullptr) return;
+  throw UsageError("DeviceCall::c, alpha, beta", "are not for elements of u16",
+                   "leave them out, or convert the operands");
+}
+
+/// Errors: ShapeError, FormatError, UsageError.
+void check_result(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call) {
+  if (a.type == ElementType::u16) return check_nothing_added(call);
+  const std::optional<DeviceBsrView>& c = call.c;
+  if (call.beta != nullptr && (!c || (c->values == nullptr && c->num_blocks != 0))) {
+    throw UsageError("DeviceCall::beta", "is given, and there are no elements of C to be added",
+                     "pass c with its values");
+  }
+  if (!c) return;
+  check_sides(*c, {"matrix C"});
+  if (c->rows == a.rows && c->cols == b.cols && c->m == a.m && c->index_bytes == a.index_bytes &&
+      c->type == result_of(a.type)) {
+    return;
+  }
+  throw ShapeError("matrix C",
+                   text("is ", c->rows, " x ", c->cols, " of ", element_name(c->type), ", m = ", c->m, ", indices of ",
+                        c->index_bytes, " bytes; the product is ", a.rows, " x ", b.cols, " of ",
+                        element_name(result_of(a.type)), ", m = ", a.m, ", ", a.index_bytes, " bytes"),
+                   "pass one of that size and type");
+}
+
 /// Side of the square in which both are multiplied. Errors: ShapeError, FormatError.
 std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
   check_pair(a, b);
@@ -297,6 +325,7 @@ class DeviceProduct {
         batch{.all = {.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes}},
         arrays{.a = a, .b = b, .call = call, .out = &batch.all} {
     batch.all.type = result_of(a.type);
+    check_result(a, b, call);
     if (a.type == ElementType::u16 || options.kernel == "auto") return;
     throw UsageError("ProductOptions::kernel", text("no kernel is named for elements of ", element_name(a.type)),
                      "leave it at auto");
@@ -314,7 +343,9 @@ class DeviceProduct {
                .out = &batch.all,
                .many_a = many.a,
                .many_b = many.b,
-               .batch = &batch} {}
+               .batch = &batch} {
+    check_nothing_added(call);
+  }
   DeviceProduct(const DeviceProduct&) = delete;
   DeviceProduct& operator=(const DeviceProduct&) = delete;
 
@@ -430,8 +461,9 @@ const DeviceBsrMatrix& DevicePlan::pattern() const {
   return state_->product.batch.all;
 }
 
-void DevicePlan::multiply(const void* a, const void* b, void* c, CUstream_st* stream) {
-  state_->planned->multiply(a, b, c, stream);
+void DevicePlan::multiply(const void* a, const void* b, void* c, CUstream_st* stream, const void* alpha,
+                          const void* beta) {
+  state_->planned->multiply(a, b, c, stream, alpha, beta);
 }
 
 std::uint64_t DevicePlan::count_saturated(const std::uint32_t* c, CUstream_st* stream) {

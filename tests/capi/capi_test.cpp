@@ -262,6 +262,28 @@ TEST_CASE("element types through the C interface") {
 
   spmm_bsr b = a;
   spmm_matrix* none = nullptr;
+  // 2 * A * A - C: in the blocks of C, which lie as those of A.
+  const float two = 2;
+  const float minus_one = -1;
+  spmm_product_options adding = options;
+  adding.c = &a;
+  adding.alpha = &two;
+  adding.beta = &minus_one;
+  REQUIRE(spmm_multiply_bsr(engine.get(), &a, &a, &adding, &none, nullptr) == SPMM_OK);
+  const auto* const added = static_cast<const float*>(spmm_matrix_data(none));
+  for (int x = 0; x < 4; ++x) CHECK(added[x] == 2 * sums[x] - values[x]);
+  spmm_matrix_destroy(none);
+  b.data = nullptr;
+  adding.c = &b;
+  CHECK(spmm_multiply_bsr(engine.get(), &a, &a, &adding, &none, nullptr) == SPMM_ERROR_USAGE);
+  adding.beta = nullptr;
+  adding.is_mask = 1;
+  REQUIRE(spmm_multiply_bsr(engine.get(), &a, &a, &adding, &none, nullptr) == SPMM_OK);
+  CHECK(static_cast<const float*>(spmm_matrix_data(none))[0] == 2 * sums[0]);
+  spmm_matrix_destroy(none);
+  b.element_type = SPMM_F64;
+  CHECK(spmm_multiply_bsr(engine.get(), &a, &a, &adding, &none, nullptr) == SPMM_ERROR_SHAPE);
+  b = a;
   b.element_type = SPMM_I32;
   CHECK(spmm_multiply_bsr(engine.get(), &a, &b, &options, &none, nullptr) == SPMM_ERROR_SHAPE);
   b.element_type = SPMM_I64 + 1;

@@ -1,4 +1,5 @@
 // Kernels of chains on the CPU, in a stand-in for CUDA: bits against the oracle where there is no GPU.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -74,10 +75,62 @@ struct Operand {
   }
 };
 
+/// What src/cuda does with rows that are counted if C's blocks are given; in place if covers.
+template <class T>
+ChainMatrix<SumOf<T>> emulated_onto(const ChainOperands<T>& operands, const std::array<std::vector<T>, 2>& values,
+                                    const kernels::RowsToList& rows, const GivenResult<T>& given, bool covers) {
+  ChainMatrix<SumOf<T>> c{.at = given.at, .m = operands.a.m, .values = given.old};
+  const std::vector<std::int64_t> indptr(c.at.ptr.begin(), c.at.ptr.end()), indices(c.at.col.begin(), c.at.col.end());
+  const std::size_t num_blocks = indices.size();
+  std::vector<std::uint32_t> offsets(indptr.size()), columns(num_blocks), counts(num_blocks), c_links(num_blocks + 1);
+  kernels::PatternFindings findings;
+  kernels::launch_read_pattern({.indptr = indptr.data(),
+                                .indices = indices.data(),
+                                .index_bytes = 8,
+                                .num_rows = c.at.rows,
+                                .num_columns = c.at.cols,
+                                .num_blocks = num_blocks},
+                               offsets.data(), columns.data(), &findings, nullptr);
+  REQUIRE(findings.bad_row == kernels::ArrayFindings::kNothingBad);
+  REQUIRE(findings.bad_index == kernels::ArrayFindings::kNothingBad);
+  unsigned long long num_pairs = 0;
+  unsigned long long missing = ~0ull;
+  const kernels::PatternView pattern{.offsets = offsets.data(),
+                                     .columns = columns.data(),
+                                     .max_row_blocks = findings.max_row_blocks,
+                                     .num_pairs = &num_pairs,
+                                     .missing = covers ? &missing : nullptr};
+  kernels::launch_pattern_links(rows, pattern, counts.data(), nullptr, nullptr);
+  CHECK(missing == given.missing);
+  kernels::launch_sum_counts(counts.data(), num_blocks, c_links.data(), {}, nullptr);
+  REQUIRE(c_links.back() == num_pairs);
+  std::vector<kernels::Link> links(num_pairs + 1);
+  kernels::launch_pattern_links(rows, pattern, c_links.data(), links.data(), nullptr);
+  kernels::launch_multiply_chains(kElementType<T>,
+                                  {.c_links = c_links.data(),
+                                   .links = links.data(),
+                                   .num_c_blocks = static_cast<std::uint32_t>(num_blocks),
+                                   .num_rows = std::max(1u, rows.operands.a.num_rows),
+                                   .m = c.m,
+                                   .is_given = true,
+                                   .has_exact_mma = num_pairs % 2 == 0,
+                                   .num_warps = 1 + num_pairs / 2 % 8},
+                                  {.a = values[0].data(),
+                                   .b = values[1].data(),
+                                   .c = c.values.data(),
+                                   .old = covers ? c.values.data() : given.old.data(),
+                                   .alpha = &given.alpha,
+                                   .beta = &given.beta},
+                                  nullptr);
+  return c;
+}
+
 /// What src/cuda does with the kernels. Values: tuning = small windows, so that rows have several.
 template <class T>
 ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is_shuffled, bool has_exact_mma,
-                                       const kernels::ListTuning& tuning, Random& random) {
+                                       kernels::ListTuning tuning, Random& random,
+                                       const GivenResult<T>* given = nullptr, bool covers = false) {
+  if (given != nullptr) tuning.sorted_pairs = 0;
   const Operand a(operands.a.at, is_shuffled, random);
   const Operand b(operands.b.at, is_shuffled, random);
   ChainMatrix<SumOf<T>> c{.at = {.rows = a.at.rows, .cols = b.at.cols}, .m = operands.a.m};
@@ -100,6 +153,8 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
       c_offsets(num_rows + 1);
   rows.walked = walked.data();
   kernels::launch_count_links(rows.operands, {num_pairs.data(), walked.data(), &rows.totals}, tuning, nullptr);
+  if (given != nullptr)
+    return emulated_onto(operands, {a.placed(operands.a), b.placed(operands.b)}, rows, *given, covers);
   if (rows.totals.num_pairs == 0) return c;
   kernels::launch_sum_counts(num_pairs.data(), num_rows, row_links.data(), {}, nullptr);
   REQUIRE(row_links.back() == rows.totals.num_pairs);
@@ -129,13 +184,17 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
                                    .num_c_blocks = list.num_c_blocks,
                                    .num_rows = static_cast<std::uint32_t>(num_rows),
                                    .m = c.m,
-                                   .has_exact_mma = has_exact_mma},
+                                   .has_exact_mma = has_exact_mma,
+                                   .num_warps = 1 + random() % 8},
                                   {.a = a_values.data(), .b = b_values.data(), .c = c.values.data()}, nullptr);
   return c;
 }
 
-constexpr kernels::ListTuning kSmallWindows{
-    .medium_pairs = 512, .medium_window = {.words = 20, .ranks = 48}, .long_window = {.words = 16, .ranks = 64}};
+constexpr kernels::ListTuning kSmallWindows{.medium_pairs = 512,
+                                            .medium_window = {.words = 20, .ranks = 48},
+                                            .long_window = {.words = 16, .ranks = 64},
+                                            .medium_slots = 32,
+                                            .long_slots = 64};
 
 template <class T>
 void check_products(int count, std::uint64_t seed) {
@@ -147,6 +206,9 @@ void check_products(int count, std::uint64_t seed) {
     const kernels::ListTuning tuning = x % 4 == 0 ? kernels::ListTuning{} : kSmallWindows;
     const auto wanted = chain_oracle(operands.a, operands.b);
     CHECK(same_bits(wanted, emulated_product(operands, x % 3 == 0, x % 2 == 0, tuning, random)));
+    const GivenResult<T> given = random_result(operands.a, operands.b, x % 2 == 0, random);
+    CHECK(same_bits(given_oracle(operands.a, operands.b, given),
+                    emulated_product(operands, x % 3 == 0, x % 2 == 0, tuning, random, &given, x % 2 == 0)));
   }
 }
 
@@ -157,6 +219,43 @@ void check_products(int count, std::uint64_t seed) {
     check_products<T>(std::is_same_v<T, double> ? 40 : sizeof(T) == 4 ? 10 : 4, 1000); \
   }
 SPMM_CHAIN_TYPES(SPMM_TEST_TYPE)
+
+TEST_CASE("a given pattern that is wrong, or lacks a block, emulated") {
+  const auto read = [](std::vector<std::int32_t> indptr, const std::vector<std::int32_t>& indices) {
+    std::vector<std::uint32_t> offsets(3), columns(indices.size());
+    kernels::PatternFindings findings;
+    kernels::launch_read_pattern({.indptr = indptr.data(),
+                                  .indices = indices.data(),
+                                  .num_rows = 2,
+                                  .num_columns = 4,
+                                  .num_blocks = indices.size()},
+                                 offsets.data(), columns.data(), &findings, nullptr);
+    return findings;
+  };
+  constexpr auto kNothing = kernels::ArrayFindings::kNothingBad;
+  CHECK(read({0, 2, 3}, {0, 3, 1}).bad_index == kNothing);
+  CHECK(read({0, 2, 3}, {0, 3, 1}).max_row_blocks == 2);
+  CHECK(read({0, 2, 3}, {0, 4, 1}).bad_index == 1);
+  CHECK(read({0, 2, 3}, {0, 0, 1}).bad_index == 1);
+  CHECK(read({0, 1, 3}, {3, 2, 1}).bad_index == 2);
+  CHECK(read({0, 1, 3}, {3, -2, 1}).bad_index == 1);
+  CHECK(read({1, 3, 3}, {0, 1, 2}).bad_row == 0);
+  CHECK(read({0, 3, 2}, {0, 1, 2}).bad_row == 1);
+  CHECK(read({0, 1, 2}, {0, 1, 2}).bad_row == 1);
+
+  Random random(2);
+  const auto matrix = [&] {
+    return random_chain_matrix<double>(random_pattern(30, 30, 0.3, false, random), 1, ChainValueKind::normal, random);
+  };
+  const ChainOperands<double> operands{.a = matrix(), .b = matrix()};
+  GivenResult<double> given = random_result(operands.a, operands.b, true, random);
+  const ChainPattern product = chain_oracle(operands.a, operands.b).at;
+  const auto at = std::find(given.at.col.begin() + given.at.ptr[7], given.at.col.end(), product.col[product.ptr[7]]);
+  given.missing = 7ull << 32 | *at;
+  given.at.col.erase(at);
+  for (std::uint32_t row = 8; row <= 30; ++row) --given.at.ptr[row];
+  emulated_product(operands, false, true, kSmallWindows, random, &given, true);
+}
 
 TEST_CASE("padding of fragments leaves sums of -0 as they are, emulated") {
   Random random(1);

@@ -408,6 +408,15 @@ class Torch(unittest.TestCase):
                         self.assertTrue(torch.equal(out.reshape(-1).cpu(), host.values().reshape(-1)))
                         with self.assertRaises(TypeError):
                             plan(a.values().cuda().to(torch.complex64), b.values().cuda())
+                    added = spmm.multiply(a, b, alpha=3, beta=-2, c=host)
+                    on_device = spmm.multiply(a.cuda(), b.cuda(), alpha=3, beta=-2, c=host.cuda())
+                    self.assertTrue(torch.equal(on_device.values().cpu(), added.values()))
+                    masked = spmm.multiply(a, b, pattern=a)
+                    self.assertTrue(torch.equal(spmm.multiply(a.cuda(), b.cuda(), pattern=a.cuda()).values().cpu(), masked.values()))
+                    with spmm.plan(a.cuda(), b.cuda(), pattern=a.cuda()) as plan:
+                        again = plan(a.values().cuda(), b.values().cuda(), alpha=2, beta=0, c=masked.values().cuda())
+                        twice = spmm.multiply(a, b, pattern=a, alpha=2)
+                        self.assertTrue(torch.equal(again.values().cpu(), twice.values()))
                     found = spmm.multiply(*((x.crow_indices().cuda(), x.col_indices().cuda(), x.values().cuda()) for x in (a, b)))
                     self.assertTrue(torch.equal(torch.from_dlpack(found.data).reshape(-1).cpu(), host.values().reshape(-1)))
         with self.assertRaisesRegex(TypeError, "float64 and float32"):

@@ -74,6 +74,18 @@ inline std::vector<std::int64_t> places_of_row(const ChainPattern& a, const Chai
   return places;
 }
 
+/// Gives NaN the pattern that results have.
+template <class Sum>
+void set_nan(std::vector<Sum>& values) {
+  if constexpr (std::is_floating_point_v<Sum>) {
+    for (Sum& sum : values) {
+      if (sum == sum) continue;
+      if constexpr (sizeof(Sum) == 8) sum = std::bit_cast<double>(std::uint64_t{0x7FF8000000000000});
+      if constexpr (sizeof(Sum) == 4) sum = std::bit_cast<float>(0x7FC00000u);
+    }
+  }
+}
+
 /// The chain of each element of each C block that has a pair.
 template <class T>
 ChainMatrix<SumOf<T>> chain_oracle(const ChainMatrix<T>& a, const ChainMatrix<T>& b) {
@@ -100,13 +112,44 @@ ChainMatrix<SumOf<T>> chain_oracle(const ChainMatrix<T>& a, const ChainMatrix<T>
       }
     }
   }
-  if constexpr (std::is_floating_point_v<Sum>) {
-    for (Sum& sum : c.values) {
-      if (sum == sum) continue;
-      if constexpr (sizeof(Sum) == 8) sum = std::bit_cast<double>(std::uint64_t{0x7FF8000000000000});
-      if constexpr (sizeof(Sum) == 4) sum = std::bit_cast<float>(0x7FC00000u);
+  set_nan(c.values);
+  return c;
+}
+
+/// C blocks that are given, and what is added to them. Shapes: old [C blocks, m, m].
+template <class T>
+struct GivenResult {
+  ChainPattern at;
+  std::vector<SumOf<T>> old{};
+  SumOf<T> alpha{1};
+  SumOf<T> beta{0};
+  unsigned long long missing = ~0ull;  // block row << 32 | block column that the kernels have to find
+};
+
+/// alpha * chain + beta * old of each element of each block that is given, others are left out.
+template <class T>
+ChainMatrix<SumOf<T>> given_oracle(const ChainMatrix<T>& a, const ChainMatrix<T>& b, const GivenResult<T>& given) {
+  const ChainMatrix<SumOf<T>> all = chain_oracle(a, b);
+  const std::size_t elements = std::size_t{a.m} * a.m;
+  ChainMatrix<SumOf<T>> c{.at = given.at, .m = a.m, .values = std::vector<SumOf<T>>(given.at.col.size() * elements)};
+  for (std::uint32_t row = 0; row < c.at.rows; ++row) {
+    for (std::uint32_t x = c.at.ptr[row]; x < c.at.ptr[row + 1]; ++x) {
+      for (std::uint32_t y = all.at.ptr[row]; y < all.at.ptr[row + 1]; ++y) {
+        if (all.at.col[y] != c.at.col[x]) continue;
+        for (std::size_t e = 0; e < elements; ++e) c.values[x * elements + e] = all.values[y * elements + e];
+      }
     }
   }
+  for (std::size_t e = 0; e < c.values.size(); ++e) {
+    SumOf<T>& sum = c.values[e];
+    if constexpr (std::is_floating_point_v<SumOf<T>>) {
+      const volatile SumOf<T> added = given.beta == 0 ? SumOf<T>(-0.0) : given.beta * given.old[e];  // x + -0 is x
+      sum = std::fma(given.alpha, sum, added);
+    } else {
+      sum = given.alpha * sum + given.beta * given.old[e];
+    }
+  }
+  set_nan(c.values);
   return c;
 }
 
@@ -214,6 +257,32 @@ inline ChainPattern random_pattern(std::uint32_t rows, std::uint32_t cols, doubl
   return pattern;
 }
 
+/// A result with some blocks of the product and some of none, or with all of them if it covers the product.
+template <class T>
+GivenResult<T> random_result(const ChainMatrix<T>& a, const ChainMatrix<T>& b, bool covers, Random& random) {
+  using Sum = SumOf<T>;
+  const ChainPattern all = chain_oracle(a, b).at;
+  GivenResult<T> given{.at = {.rows = all.rows, .cols = all.cols}};
+  const ChainPattern others =
+      random_pattern(all.rows, all.cols, std::min(0.3, 3.0 / all.cols), random() % 2 == 0, random);
+  for (std::uint32_t row = 0; row < all.rows; ++row) {
+    std::vector<std::uint32_t> columns(others.col.begin() + others.ptr[row], others.col.begin() + others.ptr[row + 1]);
+    for (std::uint32_t y = all.ptr[row]; y < all.ptr[row + 1]; ++y) {
+      if (covers || random() % 3 == 0) columns.push_back(all.col[y]);
+    }
+    std::sort(columns.begin(), columns.end());
+    columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+    given.at.col.insert(given.at.col.end(), columns.begin(), columns.end());
+    given.at.ptr.push_back(static_cast<std::uint32_t>(given.at.col.size()));
+  }
+  const auto kind = static_cast<ChainValueKind>(random() % kNumValueKinds);
+  if (random() % 4 != 0) given.alpha = random_element<Sum>(kind, random);
+  if (random() % 4 != 0) given.beta = random_element<Sum>(kind, random);
+  given.old.resize(given.at.col.size() * a.m * a.m);
+  for (Sum& x : given.old) x = random_element<Sum>(kind, random);
+  return given;
+}
+
 template <class T>
 struct ChainOperands {
   ChainMatrix<T> a;
@@ -278,15 +347,30 @@ BsrMatrix<T> arrays_of(const ChainMatrix<T>& matrix, const std::vector<std::uint
   return out;
 }
 
-/// Whether a result has the oracle's bits.
+/// Whether a result has an oracle's bits. Values: Sum = int64 has those of uint64.
+template <class Sum, class Wanted>
+bool has_bits(const BsrMatrix<Sum>& c, const ChainMatrix<Wanted>& wanted) {
+  return same_bits(wanted, {.at = {.rows = static_cast<std::uint32_t>(c.rows / c.m),
+                                   .cols = static_cast<std::uint32_t>(c.cols / c.m),
+                                   .ptr = {c.indptr.begin(), c.indptr.end()},
+                                   .col = {c.indices.begin(), c.indices.end()}},
+                            .m = c.m,
+                            .values = {c.data.begin(), c.data.end()}});
+}
 template <class T, class Sum>
 bool is_product(const BsrMatrix<Sum>& c, const ChainMatrix<T>& a, const ChainMatrix<T>& b) {
-  return same_bits(chain_oracle(a, b), {.at = {.rows = static_cast<std::uint32_t>(c.rows / c.m),
-                                               .cols = static_cast<std::uint32_t>(c.cols / c.m),
-                                               .ptr = {c.indptr.begin(), c.indptr.end()},
-                                               .col = {c.indices.begin(), c.indices.end()}},
-                                        .m = c.m,
-                                        .values = {c.data.begin(), c.data.end()}});
+  return has_bits(c, chain_oracle(a, b));
+}
+
+/// C as a caller has it, before the product.
+template <class T>
+BsrMatrix<ProductOf<T>> arrays_of(const GivenResult<T>& given, std::uint32_t m) {
+  return {.rows = std::uint64_t{given.at.rows} * m,
+          .cols = std::uint64_t{given.at.cols} * m,
+          .m = m,
+          .indptr = {given.at.ptr.begin(), given.at.ptr.end()},
+          .indices = {given.at.col.begin(), given.at.col.end()},
+          .data = {given.old.begin(), given.old.end()}};
 }
 
 /// A side of 1 to 64; the compiled ones come more often.

@@ -14,9 +14,9 @@ def main():
         a.setdiag(0)
         a = a.tocsr()
         a.eliminate_zeros()
-        paths = spmm.multiply(a, a, blocksize=4)
+        paths = spmm.multiply(a, a, blocksize=4, dtype="int64", pattern=a)  # blocks of A alone
         # Each triangle has three corners and two directions.
-        num = int(paths.multiply(a).sum(dtype=np.int64)) // 6
+        num = int(paths.multiply(a).sum()) // 6
         wide = a.astype(np.int64)
         expected = int((wide @ wide).multiply(wide).sum()) // 6
         assert num == expected

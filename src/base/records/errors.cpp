@@ -36,6 +36,11 @@ void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint6
                     "remove one of the two, or merge them, and lower the number of blocks");
 }
 
+void throw_missing_block(std::uint64_t row, std::uint64_t column) {
+  throw ShapeError("matrix C", text("it lacks the block in block row ", row, ", block column ", column),
+                   "add the block, or leave out what C lacks: is_mask, in Python pattern=True");
+}
+
 void throw_changed_content(const std::string& name) {
   throw FormatError(name, "the file changed while it was read: a later reading found other blocks than an earlier one",
                     "run again when no other program writes the file");

@@ -26,6 +26,9 @@ std::string at_record(const std::string& name, std::uint64_t record, std::uint64
 [[noreturn]] void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second,
                                         BlockIndex found);
 
+/// Errors: always ShapeError; C's blocks are given, and lack one that has a pair.
+[[noreturn]] void throw_missing_block(std::uint64_t row, std::uint64_t column);
+
 /// Errors: always FormatError; a later reading found other records than an earlier one.
 [[noreturn]] void throw_changed_content(const std::string& name);
 

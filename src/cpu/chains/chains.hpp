@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/run/run.hpp"
 #include "cpu/simd/isa.hpp"
 #include "spmm/chain.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::cpu {
 
@@ -41,7 +43,16 @@ struct ChainPattern {
 /// Memory: a bit for each column of B and thread. Errors: Interrupted.
 ChainPattern find_pattern(const ChainIndex& a, const ChainIndex& b, const Run& run);
 
-/// A product whose pattern is known. Shapes: c [C blocks, m, m], zeros.
+/// What a product does with C blocks that are given.
+struct PatternUse {
+  std::uint64_t num_pairs = 0;          // of these blocks
+  std::optional<BlockIndex> missing{};  // the first block, by rows, that has a pair and is not among them
+};
+
+/// Memory: a number for each column of B and thread. Errors: Interrupted.
+PatternUse check_pattern(const ChainIndex& a, const ChainIndex& b, const ChainPattern& pattern, const Run& run);
+
+/// A product whose pattern is known; pairs outside of it are left out. Shapes: c [C blocks, m, m], zeros.
 template <class T>
 struct ChainProduct {
   ChainOperand<T> a;
@@ -49,9 +60,10 @@ struct ChainProduct {
   std::uint32_t m = 1;
   const ChainPattern& pattern;
   typename Chain<T>::Sum* c = nullptr;
+  Scaling<typename Chain<T>::Sum> scaling{};
 };
 
-/// Computes rows [begin, end) of C. Shapes: scratch [columns of B, 8].
+/// Computes rows [begin, end) of C. Shapes: scratch [columns of B, 8], zeros, or what rows before have left.
 template <class T>
 using MultiplyRows = void (*)(const ChainProduct<T>& product, std::uint64_t begin, std::uint64_t end,
                               std::byte* scratch);

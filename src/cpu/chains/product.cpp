@@ -121,6 +121,41 @@ ChainPattern find_pattern(const ChainIndex& a, const ChainIndex& b, const Run& r
   return pattern;
 }
 
+PatternUse check_pattern(const ChainIndex& a, const ChainIndex& b, const ChainPattern& pattern, const Run& run) {
+  std::atomic<std::uint64_t> num_pairs{0};
+  std::atomic<std::uint64_t> missing{~std::uint64_t{0}};  // row << 32 | column
+  share_rows(
+      a.num_rows, run, [&] { return std::vector<std::uint64_t>(b.num_columns, 0); },
+      [&](std::uint64_t begin, std::uint64_t end, std::vector<std::uint64_t>& last_row) {  // of each column, + 1
+        std::uint64_t num_inside = 0;
+        std::uint64_t outside = ~std::uint64_t{0};
+        for (std::uint64_t row = begin; row < end; ++row) {
+          for (std::uint64_t x = pattern.offsets[row]; x < pattern.offsets[row + 1]; ++x) {
+            last_row[pattern.columns[x]] = row + 1;
+          }
+          for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
+            const std::uint32_t k = a.columns[x];
+            for (std::uint64_t y = b.offsets[k]; y < b.offsets[k + 1]; ++y) {
+              if (last_row[b.columns[y]] == row + 1) {
+                ++num_inside;
+              } else {
+                outside = std::min(outside, row << 32 | b.columns[y]);
+              }
+            }
+          }
+        }
+        num_pairs += num_inside;
+        std::uint64_t least = missing;
+        while (outside < least && !missing.compare_exchange_weak(least, outside)) {
+        }
+      });
+  PatternUse use{.num_pairs = num_pairs};
+  if (missing != ~std::uint64_t{0}) {
+    use.missing = BlockIndex{static_cast<std::uint32_t>(missing >> 32), static_cast<std::uint32_t>(missing)};
+  }
+  return use;
+}
+
 template <class T>
 void multiply_chains(const ChainProduct<T>& product, Isa isa, const Run& run) {
   const MultiplyRows<T> multiply = rows_of<T>(isa, product.m);

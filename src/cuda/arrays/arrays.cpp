@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -116,6 +117,11 @@ void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
     check_array(name + ", indices", view->indices, view->num_blocks);
     if (view->values != nullptr || !arrays.is_pattern) check_array(name + ", values", view->values, view->num_blocks);
   }
+  const std::optional<DeviceBsrView>& c = arrays.call.c;
+  if (!c) return;
+  check_array("matrix C, indptr", c->indptr, 1);
+  check_array("matrix C, indices", c->indices, c->num_blocks);
+  if (arrays.call.beta != nullptr) check_array("matrix C, values", c->values, c->num_blocks);
 }
 
 void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory) {

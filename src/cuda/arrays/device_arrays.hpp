@@ -70,7 +70,8 @@ class PlannedProduct {
   PlannedProduct& operator=(const PlannedProduct&) = delete;
   virtual ~PlannedProduct() = default;
 
-  virtual void multiply(const void* a, const void* b, void* c, CUstream_st* stream) = 0;
+  virtual void multiply(const void* a, const void* b, void* c, CUstream_st* stream, const void* alpha,
+                        const void* beta) = 0;
   [[nodiscard]] virtual std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) = 0;
 };
 

@@ -197,6 +197,12 @@ T atomicAdd(T* to, T value) {
   return old;
 }
 template <class T>
+T atomicCAS(T* to, T expected, T value) {
+  const T old = *to;
+  if (old == expected) *to = value;
+  return old;
+}
+template <class T>
 void atomicOr(T* to, T value) {
   *to |= value;
 }

@@ -48,6 +48,21 @@ void check_product(Engine& engine, std::uint64_t seed) {
   CHECK(c.type == result_of(kElementType<T>));
   CHECK(is_product(result_on_host<Sum, Index>(c, c.values.get()), a, b));
 
+  // C's blocks are given: the product is added to it, in one call and in place.
+  const GivenResult<T> given = random_result(a, b, seed % 2 == 0, random);
+  const DeviceMatrix<Index, Sum> on_c(arrays_of(given, m));
+  const DeviceCall onto{.c = on_c.view(),
+                        .is_mask = seed % 2 != 0,
+                        .alpha = &given.alpha,
+                        .beta = given.beta == 0 ? nullptr : &given.beta};
+  const auto wanted = given_oracle(a, b, given);
+  const DeviceBsrMatrix added = engine.multiply(on_a.view(), on_b.view(), onto);
+  CHECK(has_bits(result_on_host<Sum, Index>(added, added.values.get()), wanted));
+  DevicePlan adding = engine.plan(on_a.view(), on_b.view(), onto);
+  const OnDevice<Sum> in_place(arrays_of(given, m).data);
+  adding.multiply(on_a.view().values, on_b.view().values, in_place.data(), nullptr, &given.alpha, &given.beta);
+  CHECK(has_bits(result_on_host<Sum, Index>(adding.pattern(), in_place.data()), wanted));
+
   // Two calls of a plan with other values.
   DevicePlan plan = engine.plan(on_a.view(), on_b.view(), {});
   const OnDevice<Sum> values(std::vector<Sum>(plan.pattern().num_blocks * m * m));
@@ -110,9 +125,24 @@ void time_product(const char* name, std::uint32_t num_rows, std::uint32_t m, dou
     const double call = median_ms([&] { engine.multiply(a.view(), b.view(), {.stream = stream}); });
     DevicePlan plan = engine.plan(a.view(), b.view(), {.stream = stream});
     const OnDevice<ProductOf<T>> c(std::vector<ProductOf<T>>(plan.pattern().num_blocks * m * m));
-    const double planned = median_ms([&] { plan.multiply(a.view().values, b.view().values, c.data(), stream); });
-    std::printf("%s %s: call %.3f ms, plan %.3f ms\n", name, std::string(element_name(kElementType<T>)).c_str(), call,
-                planned);
+    const ProductOf<T> half = 0.5;
+    const auto time_plan = [&](DevicePlan& of, const void* beta) {
+      return median_ms([&] { of.multiply(a.view().values, b.view().values, c.data(), stream, nullptr, beta); });
+    };
+    const double planned = time_plan(plan, nullptr);
+    const double accumulated = time_plan(plan, &half);
+    BsrMatrix<ProductOf<T>> tenth = result_on_host<ProductOf<T>, std::int32_t>(plan.pattern(), c.data());
+    for (std::int64_t& begin : tenth.indptr) begin = (begin + 9) / 10;
+    for (std::size_t x = 0; 10 * x < tenth.indices.size(); ++x) tenth.indices[x] = tenth.indices[10 * x];
+    tenth.indices.resize(static_cast<std::size_t>(tenth.indptr.back()));
+    tenth.data.resize(tenth.indices.size() * m * m);
+    const DeviceMatrix<std::int32_t, ProductOf<T>> mask(tenth);
+    const DeviceCall masking{.stream = stream, .c = mask.view(), .is_mask = true};
+    const double masked = median_ms([&] { engine.multiply(a.view(), b.view(), masking); });
+    DevicePlan masked_plan = engine.plan(a.view(), b.view(), masking);
+    std::printf("%s %s: call %.3f ms, plan %.3f ms, plan with beta %.3f ms; a tenth: call %.3f ms, plan %.3f ms\n",
+                name, std::string(element_name(kElementType<T>)).c_str(), call, planned, accumulated, masked,
+                time_plan(masked_plan, nullptr));
     std::fflush(stdout);
   }
   cudaStreamDestroy(stream);
@@ -219,6 +249,18 @@ TEST_CASE("chains of arrays that are wrong, or lie badly") {
     const OnDevice<std::int32_t> outside(std::vector<std::int32_t>{0, 2, 0});
     view.indices = outside.data();
     CHECK_THROWS_AS(engine.multiply(view, view, {}), FormatError);
+  }
+  SECTION("C lacks a block, or is wrong") {
+    const DeviceMatrix<std::int32_t, float> c(
+        {.rows = 4, .cols = 4, .m = 2, .indptr = {0, 1, 2}, .indices = {0, 1}, .data = std::vector<float>(8)});
+    CHECK_THROWS_AS(engine.multiply(view, view, {.c = c.view()}), ShapeError);
+    CHECK(engine.multiply(view, view, {.c = c.view(), .is_mask = true}).num_blocks == 2);
+    const OnDevice<std::int32_t> outside(std::vector<std::int32_t>{2, 1});
+    DeviceBsrView wrong = c.view();
+    wrong.indices = outside.data();
+    CHECK_THROWS_AS(engine.multiply(view, view, {.c = wrong, .is_mask = true}), FormatError);
+    const float one = 1;
+    CHECK_THROWS_AS(engine.multiply(view, view, {.beta = &one}), UsageError);
   }
   SECTION("many at once") {
     const std::vector<DevicePair> products{{.a = view, .b = view}};

@@ -28,6 +28,14 @@ void check_products(std::uint64_t seed, int count) {
     options.max_threads = 1 + static_cast<unsigned>(x) % 8;
     if (has_cuda_device() && x % 4 == 3) options.backend = Backend::cuda;
     Report report;
+    const GivenResult<T> given = random_result(a, b, x % 2 == 0, random);
+    const BsrMatrix<ProductOf<T>> old = arrays_of(given, m);
+    const BsrView<ProductOf<T>> view = old.view();
+    const Accumulation<ProductOf<T>> onto{.c = &view,
+                                          .is_mask = x % 2 != 0,
+                                          .alpha = static_cast<ProductOf<T>>(given.alpha),
+                                          .beta = static_cast<ProductOf<T>>(given.beta)};
+    const auto wanted = given_oracle(a, b, given);
     for (const char* const isa : {"portable", "avx2", "avx512-vnni"}) {
       ::setenv("SPMM_CPU_ISA", isa, 1);
       try {
@@ -35,6 +43,7 @@ void check_products(std::uint64_t seed, int count) {
         CHECK(is_product(c, a, b));
         CHECK(report.c_blocks == c.indices.size());
         CHECK(report.plan.kernel == "chains");
+        CHECK(has_bits(multiply(engine, given_a.view(), given_b.view(), options, nullptr, onto), wanted));
       } catch (const UsageError&) {
         CHECK(std::string(isa) != "portable");  // this machine has no such instructions
       }
@@ -93,6 +102,56 @@ TEST_CASE("some block rows of a product of floats") {
     const std::vector<float> wanted(whole.data.begin() + static_cast<std::ptrdiff_t>(begin * 9),
                                     whole.data.begin() + static_cast<std::ptrdiff_t>(end * 9));
     CHECK(some.data == wanted);
+  }
+}
+
+TEST_CASE("C's blocks are given: what is refused, and what is read") {
+  Engine engine;
+  const BsrMatrix<double> a = tiny<double>();  // A * A has the blocks of A
+  BsrMatrix<double> c = tiny<double>();
+  const auto product = [&](Accumulation<double> onto, const ProductOptions& options = {}) {
+    const BsrView<double> view = c.view();
+    onto.c = &view;
+    return multiply(engine, a.view(), a.view(), options, nullptr, onto);
+  };
+  const BsrMatrix<double> plain = multiply(engine, a.view(), a.view());
+  CHECK(product({}) == plain);
+  CHECK(product({.beta = 1}).data.front() == plain.data.front() + 1);
+  Report report;
+  const auto scaled = multiply(engine, a.view(), a.view(), {}, &report, {.alpha = 0.5});
+  CHECK(scaled.data.back() == plain.data.back() / 2);
+  SECTION("data are not read if beta is 0") {
+    c.data.clear();
+    CHECK(product({}) == plain);
+    CHECK_THROWS_AS(product({.beta = 1}), UsageError);
+  }
+  SECTION("a block is missing") {
+    c.indptr = {0, 1, 2};
+    c.indices = {0, 1};
+    c.data.resize(8);
+    try {
+      product({.beta = 2});
+      FAIL("no error");
+    } catch (const ShapeError& error) {
+      CHECK(std::string(error.what()).find("block row 0, block column 1") != std::string::npos);
+    }
+    CHECK(product({.is_mask = true}).indices == c.indices);
+  }
+  SECTION("an order that does not ascend") {
+    c.indices = {1, 0, 1};
+    CHECK_THROWS_AS(product({}), FormatError);
+  }
+  SECTION("another size") {
+    c.cols = 6;
+    CHECK_THROWS_AS(product({}), ShapeError);
+  }
+  SECTION("some rows") {
+    ProductOptions options;
+    options.rows = {.first = 0, .end = 1};
+    CHECK_THROWS_AS(product({}, options), UsageError);
+  }
+  SECTION("nothing to add") {
+    CHECK_THROWS_AS(multiply(engine, a.view(), a.view(), {}, nullptr, {.beta = 1}), UsageError);
   }
 }
 

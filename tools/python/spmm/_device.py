@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from . import _dlpack, _library
 from ._errors import ArgumentError, Error, FormatError
 from ._elements import BY_CODE, KINDS, Kind, OPERAND, RANGE, SATURATING, bad_elements, kind_of, type_name
+from ._onto import Onto
 
 
 class Arrays(NamedTuple):
@@ -305,6 +306,33 @@ class Call:
             if one.kind is not self.kind:
                 raise FormatError(f"{name}, data", f"of {one.kind.name}", f"pass {self.kind.name}, or leave dtype out")
         return arrays
+
+    def add(self, onto: Onto) -> None:
+        """After arrays_of(). Errors: FormatError, ArgumentError, UsageError."""
+        self._given = None if onto.matrix is None or self.kind is SATURATING else self._result_arrays(onto)
+        onto.give(self.struct, self._given and self._given.struct, self.kind)
+        self._onto = onto
+
+    def _result_arrays(self, onto: Onto) -> Arrays:
+        """C as the library reads it. Errors: FormatError, ArgumentError."""
+        matrix, name = onto.matrix, "matrix C"
+        self.check_alike([matrix], [name])
+        if self._torch is not None:
+            indptr, indices, values = parts_of_torch(matrix, name, self._torch)
+            made = Arrays(indptr.data_ptr(), indices.data_ptr(), values.data_ptr(), 8 * indptr.element_size(), indices.numel(),
+                          values.shape[1], (matrix.shape[0], matrix.shape[1]), (indptr, indices, values))
+            found = type_name(values)
+        elif self._is_cupy:
+            csr = matrix.tocsr()
+            made = Arrays(csr.indptr.data.ptr, csr.indices.data.ptr, csr.data.data.ptr, 8 * csr.indptr.dtype.itemsize,
+                          int(csr.indices.size), 1, tuple(csr.shape), csr)
+            found = type_name(csr.data)
+        else:
+            made = _of_tuple(matrix, name)
+            found = made.kind.name
+        if onto.reads_c and found != self.kind.result:
+            raise ArgumentError(name, f"has elements of {found}", f"pass {self.kind.result}")
+        return made._replace(data=made.data if onto.reads_c else 0, kind=self.result)
 
     def _make_torch(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
         torch, device = self._torch, f"cuda:{self.device}"

@@ -13,9 +13,10 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 import numpy as np
 
 from . import _device, _library, _many, _plan
-from ._elements import SATURATING, kind_of
+from ._elements import KINDS, SATURATING, kind_of
 from ._errors import ArgumentError, Error, UsageError
 from ._interrupt import interruptible
+from ._onto import Onto
 from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, elements_name, from_handle, of_host
 
 Path = Union[str, "os.PathLike[str]"]
@@ -172,15 +173,18 @@ class Engine:
     def multiply(self, a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
                  kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
                  transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None) -> Product:
+                 progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None,
+                 pattern: Any = None, alpha: Any = 1, beta: Any = None, c: Optional[Matrix] = None) -> Product:
         """C = A * B; see :func:`spmm.multiply`."""
         _check_report(report)
+        onto = Onto(pattern, alpha, beta, c)
         if _device.is_on_device(a):
             if blocksize is not None or transpose_a or transpose_b or rows is not None or verify or progress is not None:
                 raise UsageError("blocksize, transpose_a, transpose_b, rows, verify, progress",
                                  "do not go with matrices on a device", "leave them out")
             call = _device.Call(a, self._serves_workspace)
             left, right = call.arrays_of([a, b], ["matrix A", "matrix B"], dtype)
+            call.add(onto)
             return self._run_on_device(
                 call, lambda *rest: _library.library().spmm_multiply_device(rest[0], left.struct, right.struct, *rest[1:]),
                 lambda handle: call.matrix(handle, left, right), (backend, kernel, on_saturation), report)
@@ -193,6 +197,10 @@ class Engine:
             b, transpose_b = (b.T, False) if transpose_b and hasattr(b, "T") else (b, transpose_b)
         left, right = Operand(a, m, "matrix A", kind), Operand(b, m, "matrix B", kind)
         call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, transpose_a=transpose_a, transpose_b=transpose_b)
+        given = None
+        if onto.matrix is not None and kind is not SATURATING:
+            given = Operand(of_host(onto.matrix, "matrix C"), m, "matrix C", KINDS[kind.result], ascends=True)
+        onto.give(call.options, given and given.struct, kind)
         result = _library.Handle("spmm_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
@@ -220,11 +228,11 @@ class Engine:
         call = _many.ManyCall(products, b, self._serves_workspace, dtype)
         return self._run_on_device(call, call.multiply, call.products, (None, kernel, on_saturation), report)
 
-    def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None) -> _plan.Plan:
+    def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None, pattern: Any = None) -> _plan.Plan:
         """A plan for products of two patterns on a GPU; see :func:`spmm.plan`."""
         if not _device.is_on_device(a):
             raise UsageError("plan", "is for matrices on a GPU", "use multiply() on the host")
-        return _plan.Plan(self, a, b, kernel, dtype)
+        return _plan.Plan(self, a, b, kernel, dtype, pattern)
 
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
                        choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]]) -> Any:
@@ -306,7 +314,8 @@ def _json_of(made: _library.Handle) -> Dict[str, Any]:
 def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, backend: Optional[str] = None,
              kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
              transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-             progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None) -> Product:
+             progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None,
+             pattern: Any = None, alpha: Any = 1, beta: Any = None, c: Optional[Matrix] = None) -> Product:
     """C = A * B on an engine of its own (:class:`Engine` for many products), with the same bits on every device.
 
     The type of the elements, which both have, says that of the result: float64 gives float64; float32, float16 and bfloat16
@@ -332,6 +341,11 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     with stage, work done and total, from another thread; an exception of it cancels the product. report: a
     dictionary, which gets what `spmm --report` writes. on_saturation: "error" raises a SaturationError if elements of
     the result are 2**32 - 1; otherwise the result's saturated_elements and the report say how many.
+
+    Not for results of uint32: alpha, beta, c: alpha * A * B + beta * C. Each element is fma(alpha, sum, beta * c) in the type
+    of the result; beta is 1 if c is given, and 0 does not read its elements. c has blocks for all that have a product, else
+    an error names the one that it lacks. pattern: a matrix whose blocks alone are computed, whatever its values are; True:
+    those of c. On a GPU block columns of such a matrix ascend in each row.
     Errors: ShapeError, FormatError (both are ValueErrors), OutOfMemory, DeviceError, VerifyError, SaturationError,
     UsageError.
     Ctrl-C ends the product before KeyboardInterrupt is raised.
@@ -343,6 +357,11 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     array([[4294967295]], dtype=uint32)
     >>> spmm.multiply(np.array([[0.5, 2]]), np.array([[0.25], [1]])).toarray()
     array([[2.125]])
+    >>> spmm.multiply(np.array([[0.5, 2]]), np.array([[0.25], [1]]), alpha=2, c=np.array([[1.0]])).toarray()
+    array([[5.25]])
+    >>> spmm.multiply(np.array([[1], [2]]), np.array([[3, 4]]), pattern=np.array([[1, 0], [0, 1]])).toarray()
+    array([[3, 0],
+           [0, 8]])
     >>> spmm.multiply(np.array([[1, -1]]), np.array([[1], [1]]), dtype="uint32")
     Traceback (most recent call last):
         ...
@@ -350,7 +369,8 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     """
     options: Dict[str, Any] = dict(blocksize=blocksize, backend=backend, kernel=kernel, threads=threads, verify=verify,
                                    transpose_a=transpose_a, transpose_b=transpose_b, rows=rows,
-                                   on_saturation=on_saturation, progress=progress, report=report, dtype=dtype)
+                                   on_saturation=on_saturation, progress=progress, report=report, dtype=dtype,
+                                   pattern=pattern, alpha=alpha, beta=beta, c=c)
     if _device.is_on_device(a):
         return _engine_of_device(_device.number_of(a)).multiply(a, b, **options)
     with Engine() as engine:
@@ -400,19 +420,20 @@ def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Op
     return _engine_of_device(number).multiply_many(products, b, kernel=kernel, on_saturation=on_saturation, report=report, dtype=dtype)
 
 
-def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None) -> _plan.Plan:
+def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None, pattern: Any = None) -> _plan.Plan:
     """A plan for products of matrices on a GPU whose pattern stays while their values change.
 
     a, b: what spmm.multiply takes on a GPU; products are fastest if later values are about as large as theirs. kernel:
-    "rows", "row-spread" or "pair-list" for results of uint32. dtype, errors: as spmm.multiply.
+    "rows", "row-spread" or "pair-list" for results of uint32. dtype, pattern, errors: as spmm.multiply.
 
         plan = spmm.plan(a, b)                              # tensors of PyTorch
         c = plan(a.values(), b.values())                    # as spmm.multiply(a, b), zero blocks included
         out = torch.empty((plan.num_blocks, 8, 8), dtype=torch.int32, device="cuda")
         plan.into(a16, b16, out)                            # elements as they are: a CUDA graph may capture it
+        plan.into(a16, b16, out, alpha=2, beta=1)           # out += 2 * A * B, not of uint32
     """
     number = _device.number_of(a) if _device.is_on_device(a) else None
-    return _engine_of_device(number).plan(a, b, kernel=kernel, dtype=dtype)
+    return _engine_of_device(number).plan(a, b, kernel=kernel, dtype=dtype, pattern=pattern)
 
 
 _engines: Dict[Optional[int], Engine] = {}  # kept: the start of an engine would take longer than most products

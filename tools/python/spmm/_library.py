@@ -74,17 +74,17 @@ def _struct(name: str, text: str, base: type = _Sized) -> Any:
 
 
 EngineOptions = _struct("EngineOptions", "*i devices, U num_devices memory_limit_bytes, u num_threads reserved")
-ProductOptions = _struct("ProductOptions", "s backend kernel, progress progress, p progress_context cancel, U verify_blocks "
-                         "verify_seed, u max_threads, i durable no_clobber transpose_a transpose_b verify_full, U proof_key, "
-                         "i on_saturation has_rows, u first_row end_row")
 BsrStruct = _struct("BsrStruct", "U rows cols, p indptr indices data, U num_indices, u block_side indptr_bits indices_bits "
                     "element_bits, s name, u element_type reserved")
+ProductOptions = _struct("ProductOptions", "s backend kernel, progress progress, p progress_context cancel, U verify_blocks "
+                         "verify_seed, u max_threads, i durable no_clobber transpose_a transpose_b verify_full, U proof_key, "
+                         "i on_saturation has_rows, u first_row end_row, *BsrStruct c, p alpha beta, i is_mask reserved")
 DeviceBsrStruct = _struct("DeviceBsrStruct", "U rows cols, p indptr indices data, U num_blocks, u block_side index_bits "
                           "element_type reserved")
 DeviceStrides = _struct("DeviceStrides", "U indptr indices data", ctypes.Structure)
 DeviceStacksStruct = _struct("DeviceStacksStruct", "U num_products, *DeviceBsrStruct a b, DeviceStrides a_strides b_strides")
 DeviceCallStruct = _struct("DeviceCallStruct", "p stream, allocate allocate, p allocate_context, release release, "
-                           "i serves_workspace reserved")
+                           "i serves_workspace reserved, *DeviceBsrStruct c, p alpha beta, i is_mask reserved_too")
 ArrayStruct = _struct("ArrayStruct", "p data, i64[3] shape, i num_dimensions element_bits is_unsigned device_type device "
                       "reserved")
 
@@ -103,7 +103,7 @@ i: multiply_device: p *DeviceBsrStruct *DeviceBsrStruct *DeviceCallStruct *Produ
 i: multiply_many_device: p p U *DeviceCallStruct *ProductOptions *p *p
 i: multiply_stacks_device: p *DeviceStacksStruct *DeviceCallStruct *ProductOptions *p *p
 i: plan_device: p *DeviceBsrStruct *DeviceBsrStruct *DeviceCallStruct *ProductOptions *p
-i: device_plan_multiply: p p p p p
+i: device_plan_multiply_add: p p p p p p p
 i: device_plan_count_saturated: p p p *U
 i: device_matrix_fetch_first_blocks: p p
 i: make_dlpack: p *ArrayStruct i *p
@@ -115,7 +115,7 @@ i: read: s u *p
 i: write: s *BsrStruct
 s: report_json: p
 """
-_C_API = 4  # SPMM_C_API of spmm.h, the least that this package can use
+_C_API = 5  # SPMM_C_API of spmm.h, the least that this package can use
 _NAME = "libspmm.so"
 _SONAME = f"{_NAME}.1"  # SPMM_C_SOVERSION of spmm.h
 

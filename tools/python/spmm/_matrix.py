@@ -340,7 +340,9 @@ def _from_dense(matrix: np.ndarray, m: int, name: str) -> Bsr:
 class Operand:
     """A matrix as the library reads it. Keeps what the pointers point to."""
 
-    def __init__(self, matrix: Matrix, m: int, name: str, kind: Kind = SATURATING, fits_result: bool = False) -> None:
+    def __init__(self, matrix: Matrix, m: int, name: str, kind: Kind = SATURATING, fits_result: bool = False,
+                 ascends: bool = False) -> None:
+        """ascends: sorts the blocks of rows."""
         shape = matrix.shape if hasattr(matrix, "shape") and not isinstance(matrix, tuple) else None
         if shape is not None and len(shape) == 2 and any(side % m for side in shape):
             raise ShapeError(name, f"shape {shape[0]} x {shape[1]} is no multiple of the block side {m}",
@@ -350,6 +352,10 @@ class Operand:
             bsr = _regrouped(matrix, m, name, kind)
         if len(bsr.data) != len(bsr.indices):
             raise FormatError(name, f"{len(bsr.data)} blocks for {len(bsr.indices)} indices", "give a block for each index")
+        lengths = np.diff(bsr.indptr)
+        if ascends and lengths.min(initial=0) >= 0 and lengths.sum() == len(bsr.indices):  # else the library says what is wrong
+            order = np.lexsort((bsr.indices, np.repeat(np.arange(len(lengths)), lengths)))
+            bsr = bsr._replace(indices=bsr.indices[order], data=bsr.data[order])
         self.data = _checked(bsr, name, kind, fits_result)
         self.indptr, self.indices = (self._indices(part, name) for part in (bsr.indptr, bsr.indices))
         self.shape = bsr.shape

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from . import _device, _library
 from ._errors import UsageError
 from ._matrix import Product
+from ._onto import Onto, address as address_of, scaling
 
 if TYPE_CHECKING:
     from ._engine import Engine
@@ -20,12 +21,13 @@ class Plan:
     One thread at a time; the engine stays open as long as the plan.
     """
 
-    def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str], dtype: Any = None) -> None:
+    def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str], dtype: Any = None, pattern: Any = None) -> None:
         self._call = call = _device.Call(a, engine._serves_workspace)
         if call.library is None:
             raise UsageError("plan", "is for tensors of PyTorch and matrices of CuPy",
                              "use multiply(), or the C or C++ interface")
         left, right = call.arrays_of([a, b], ["matrix A", "matrix B"], dtype)
+        call.add(Onto(pattern, 1, None, None))
         options = _library.ProductOptions(kernel=_library.c_text("kernel", kernel))
         self._use = engine._use()
         pointer = self._use.__enter__()
@@ -47,21 +49,26 @@ class Plan:
         self._handle = handle
         self.indptr, self.indices, self._matrix = shared.indptr, shared.indices, shared.matrix
 
-    def __call__(self, a: Any, b: Any) -> Product:
-        """C = A * B, a matrix as :func:`spmm.multiply` gives it, for values in the order of the plan's operands.
+    def __call__(self, a: Any, b: Any, *, alpha: Any = 1, beta: Any = 1, c: Any = None) -> Product:
+        """C = alpha * A * B + beta * C, a matrix as :func:`spmm.multiply` gives it, for values in the order of the plan's operands.
 
         a, b: arrays [blocks, m, m] of the operands' library and type; for results of uint32 whole numbers from 0 to 65535,
-        which are checked unless they are uint16. Errors: FormatError, ArgumentError.
+        which are checked unless they are uint16. c: array [num_blocks, m, m] of the result's type; None: beta is 0.
+        Errors: FormatError, ArgumentError, UsageError.
         """
         out = self._call.make_values(self.num_blocks, self.side)
-        self._multiply(*self._call.elements((a, b), self._sizes), out)
+        if c is not None:
+            out[:] = c.reshape(out.shape)
+        self._multiply(*self._call.elements((a, b), self._sizes), out, alpha, 0 if c is None else beta)
         product: Product = self._matrix(self.indptr, self.indices, self._call.widened(out), self.shape)
         return product
 
-    def into(self, a: Any, b: Any, out: Any) -> None:
-        """The same into `out` [num_blocks, m, m] of the result's type from values of the operands'; int16 and int32 may have
-        the bits of uint16 and uint32. Nothing is allocated, checked or waited for, so that a CUDA graph may capture it."""
-        self._multiply(*(self._call.address(x, size, self._call.kind.item) for x, size in zip((a, b), self._sizes)), out)
+    def into(self, a: Any, b: Any, out: Any, *, alpha: Any = 1, beta: Any = 0) -> None:
+        """out = alpha * A * B + beta * out. out: [num_blocks, m, m] of the result's type, a and b values of the operands'; int16
+        and int32 may have the bits of uint16 and uint32. Nothing is allocated, checked or waited for, so that a CUDA graph may
+        capture it, with alpha and beta as they are then."""
+        self._multiply(*(self._call.address(x, size, self._call.kind.item) for x, size in zip((a, b), self._sizes)), out,
+                       alpha, beta)
 
     def count_saturated(self, out: Any) -> int:
         """Elements of such an `out` of uint32 that are 2**32 - 1. Waits for the current stream."""
@@ -71,10 +78,11 @@ class Plan:
             self._pointer(), address, self._call.stream_now(), ctypes.byref(count)))
         return count.value
 
-    def _multiply(self, a: int, b: int, out: Any) -> None:
+    def _multiply(self, a: int, b: int, out: Any, alpha: Any, beta: Any) -> None:
+        numbers = scaling(self._call.kind, alpha, beta)
         address = self._call.address(out, (self.num_blocks, self.side, self.side), self._call.result.item)
-        self._call.check(_library.library().spmm_device_plan_multiply(self._pointer(), a, b, address,
-                                                                      self._call.stream_now()))
+        self._call.check(_library.library().spmm_device_plan_multiply_add(
+            self._pointer(), a, b, address, *map(address_of, numbers), self._call.stream_now()))
 
     def _pointer(self) -> ctypes.c_void_p:
         if self._handle is None:

@@ -111,19 +111,28 @@ void multiply_rows(const ChainProduct<T>& product, std::uint64_t begin, std::uin
           add_pair<T, 1>(left, product.b.block(y, 1), sums + b.columns[y], 1);
         }
       }
-      for (std::uint64_t x = c_offsets[row]; x < c_offsets[row + 1]; ++x) product.c[x] = stored(sums[c_columns[x]]);
+      for (std::uint64_t x = c_offsets[row]; x < c_offsets[row + 1]; ++x) {
+        product.c[x] = product.scaling.element_at(x, sums[c_columns[x]]);
+      }
       continue;
     }
-    auto* const places = reinterpret_cast<std::uint64_t*>(scratch);  // in C, of the columns of this row
-    for (std::uint64_t x = c_offsets[row]; x < c_offsets[row + 1]; ++x) places[c_columns[x]] = x;
+    auto* const places = reinterpret_cast<std::uint64_t*>(scratch);  // in C, + 1, of the columns of this row
+    for (std::uint64_t x = c_offsets[row]; x < c_offsets[row + 1]; ++x) places[c_columns[x]] = x + 1;
     for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
       const std::uint32_t k = a.columns[x];
       for (std::uint64_t y = b.offsets[k]; y < b.offsets[k + 1]; ++y) {
-        add_pair<T, M>(product.a.block(x, elements), product.b.block(y, elements),
-                       product.c + places[b.columns[y]] * elements, product.m);
+        const std::uint64_t place = places[b.columns[y]];
+        if (place <= c_offsets[row]) continue;  // of a row before: C has no such block
+        add_pair<T, M>(product.a.block(x, elements), product.b.block(y, elements), product.c + (place - 1) * elements,
+                       product.m);
       }
     }
-    if constexpr (Chain<T>::kIsFloat) {
+    if (!product.scaling.is_plain()) {
+      const auto place = static_cast<std::uint64_t>(c_begin - product.c);
+      for (Sum* sum = c_begin; sum != c_end; ++sum) {
+        *sum = product.scaling.element_at(place + static_cast<std::uint64_t>(sum - c_begin), *sum);
+      }
+    } else if constexpr (Chain<T>::kIsFloat) {
       for (Sum* sum = c_begin; sum != c_end; ++sum) *sum = stored(*sum);
     }
   }
