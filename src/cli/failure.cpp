@@ -46,7 +46,7 @@ Failure described_failure() {
             .message =
                 "a thread cannot be started; lower --threads, or raise the limit of processes (ulimit -u, pids.max)"};
   } catch (const std::bad_alloc&) {
-    return {.exit_code = kMemory, .message = "out of memory; lower --memory-limit or --threads, or free memory"};
+    return {.exit_code = kMemory, .message = "out of memory; lower --memory-limit or --threads if the program has them, or free memory"};
   } catch (const std::exception& e) {
     return failed(kInternal, e);
   } catch (...) {

@@ -42,7 +42,7 @@ int fail(const std::string& program, int code, const std::string& message) {
 
 /// The same without memory.
 int fail_without_memory(const std::string& program) noexcept {
-  constexpr std::string_view kMessage = ": error: out of memory; lower --memory-limit or --threads, or free memory\n";
+  constexpr std::string_view kMessage = ": error: out of memory; lower --memory-limit or --threads if the program has them, or free memory\n";
   for (const std::string_view words : {std::string_view(program), kMessage}) {
     [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
   }

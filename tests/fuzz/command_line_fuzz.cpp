@@ -5,9 +5,9 @@
 #include "cli/options/table.hpp"
 #include "cli/program.hpp"
 #include "fuzz/fuzz_support.hpp"
-#include "tools/batch/list.hpp"
+#include "tools/batch/batch.hpp"
 #include "tools/convert/convert.hpp"
-#include "tools/gen/generate.hpp"
+#include "tools/gen/gen.hpp"
 #include "tools/spmm/command_line.hpp"
 
 namespace spmm::fuzz {

@@ -1,6 +1,6 @@
 // Lists of spmm-batch, and what is said about them on the command line.
 #include "fuzz/fuzz_support.hpp"
-#include "tools/batch/list.hpp"
+#include "tools/batch/batch.hpp"
 
 namespace spmm::fuzz {
 

@@ -2,8 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz/fuzz_support.hpp"
-#include "tools/bench/report.hpp"
-#include "tools/bench/suites.hpp"
+#include "tools/bench/bench.hpp"
 
 namespace spmm::fuzz {
 

@@ -1,5 +1,5 @@
 // Checks of a list before work starts, and the log of finished jobs.
-#include "tools/batch/files.hpp"
+#include "tools/batch/batch.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

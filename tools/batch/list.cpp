@@ -1,5 +1,5 @@
 // Parses the command line and lists of jobs.
-#include "tools/batch/list.hpp"
+#include "tools/batch/batch.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +15,7 @@
 #include "io/formats/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
+#include "tools/spmm/command_line.hpp"
 
 namespace spmm::batch {
 namespace {
@@ -24,12 +25,6 @@ constexpr std::size_t kNumPaths = 3;
 
 std::string in_quotes(std::string_view value) {
   return "\"" + std::string(value) + "\"";
-}
-
-bool parse_switch(const std::string& value, const std::string& where) {
-  if (value == "1" || value == "true" || value == "yes" || value == "on") return true;
-  if (value == "0" || value == "false" || value == "no" || value == "off") return false;
-  throw UsageError(where, in_quotes(value) + " is neither on nor off", "write 1 or 0");
 }
 
 std::string path_of(std::string_view column, const std::string& what, const std::string& where,
@@ -47,7 +42,12 @@ void apply_column(Job& job, std::string_view column, const std::string& where) {
                       "write three paths and then key=value, with one tab between");
   }
   const std::string key(column.substr(0, equals));
-  if (set_option(job, key, std::string(column.substr(equals + 1)), where + ' ' + key)) return;
+  const std::string value(column.substr(equals + 1));
+  if (key == "timeout") {
+    job.timeout_s = parse_seconds(value, where + " timeout");
+    return;
+  }
+  if (cli::set_product_option(job.product, key, value, where + ' ' + key)) return;
   throw FormatError(where, "key " + in_quotes(key) + " is not known",
                     "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows, durable, no-clobber "
                     "or timeout");
@@ -58,40 +58,6 @@ void apply_column(Job& job, std::string_view column, const std::string& where) {
 void Problems::add(int code, const std::string& message) {
   if (count++ == 0) exit_code = code;
   if (messages.size() < kMaxShown) messages.push_back(message);
-}
-
-bool set_option(Job& job, std::string_view key, const std::string& value, const std::string& where) {
-  ProductOptions& product = job.product;
-  if (key == "backend") {
-    constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
-    product.backend = kBackends[cli::parse_choice(value, where, {"auto", "cuda", "cpu"})];
-  } else if (key == "kernel") {
-    std::vector<std::string> names = {"auto"};
-    for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
-    product.kernel = names[cli::parse_choice(value, where, names)];
-  } else if (key == "verify") {
-    const std::uint64_t blocks = cli::parse_verify(value, where);
-    product.verify_full = blocks == cli::kVerifyFull;
-    product.verify_blocks = product.verify_full ? 0 : blocks;
-  } else if (key == "on-saturation") {
-    constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
-    product.on_saturation = kOnSaturation[cli::parse_choice(value, where, {"report", "error"})];
-  } else if (key == "transpose-a") {
-    product.transpose_a = parse_switch(value, where);
-  } else if (key == "transpose-b") {
-    product.transpose_b = parse_switch(value, where);
-  } else if (key == "rows") {
-    product.rows = cli::parse_rows(value, where);
-  } else if (key == "durable") {
-    product.durable = parse_switch(value, where);
-  } else if (key == "no-clobber") {
-    product.no_clobber = parse_switch(value, where);
-  } else if (key == "timeout") {
-    job.timeout_s = parse_seconds(value, where);
-  } else {
-    return false;
-  }
-  return true;
 }
 
 void settle_backend(Job& job, const std::string& where) {
@@ -294,12 +260,9 @@ cli::OptionTable make_options() {
 Job job_defaults(const cli::ParsedOptions& parsed) {
   Job defaults;
   defaults.product.backend = cli::backend_option(parsed);
-  for (const char* const option : {"kernel", "verify", "on-saturation", "timeout"}) {
-    if (const auto given = cli::option_text(parsed, option)) set_option(defaults, option, given->value, given->where);
-  }
-  for (const char* const option : {"transpose-a", "transpose-b", "durable", "no-clobber"}) {
-    if (cli::option_flag(parsed, option)) set_option(defaults, option, "1", option);
-  }
+  cli::set_product_options(defaults.product, parsed);
+  if (const auto given = cli::option_text(parsed, "timeout"))
+    defaults.timeout_s = parse_seconds(given->value, given->where);
   Job checked = defaults;  // a line may name another backend
   settle_backend(checked, "--kernel");
   return defaults;

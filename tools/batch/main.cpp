@@ -22,9 +22,7 @@
 #include "io/system/retried.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
-#include "tools/batch/files.hpp"
-#include "tools/batch/output.hpp"
-#include "tools/batch/supervisor.hpp"
+#include "tools/batch/batch.hpp"
 #include "tools/spmm/subcommands.hpp"
 
 namespace {

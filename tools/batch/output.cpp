@@ -1,12 +1,11 @@
 // Progress, failures, summary and JSON report of spmm-batch.
-#include "tools/batch/output.hpp"
+#include "tools/batch/batch.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -14,23 +13,18 @@
 #include "report/text.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/common/json.hpp"
+#include "tools/common/options.hpp"
 
 namespace spmm::batch {
 namespace {
 
+using tools::format;
 using tools::Json;
 
 constexpr int kBatchSchema = 2;  // of the report
 constexpr double kDrawEvery = 0.1;
 constexpr double kFirstLog = 10;  // without a terminal: a line after 10 s, then every minute
 constexpr double kLogEvery = 60;
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char out[256];
-  std::snprintf(out, sizeof out, pattern, values...);
-  return out;
-}
 
 double per_second(std::uint64_t count, double seconds) {
   return static_cast<double>(count) / std::max(seconds, 1e-9);

@@ -1,5 +1,5 @@
 // The poll loop of the supervisor, the workers' processes, and what follows how a job ended.
-#include "tools/batch/supervisor.hpp"
+#include "tools/batch/batch.hpp"
 
 #include <poll.h>
 #include <sys/signalfd.h>

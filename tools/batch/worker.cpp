@@ -1,5 +1,5 @@
 // The life of a worker process.
-#include "tools/batch/worker.hpp"
+#include "tools/batch/batch.hpp"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>

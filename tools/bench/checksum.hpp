@@ -10,6 +10,7 @@
 #include "base/run/parallel.hpp"
 #include "spmm/error.hpp"
 #include "spmm/stream.hpp"
+#include "tools/common/random.hpp"
 
 namespace spmm::tools {
 
@@ -54,23 +55,15 @@ class ChecksumSink : public Sink {
   void publish() override {}
 
  private:
-  /// The finalizer of splitmix64.
-  static std::uint64_t mixed(std::uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xBF58'476D'1CE4'E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D0'49BB'1331'11EBu;
-    return x ^ (x >> 31);
-  }
-
   /// Words are keyed by their place and added up: threads may add in any order.
   [[nodiscard]] std::uint64_t sum_of(std::span<const std::byte> record, std::uint64_t number) const {
     constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
-    constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15u;
     std::uint64_t sum = 0;
-    std::uint64_t key = (number * ((record_bytes_ + kWordBytes - 1) / kWordBytes) + 1) * kOdd;
-    for (std::uint64_t at = 0; at < record_bytes_; at += kWordBytes, key += kOdd) {
+    std::uint64_t key = (number * ((record_bytes_ + kWordBytes - 1) / kWordBytes) + 1) * kGolden;
+    for (std::uint64_t at = 0; at < record_bytes_; at += kWordBytes, key += kGolden) {
       std::uint64_t word = 0;
       std::memcpy(&word, record.data() + at, std::min(kWordBytes, record_bytes_ - at));
-      sum += mixed(mixed(key) ^ word);
+      sum += mix(mix(key) ^ word);
     }
     return sum;
   }

@@ -1,13 +1,10 @@
 // spmm-bench: times kernels on named cases, with their outputs compared; compares two such measurements.
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -20,9 +17,8 @@
 #include "io/files/paths.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
-#include "tools/bench/report.hpp"
-#include "tools/bench/run.hpp"
-#include "tools/bench/suites.hpp"
+#include "tools/bench/bench.hpp"
+#include "tools/common/options.hpp"
 #include "tools/spmm/subcommands.hpp"
 
 namespace {
@@ -91,33 +87,6 @@ cli::OptionTable make_options() {
   return options;
 }
 
-/// "a,b" -> a, b; nothing if the option is not given. Errors: UsageError (an empty name).
-std::vector<std::string> option_names(const cli::ParsedOptions& parsed, const std::string& option) {
-  std::vector<std::string> names;
-  const auto found = cli::option_text(parsed, option);
-  if (!found) return names;
-  std::istringstream list(found->value + ",");
-  for (std::string name; std::getline(list, name, ',');) {
-    if (name.empty()) throw UsageError(found->where, "holds an empty name", "write names with one comma between");
-    names.push_back(name);
-  }
-  return names;
-}
-
-/// A number from `low` up; nothing if the option is not given. Errors: UsageError.
-std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low) {
-  const auto found = cli::option_text(parsed, option);
-  if (!found) return std::nullopt;
-  double value = 0;
-  const char* const end = found->value.data() + found->value.size();
-  const auto [stop, error] = std::from_chars(found->value.data(), end, value);
-  if (error != std::errc{} || stop != end || !std::isfinite(value) || value < low) {
-    throw UsageError(found->where, "\"" + found->value + "\" is no such number",
-                     text("give a number from ", low, " up"));
-  }
-  return value;
-}
-
 /// Where the suites are: as asked for by --suites, else below the working folder, else below the root of the build's
 /// tree. Errors: UsageError.
 fs::path suites_path(const cli::ParsedOptions& parsed) {
@@ -158,25 +127,27 @@ class WorkFolder {
   bool temporary_;
 };
 
-/// The kernels as typed, "all" replaced by what it stands for. Errors: UsageError: a misspelt one is a mistake, not a
-/// refusal.
+/// The kernels as typed; "all" stands for auto and every kernel of the backend but the slow reference and host-driven.
+/// Errors: UsageError: a misspelt one is a mistake, not a refusal.
 std::vector<std::string> kernels_of(const std::vector<std::string>& typed, Backend backend) {
+  if (backend == Backend::automatic) backend = has_cuda_device() ? Backend::cuda : Backend::cpu;
   std::vector<std::string> known = {"all", "auto"};
   for (const KernelInfo& kernel : kernel_names()) known.push_back(kernel.name);
   std::vector<std::string> names;
   for (const std::string& name : typed) {
-    if (cli::parse_choice(name, "--kernel", known) != 0) {
-      names.push_back(name);
-      continue;
+    const bool is_all = cli::parse_choice(name, "--kernel", known) == 0;
+    names.push_back(is_all ? "auto" : name);
+    if (!is_all) continue;
+    for (const KernelInfo& kernel : kernel_names()) {
+      const bool is_slow = kernel.name == "reference" || kernel.name == "host-driven";
+      if (kernel.backend == backend && !is_slow) names.push_back(kernel.name);
     }
-    const std::vector<std::string> all = tools::all_kernels(backend);
-    names.insert(names.end(), all.begin(), all.end());
   }
   return names;
 }
 
 int run_diff(const cli::ParsedOptions& parsed) {
-  const double tolerance = *option_number(parsed, "tolerance", 1);
+  const double tolerance = *tools::option_number(parsed, "tolerance", 1);
   const auto before = tools::read_json(cli::required_positional(parsed, "old", "old measurement"));
   const auto after = tools::read_json(cli::required_positional(parsed, "new", "new measurement"));
   const tools::Diff diff = tools::diff_results(before, after, tolerance);
@@ -197,9 +168,9 @@ tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   }
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
-  options.max_s = option_number(parsed, "max-seconds", 0);
+  options.max_s = tools::option_number(parsed, "max-seconds", 0);
   options.e2e = cli::option_flag(parsed, "e2e");
-  options.kernels = kernels_of(option_names(parsed, "kernel"), tools::backend_of(options.multiply));
+  options.kernels = kernels_of(tools::option_list(parsed, "kernel"), options.multiply.backend);
   return options;
 }
 
@@ -242,7 +213,8 @@ int run(const cli::ParsedOptions& parsed, const std::vector<std::string>& comman
     cli::print_answer(tools::suites_text(suites));
     return cli::kOk;
   }
-  const auto cases = tools::select_cases(suites, option_names(parsed, "suite"), option_names(parsed, "case"));
+  const auto cases =
+      tools::select_cases(suites, tools::option_list(parsed, "suite"), tools::option_list(parsed, "case"));
   if (cases.empty()) throw UsageError("command line", "no case is named", "give --suite or --case; --list shows them");
   tools::BenchOptions options = bench_options(parsed);
   const WorkFolder work(cli::option_text(parsed, "work"));

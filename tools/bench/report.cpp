@@ -1,16 +1,14 @@
 // JSON and tables of a measurement, and the comparison of two.
-#include "tools/bench/report.hpp"
+#include "tools/bench/bench.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/text.hpp"
 #include "spmm/error.hpp"
-#include "tools/common/measurement.hpp"
+#include "tools/common/options.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -20,16 +18,8 @@ constexpr const char* kNote =
     "the host as far as it holds them. Timed runs write to /dev/null, behind one that is not timed; e2e_s are whole "
     "processes that write a file.";
 
-/// Median, least and largest of some numbers, as in the JSON.
-Json spread_json(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  const double median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return {{"median", median}, {"min", values.front()}, {"max", values.back()}};
-}
-
 template <class Figure>
-Json spread_json(const std::vector<Report>& runs, const Figure& figure) {
+Json spread_of(const std::vector<Report>& runs, const Figure& figure) {
   std::vector<double> values;
   for (const Report& run : runs) values.push_back(figure(run));
   return spread_json(std::move(values));
@@ -41,9 +31,7 @@ double multiply_ms(const Report& report) {
 
 /// "12.3" with three digits, whole above 1000.
 std::string short_number(double value) {
-  std::array<char, 32> out{};
-  std::snprintf(out.data(), out.size(), value >= 1000 ? "%.0f" : "%.3g", value);
-  return out.data();
+  return format(value >= 1000 ? "%.0f" : "%.3g", value);
 }
 
 /// "| a | b |" and a new line. A message may hold what would end a cell.
@@ -75,10 +63,10 @@ Json kernel_json(const KernelResult& kernel) {
   const Report& first = kernel.runs.front();
   Json stages = Json::object();  // that took time in some run
   for (std::size_t s = 0; s < kStageNames.size(); ++s) {
-    Json spread = spread_json(kernel.runs, [s](const Report& run) { return run.stages[s].s * 1000; });
+    Json spread = spread_of(kernel.runs, [s](const Report& run) { return run.stages[s].s * 1000; });
     if (spread.at("max") > 0) stages[std::string(kStageNames[s])] = std::move(spread);
   }
-  const Json multiply = spread_json(kernel.runs, multiply_ms);
+  const Json multiply = spread_of(kernel.runs, multiply_ms);
   Json json = {{"kernel", kernel.kernel},
                {"status", "ok"},
                {"validated", kernel.validated()},
@@ -88,10 +76,10 @@ Json kernel_json(const KernelResult& kernel) {
                {"threads", first.plan.num_threads},
                {"pairs", first.pairs},
                {"peak_device_bytes", first.peak_device_bytes},
-               {"device_ms", spread_json(kernel.runs, device_ms)},
+               {"device_ms", spread_of(kernel.runs, device_ms)},
                {"multiply_ms", multiply},
                {"stages_ms", std::move(stages)},
-               {"total_s", spread_json(kernel.runs, [](const Report& run) { return run.total_s; })},
+               {"total_s", spread_of(kernel.runs, [](const Report& run) { return run.total_s; })},
                {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply)}};
   if (!kernel.difference.empty()) json["difference"] = kernel.difference;
   if (!kernel.processes.failure.empty()) json["e2e_failure"] = kernel.processes.failure;
@@ -129,10 +117,8 @@ std::string figure_text(const Json& before, const Json& after, double tolerance,
   const bool slower =
       new_median > tolerance * old_median && after.at("min").get<double>() > before.at("max").get<double>();
   worse = worse || slower;
-  std::array<char, 96> out{};
-  std::snprintf(out.data(), out.size(), "%.3f (%.4g -> %.4g)%s", old_median > 0 ? new_median / old_median : 1,
-                old_median, new_median, slower ? " SLOWER" : "");
-  return out.data();
+  return format("%.3f (%.4g -> %.4g)%s", old_median > 0 ? new_median / old_median : 1, old_median, new_median,
+                slower ? " SLOWER" : "");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Times kernels and whole processes on one case, and compares their results.
-#include "tools/bench/run.hpp"
+#include "tools/bench/bench.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +24,6 @@
 #include "spmm/io.hpp"
 #include "tools/bench/checksum.hpp"
 #include "tools/common/matrix_file.hpp"
-#include "tools/gen/generate.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -91,13 +90,8 @@ std::vector<std::string> other_kernels(const Plan& plan) {
 ResultChecksum checksum_of_file(const fs::path& path, unsigned num_threads) {
   const io::InputFile file(path, ElementType::u32);
   ChecksumSink sink(file.header().m, num_threads);
-  const std::uint64_t per_read = records_per_read(file.record_bytes());
-  std::vector<std::byte> buffer(per_read * file.record_bytes());
-  for (std::uint64_t first = 0; first < file.num_records(); first += per_read) {
-    const std::uint64_t count = std::min(per_read, file.num_records() - first);
-    file.read(first, count, buffer.data());
-    sink.write(first, std::span(buffer).first(count * file.record_bytes()), {});
-  }
+  for_each_piece(file, "spmm-bench",
+                 [&](std::uint64_t first, std::span<const std::byte> records) { sink.write(first, records, {}); });
   return sink.checksum();
 }
 
@@ -293,27 +287,12 @@ fs::path program_folder() {
   return program.parent_path();
 }
 
-Backend backend_of(const Options& options) {
-  if (options.backend != Backend::automatic) return options.backend;
-  return has_cuda_device() ? Backend::cuda : Backend::cpu;
-}
-
-std::vector<std::string> all_kernels(Backend backend) {
-  std::vector<std::string> names = {"auto"};
-  for (const KernelInfo& kernel : kernel_names()) {
-    const bool slow = kernel.name == "reference" || kernel.name == "host-driven";
-    if (kernel.backend == backend && !slow) names.push_back(kernel.name);
-  }
-  return names;
-}
-
 fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions& options) {
   const MatrixHeader& header = one.header;
   const std::string more =
       (one.bandwidth ? text("-w", *one.bandwidth) : "") + (one.group ? text("-g", *one.group) : "");
-  const fs::path path =
-      options.work / text("n", header.n, "-m", header.m, "-k", header.num_blocks, "-", pattern_name(one.pattern), more,
-                          "-max", one.max_value, "-seed", seed, ".bin");
+  const fs::path path = options.work / text("n", header.n, "-m", header.m, "-k", header.num_blocks, "-", one.pattern,
+                                            more, "-max", one.max_value, "-seed", seed, ".bin");
   try {
     if (fs::exists(path) && read_header(path) == header) return path;
   } catch (const FormatError&) {  // another program's or a damaged file: written again

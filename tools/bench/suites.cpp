@@ -1,8 +1,7 @@
 // Reads the cases of data/suites.json.
-#include "tools/bench/suites.hpp"
+#include "tools/bench/bench.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,78 +12,52 @@
 namespace spmm::tools {
 namespace {
 
-constexpr std::uint32_t kDefaultMaxValue = 2047;
-
-/// Reads the fields of one case and says which one is wrong.
-class CaseReader {
- public:
-  CaseReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) fail("is no object");
-  }
-
-  BenchCase read() {
-    BenchCase out;
-    out.name = string("name", "");
-    if (out.name.empty()) fail("has no name");
-    where_ += ", case " + out.name;
-    out.header = {
-        .n = number("n", 1, UINT32_MAX), .m = number("m", 1, kMaxBlockDim), .num_blocks = number("k", 0, UINT32_MAX)};
-    validate_header(out.header, where_);
-    out.pattern = pattern();
-    if (json_.contains("bandwidth")) out.bandwidth = number("bandwidth", 0, UINT32_MAX);
-    if (json_.contains("group")) out.group = number("group", 1, UINT32_MAX);
-    out.max_value = json_.contains("max_value") ? number("max_value", 0, UINT16_MAX) : kDefaultMaxValue;
-    out.memory_share = positive("memory_share");
-    if (json_.contains("compare_with")) out.compare_with = string("compare_with", "");
-    refuse_other_keys();
-    return out;
-  }
-
- private:
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw FormatError(where_, problem, "write cases as data/suites.json does");
-  }
-
-  std::string string(const char* key, const char* otherwise) const {
-    if (!json_.contains(key)) return otherwise;
-    if (!json_[key].is_string()) fail(text(key, " is no text"));
-    return json_[key].get<std::string>();
-  }
-
-  [[nodiscard]] PatternKind pattern() const {
-    const std::string name = string("pattern", "uniform");
-    const auto& names = pattern_names();
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) fail("unknown pattern \"" + name + "\"");
-    return static_cast<PatternKind>(found - names.begin());
-  }
-
-  [[nodiscard]] std::optional<double> positive(const char* key) const {
-    if (!json_.contains(key)) return std::nullopt;
-    if (!json_[key].is_number() || json_[key].get<double>() <= 0) fail(text(key, " is no number above 0"));
-    return json_[key].get<double>();
-  }
-
-  std::uint32_t number(const char* key, std::uint64_t low, std::uint64_t high) const {
-    if (!json_.contains(key)) fail(text(key, " is missing"));
-    if (json_[key].is_number_unsigned()) {
-      const auto value = json_[key].get<std::uint64_t>();
-      if (value >= low && value <= high) return static_cast<std::uint32_t>(value);
+/// Reads one case. Errors: FormatError says which case and field is wrong.
+BenchCase read_case(const Json& json, std::string where) {
+  static const std::set<std::string> kKnown = {"name",         "n",         "m",     "k",         "pattern",
+                                               "memory_share", "bandwidth", "group", "max_value", "compare_with"};
+  const auto fail = [&](const std::string& problem) {
+    throw FormatError(where, problem, "write cases as data/suites.json does");
+  };
+  const auto string = [&](const char* key, const char* otherwise) -> std::string {
+    if (!json.contains(key)) return otherwise;
+    if (!json[key].is_string()) fail(text(key, " is no text"));
+    return json[key];
+  };
+  const auto number = [&](const char* key, std::uint64_t low, std::uint64_t high) {
+    const Json value = json.value(key, Json());
+    if (!value.is_number_unsigned() || value < low || value > high) {
+      fail(text(key, " is ", value.dump(), ", expected a whole number from ", low, " to ", high));
     }
-    fail(text(key, " is ", json_[key].dump(), ", expected a whole number from ", low, " to ", high));
+    return value.get<std::uint32_t>();
+  };
+  if (!json.is_object()) fail("is no object");
+  BenchCase out;
+  out.name = string("name", "");
+  if (out.name.empty()) fail("has no name");
+  where += ", case " + out.name;
+  out.header = {
+      .n = number("n", 1, UINT32_MAX), .m = number("m", 1, kMaxBlockDim), .num_blocks = number("k", 0, UINT32_MAX)};
+  validate_header(out.header, where);
+  out.pattern = string("pattern", "uniform");
+  const std::vector<std::string> patterns = pattern_names();
+  if (std::find(patterns.begin(), patterns.end(), out.pattern) == patterns.end()) {
+    fail("unknown pattern \"" + out.pattern + "\"");
   }
-
-  void refuse_other_keys() const {
-    static const std::set<std::string> kKnown = {"name",         "n",         "m",     "k",         "pattern",
-                                                 "memory_share", "bandwidth", "group", "max_value", "compare_with"};
-    for (const auto& [key, value] : json_.items()) {
-      if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
-    }
+  if (json.contains("bandwidth")) out.bandwidth = number("bandwidth", 0, UINT32_MAX);
+  if (json.contains("group")) out.group = number("group", 1, UINT32_MAX);
+  if (json.contains("max_value")) out.max_value = number("max_value", 0, UINT16_MAX);
+  if (json.contains("memory_share")) {
+    const Json& share = json["memory_share"];
+    if (!share.is_number() || share <= 0) fail("memory_share is no number above 0");
+    out.memory_share = share;
   }
-
-  const Json& json_;
-  std::string where_;
-};
+  if (json.contains("compare_with")) out.compare_with = string("compare_with", "");
+  for (const auto& [key, value] : json.items()) {
+    if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -93,29 +66,9 @@ double BenchCase::block_density() const {
   return header.num_blocks / (side * side);
 }
 
-PatternOptions BenchCase::pattern_options(std::uint64_t seed) const {
-  return {.bandwidth = bandwidth, .group = group, .seed = seed};
-}
-
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in) throw InputError(path.string(), "cannot be opened", "check the path and its permissions");
-  constexpr int kMaxDepth = 64;  // printing what is nested deeper would overflow the stack
-  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
-    if (depth <= kMaxDepth) return true;
-    throw FormatError(path.string(), text("is nested more than ", kMaxDepth, " levels deep"),
-                      "name a file of the documented form");
-  };
-  try {
-    return Json::parse(in, check_depth);
-  } catch (const Json::exception& e) {
-    throw FormatError(path.string(), text("is no JSON (", e.what(), ")"), "name a file of the documented form");
-  }
-}
-
 std::vector<BenchSuite> load_suites(const std::filesystem::path& path) {
-  const Json json = read_json(path);
   const std::string where = path.string();
+  const Json json = read_json(where);
   if (!json.is_object() || !json.contains("suites") || !json["suites"].is_object()) {
     throw FormatError(where, "has no object \"suites\"", "write suites as data/suites.json does");
   }
@@ -124,7 +77,7 @@ std::vector<BenchSuite> load_suites(const std::filesystem::path& path) {
   for (const auto& [name, cases] : json["suites"].items()) {
     BenchSuite suite{.name = name, .cases = {}};
     for (const Json& one : cases) {
-      suite.cases.push_back(CaseReader(one, text(where, ", suite ", name)).read());
+      suite.cases.push_back(read_case(one, text(where, ", suite ", name)));
       const std::string& added = suite.cases.back().name;
       if (names.insert(added).second) continue;
       throw FormatError(text(where, ", suite ", name), "the case " + added + " is there twice", "give it another name");
@@ -156,9 +109,8 @@ std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const
     bool found = false;
     for (const BenchSuite& suite : suites) {
       for (const BenchCase& one : suite.cases) {
-        if (one.name != name) continue;
-        found = true;
-        add(one);
+        if (one.name == name) add(one);
+        found = found || one.name == name;
       }
     }
     if (!found) throw UsageError("--case", "unknown case \"" + name + "\"", "see spmm-bench --list");
@@ -172,19 +124,15 @@ std::string suites_text(const std::vector<BenchSuite>& suites) {
     lines += printable(suite.name) + "\n";
     for (const BenchCase& one : suite.cases) {
       lines += text("  ", printable(one.name), ": n ", one.header.n, ", m ", one.header.m, ", k ",
-                    one.header.num_blocks, ", ", pattern_name(one.pattern), ", elements to ", one.max_value, "\n");
+                    one.header.num_blocks, ", ", one.pattern, ", elements to ", one.max_value, "\n");
     }
   }
   return lines;
 }
 
 Json case_json(const BenchCase& one) {
-  Json json = {{"name", one.name},
-               {"n", one.header.n},
-               {"m", one.header.m},
-               {"k", one.header.num_blocks},
-               {"pattern", pattern_name(one.pattern)},
-               {"max_value", one.max_value}};
+  Json json = {{"name", one.name},           {"n", one.header.n},      {"m", one.header.m},
+               {"k", one.header.num_blocks}, {"pattern", one.pattern}, {"max_value", one.max_value}};
   if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
   if (one.group) json["group"] = *one.group;
   if (one.memory_share) json["memory_share"] = *one.memory_share;

@@ -85,13 +85,8 @@ int run(const cli::ParsedOptions& parsed) {
   for (const std::string& name : names) {
     check_output_is_no_input(name, out);
     const MatrixHeader header = headers.emplace_back(read_header(name, ElementType::u32));
-    const MatrixHeader& first = headers.front();
     num_blocks += header.num_blocks;
-    if (header.n == first.n && header.m == first.m) continue;
-    throw ShapeError(
-        text(names.front(), " and ", name),
-        text("header (byte offset 0): n = ", first.n, ", m = ", first.m, " against n = ", header.n, ", m = ", header.m),
-        "join results of one product");
+    tools::check_same_shape(names.front(), headers.front(), name, header, "join results of one product");
   }
   if (num_blocks > max_output_blocks()) {
     throw OutOfMemory("output",

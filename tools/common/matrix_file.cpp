@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
@@ -30,10 +29,6 @@ MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementT
 std::optional<ElementType> type_option(const cli::ParsedOptions& parsed) {
   constexpr std::optional<ElementType> kTypes[] = {std::nullopt, ElementType::u16, ElementType::u32};
   return kTypes[cli::option_choice(parsed, "type", {"auto", "u16", "u32"})];
-}
-
-const char* type_name(ElementType type) {
-  return type == ElementType::u16 ? "u16" : "u32";
 }
 
 std::uint64_t records_per_read(std::uint64_t record) {
@@ -68,22 +63,23 @@ void check_ascends(const io::InputFile& file, std::uint64_t record, BlockIndex b
                     hint);
 }
 
+void check_same_shape(const std::string& first_name, const MatrixHeader& first, const std::string& second_name,
+                      const MatrixHeader& second, const char* hint) {
+  if (first.n == second.n && first.m == second.m) return;
+  throw ShapeError(
+      text(first_name, " and ", second_name),
+      text("header (byte offset 0): n = ", first.n, ", m = ", first.m, " against n = ", second.n, ", m = ", second.m),
+      hint);
+}
+
 void check_blocks(const io::InputFile& file, const char* program) {
   const auto key_of = [](BlockIndex at) { return std::uint64_t{at.i} << 32 | at.j; };
-  const auto for_each_index = [&](const auto& take) {
-    for_each_piece(file, program, [&](std::uint64_t first, std::span<const std::byte> records) {
-      for (std::uint64_t r = 0; r < records.size() / file.record_bytes(); ++r) {
-        take(first + r, read_index(&records[r * file.record_bytes()]));
-      }
-    });
-  };
   const std::uint64_t nb = file.header().blocks_per_side();
   const std::uint64_t num_words = (nb * nb + 63) / 64;
   const bool has_bits = num_words <= file.num_records();
   std::vector<std::uint64_t> seen(has_bits ? num_words : 0);  // a bit for each place, else keys
   std::optional<std::uint64_t> twice;
-  for_each_index([&](std::uint64_t record, BlockIndex at) {
-    check_index(file, record, at);
+  for_each_record(file, program, [&](std::uint64_t, BlockIndex at, const std::byte*) {
     if (!has_bits) {
       seen.push_back(key_of(at));
       return;
@@ -99,12 +95,12 @@ void check_blocks(const io::InputFile& file, const char* program) {
     if (found != seen.end()) twice = *found;
   }
   if (!twice) return;
-  std::vector<std::uint64_t> records;
-  for_each_index([&](std::uint64_t record, BlockIndex at) {
-    if (key_of(at) == *twice) records.push_back(record);
+  std::optional<std::uint64_t> first;
+  for_each_record(file, program, [&](std::uint64_t record, BlockIndex at, const std::byte*) {
+    if (key_of(at) != *twice) return;
+    if (first) throw_duplicate_block(file, *first, record, at);
+    first = record;
   });
-  throw_duplicate_block(file, records.at(0), records.at(1),
-                        {.i = static_cast<std::uint32_t>(*twice >> 32), .j = static_cast<std::uint32_t>(*twice)});
 }
 
 }  // namespace spmm::tools

@@ -9,9 +9,9 @@
 #include <optional>
 #include <span>
 
+#include "base/records/head.hpp"
 #include "cli/options/table.hpp"
 #include "io/files/input_file.hpp"
-#include "spmm/io.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::tools {
@@ -29,9 +29,6 @@ MatrixFile open_matrix(const std::filesystem::path& path, std::optional<ElementT
 /// The option --type u16|u32; nothing if it is not given.
 std::optional<ElementType> type_option(const cli::ParsedOptions& parsed);
 
-/// "u16" or "u32".
-const char* type_name(ElementType type);
-
 /// Records of `record` bytes that one read takes: 4 MB, at least one.
 std::uint64_t records_per_read(std::uint64_t record);
 
@@ -43,6 +40,19 @@ void for_each_piece(const io::InputFile& file, const char* program,
 /// Errors: FormatError if the block of a record lies outside of the matrix.
 void check_index(const io::InputFile& file, std::uint64_t record, BlockIndex at);
 
+/// Calls take(number, block index, record) for each record, front to back. Memory: 4 MB. Errors: FormatError (a block
+/// outside of the matrix) and those of for_each_piece().
+template <class Take>
+void for_each_record(const io::InputFile& file, const char* program, const Take& take) {
+  for_each_piece(file, program, [&](std::uint64_t record, std::span<const std::byte> records) {
+    for (; !records.empty(); records = records.subspan(file.record_bytes()), ++record) {
+      const BlockIndex at = read_index(records.data());
+      check_index(file, record, at);
+      take(record, at, records.data());
+    }
+  });
+}
+
 /// Errors: FormatError if the block of a record does not come behind that of the record before it.
 /// Values: hint = what to do if they are not the same block.
 void check_ascends(const io::InputFile& file, std::uint64_t record, BlockIndex before, BlockIndex at, const char* hint);
@@ -50,6 +60,10 @@ void check_ascends(const io::InputFile& file, std::uint64_t record, BlockIndex b
 /// Errors: FormatError if a block lies outside of the matrix, or two records hold the same one. Memory: 8 bytes for
 /// each block, or a bit for each place if that is less.
 void check_blocks(const io::InputFile& file, const char* program);
+
+/// Errors: ShapeError if two files have another n or m. Values: hint = what to do then.
+void check_same_shape(const std::string& first_name, const MatrixHeader& first, const std::string& second_name,
+                      const MatrixHeader& second, const char* hint);
 
 /// Element e of a packed record, widened.
 inline std::uint32_t element_at(const std::byte* record, ElementType type, std::uint64_t e) {

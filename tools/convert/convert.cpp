@@ -1,117 +1,233 @@
-// The command line of spmm-convert, and one conversion, from opening IN to renaming OUT.
+// Conversions of spmm-convert: the rule for elements, block sides, writing of blocks and of Matrix Market files.
 #include "tools/convert/convert.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
-#include <string_view>
-#include <vector>
+#include <utility>
 
 #include "base/memory/machine_memory.hpp"
+#include "base/records/head.hpp"
 #include "base/text.hpp"
-#include "cli/options/table.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
+#include "io/files/output_file.hpp"
 #include "io/files/paths.hpp"
-#include "io/formats/foreign_format.hpp"
 #include "io/formats/format.hpp"
 #include "spmm/error.hpp"
-#include "spmm/types.hpp"
 #include "tools/common/matrix_file.hpp"
-#include "tools/convert/blocks.hpp"
-#include "tools/convert/elements.hpp"
-#include "tools/convert/mtx.hpp"
 
 namespace spmm::tools {
 namespace {
 
 constexpr std::uint64_t kMaxN = UINT32_MAX;
+constexpr std::uint64_t kMaxBlocks = UINT32_MAX;
 
-// ---- the command line
+// ---- elements
 
-bool ends_in_mtx(const std::string& path) {
-  return std::filesystem::path(path).extension() == ".mtx";
+constexpr double kLargest = 65535;
+constexpr double kExactLimit = 0x1p53;  ///< from here on a double may be another whole number, rounded
+
+/// The shortest decimal number that is this double.
+std::string shown(double value) {
+  std::array<char, 64> out{};
+  const auto [end, error] = std::to_chars(out.data(), out.data() + out.size(), value);
+  return error == std::errc{} ? std::string(out.data(), end) : text(value);
 }
 
-/// Whether a file is a Matrix Market file: its header does not fit its length, and its first bytes or its ending say
-/// so. Errors: InputError, FormatError (it is neither).
-bool is_mtx(const std::string& path) {
-  try {
-    open_matrix(path, std::nullopt, ElementType::u32);
-    return false;
-  } catch (const FormatError&) {
-    std::string first_bytes(kHeaderBytes, ' ');
-    std::ifstream(path, std::ios::binary).read(first_bytes.data(), static_cast<std::streamsize>(first_bytes.size()));
-    const io::ForeignFormat found = io::find_foreign_format(std::as_bytes(std::span(first_bytes)));
-    if (found == io::ForeignFormat::matrix_market) return true;
-    const bool may_be = found == io::ForeignFormat::none || found == io::ForeignFormat::text;
-    if (may_be && ends_in_mtx(path)) return true;  // its reader says what is wrong
-    throw;
-  }
-}
+/// An element, or what is wrong with the number.
+struct RuledElement {
+  std::uint16_t value = 0;
+  const char* problem = nullptr;  ///< nullptr: nothing
+  const char* hint = "";
+};
 
-/// A number, or a fraction of two. Errors: UsageError.
-double parse_scale(const cli::OptionText& given) {
-  const auto number = [](std::string_view word) {
-    double value = 0;
-    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    return error == std::errc{} && stop == word.data() + word.size() ? value : 0;
-  };
-  const std::string_view word = given.value;
-  const std::size_t slash = word.find('/');
-  const double divisor = slash == word.npos ? 1 : number(word.substr(slash + 1));
-  const double value = divisor == 0 ? 0 : number(word.substr(0, slash)) / divisor;
-  if (std::isfinite(divisor) && std::isfinite(value) && value != 0) return value;
-  throw UsageError(given.where, "\"" + given.value + "\" is not a factor",
-                   "give a number such as 256, 0.5 or 1/65536, not 0");
-}
-
-MatrixShape parse_shape(const cli::OptionText& given) {
-  const std::size_t cross = given.value.find('x');
-  if (cross == std::string::npos) {
-    throw UsageError(given.where, "\"" + given.value + "\" is not a shape", "write rows and columns, as in 3000x200");
-  }
-  return {.rows = cli::parse_count(given.value.substr(0, cross), given.where, 1, kMaxN),
-          .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMaxN)};
-}
-
-/// Errors: UsageError if an option is given that has no effect between these formats.
-void refuse_useless_options(const cli::ParsedOptions& parsed, bool from_mtx, bool to_mtx) {
-  const auto refuse = [&](bool is_useless, const std::vector<std::string>& options, const char* formats) {
-    for (const std::string& option : options) {
-      if (!is_useless || parsed.count(option) == 0) continue;
-      throw UsageError("--" + option, text("has no effect ", formats), "leave it out; see spmm-convert --help");
+RuledElement apply_rule(double sum, const ElementRule& rule, ChangedElements& changed) {
+  const double scaled = sum * rule.scale;
+  if (std::isnan(scaled)) return {.problem = "is not a number", .hint = "replace it in the matrix"};
+  const double value = rule.round ? std::nearbyint(scaled) : scaled;
+  if (value < 0 || value > kLargest) {
+    if (!rule.saturate) {
+      return {.problem = value < 0 ? "is negative" : "is above 65535",
+              .hint = "give --on-overflow saturate, which takes the nearest of 0 and 65535, or --scale"};
     }
-  };
-  refuse(!from_mtx, {"block", "n", "like"}, "from .bin");
-  refuse(from_mtx, {"type"}, "from .mtx");
-  refuse(!to_mtx, {"shape"}, "to .bin");
-  refuse(to_mtx, {"round", "on-overflow"}, "to .mtx");
+    ++(value < 0 ? changed.raised : changed.cut);
+    return {.value = static_cast<std::uint16_t>(std::clamp(value, 0.0, kLargest))};
+  }
+  const auto whole = static_cast<std::uint16_t>(value);
+  if (whole != value) {
+    return {.problem = "is not a whole number",
+            .hint = "give --round, or --scale with a factor that makes whole numbers"};
+  }
+  if (value != scaled) ++changed.rounded;
+  return {.value = whole};
 }
 
-/// Errors: UsageError.
-void parse_size(const cli::ParsedOptions& parsed, ConvertOptions& options) {
-  if (const auto block = cli::option_text(parsed, "block")) {
-    options.auto_block = block->value == "auto";
-    if (!options.auto_block) {
-      options.block = static_cast<std::uint32_t>(cli::parse_count(block->value, block->where, 1, kMaxBlockDim));
+/// Errors: always FormatError. Values: which = "the element at row 3, column 4 (counted from 1)".
+[[noreturn]] void throw_bad_element(const std::string& file, const std::string& which, double sum,
+                                    const ElementRule& rule, const RuledElement& bad) {
+  throw FormatError(file,
+                    text(which, " is ", shown(sum), rule.scale == 1 ? "" : text(", times ", shown(rule.scale)),
+                         ", which ", bad.problem, "; expected a whole number from 0 to 65535"),
+                    bad.hint);
+}
+
+// ---- output files
+
+/// A file that is written front to back, 4 MB at a time. Errors: OutputError, IoError, Interrupted.
+class BufferedOutput {
+ public:
+  /// Values: begin = offset of the first byte that is added.
+  BufferedOutput(const std::string& path, std::uint64_t begin) : file_(path, {}), offset_(begin) {}
+
+  [[nodiscard]] io::OutputFile& file() { return file_; }
+
+  /// Adds zeros; the pointer holds until the next call.
+  std::byte* add(std::size_t bytes) {
+    constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+    if (buffer_.capacity() == 0) buffer_.reserve(kBufferBytes);
+    if (buffer_.size() + bytes > buffer_.capacity()) flush();
+    buffer_.resize(buffer_.size() + bytes);
+    return buffer_.data() + buffer_.size() - bytes;
+  }
+
+  void flush() {
+    cli::check_cancelled("spmm-convert");
+    file_.write_at(offset_, buffer_);
+    offset_ += buffer_.size();
+    buffer_.clear();
+  }
+
+ private:
+  io::OutputFile file_;
+  std::vector<std::byte> buffer_;
+  std::uint64_t offset_;
+};
+
+/// An input matrix that is written block by block.
+class BlockOutput {
+ public:
+  BlockOutput(const std::string& path, std::uint32_t n, std::uint32_t m)
+      : out_(path, kHeaderBytes), header_{.n = n, .m = m, .num_blocks = 0} {}
+
+  /// A new block; returns its elements, m * m zeros of 16 bits, until the next call.
+  std::byte* add(BlockIndex at) {
+    std::byte* const record = out_.add(input_record_bytes(header_.m));
+    write_index(record, at);
+    ++num_blocks_;
+    return record + kIndexBytes;
+  }
+
+  /// Gives the complete file its name. Errors: OutOfMemory (more than 2^32 - 1 blocks), OutputError, IoError.
+  MatrixHeader publish() {
+    if (num_blocks_ > kMaxBlocks) {
+      throw OutOfMemory(
+          out_.file().name(),
+          text("the matrix has ", num_blocks_, " blocks of side ", header_.m, ", a file at most ", kMaxBlocks),
+          "store it with larger blocks");
     }
+    header_.num_blocks = static_cast<std::uint32_t>(num_blocks_);
+    out_.flush();
+    out_.file().finish(header_);
+    out_.file().publish();
+    return header_;
   }
-  if (const auto n = cli::option_count(parsed, "n", 1, kMaxN)) options.n = static_cast<std::uint32_t>(*n);
-  if (const auto like = cli::option_text(parsed, "like")) options.like = like->value;
-  if (options.n && options.like)
-    throw UsageError(
-        "--n", "and --like both say the size",
-        "give one of them; two rectangles fit if --n of the first is at least the rows and columns of both, "
-        "and the second has --like FIRST.bin");
-  if (options.block && options.n && *options.n % *options.block != 0) {
-    throw UsageError("--n", text(*options.n, " is not a multiple of --block ", *options.block),
-                     text("give ", (*options.n / *options.block + 1) * std::uint64_t{*options.block}));
+
+ private:
+  BufferedOutput out_;
+  MatrixHeader header_;
+  std::uint64_t num_blocks_ = 0;
+};
+
+// ---- blocks of elements
+
+/// Calls take(block row, its elements) for each block row. Shapes: entries sorted by row.
+template <class Take>
+void for_each_block_row(std::span<const MatrixEntry> entries, std::uint32_t m, const Take& take) {
+  while (!entries.empty()) {
+    const std::uint32_t row = entries[0].row / m;
+    std::size_t count = 1;
+    while (count < entries.size() && entries[count].row / m == row) ++count;
+    take(row, entries.first(count));
+    entries = entries.subspan(count);
   }
+}
+
+/// Number of blocks of side m that hold an element. Memory: 4 bytes for each element of the fullest block row.
+std::uint64_t count_blocks(std::span<const MatrixEntry> entries, std::uint32_t m) {
+  if (m == 1) return entries.size();
+  std::uint64_t blocks = 0;
+  std::vector<std::uint32_t> columns;
+  for_each_block_row(entries, m, [&](std::uint32_t, std::span<const MatrixEntry> row) {
+    columns.clear();
+    for (const MatrixEntry& entry : row) columns.push_back(entry.column / m);
+    std::sort(columns.begin(), columns.end());
+    blocks += static_cast<std::uint64_t>(std::unique(columns.begin(), columns.end()) - columns.begin());
+  });
+  return blocks;
+}
+
+/// The block side whose file is the shortest, the larger one of two; only sides that divide n, unless n is 0.
+std::uint32_t choose_block_side(std::span<const MatrixEntry> entries, std::uint32_t n) {
+  std::uint32_t best = 1;
+  std::uint64_t least_bytes = UINT64_MAX;
+  for (const std::uint32_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64}) {
+    cli::check_cancelled("spmm-convert");
+    if (n % m != 0) continue;
+    const std::uint64_t blocks = count_blocks(entries, m);
+    const std::uint64_t bytes = blocks * input_record_bytes(m);
+    if (blocks > kMaxBlocks || bytes > least_bytes) continue;
+    least_bytes = bytes;
+    best = m;
+  }
+  return best;
+}
+
+/// Writes the blocks that hold an element, sorted by (i, j). Shapes: entries sorted by (row, column), each place once,
+/// inside n x n. Values: 1 to 65535. Memory: 4 MB, and 8 bytes for each element of the fullest block row.
+MatrixHeader write_blocks(const std::string& path, std::span<const MatrixEntry> entries, std::uint32_t n,
+                          std::uint32_t m) {
+  BlockOutput out(path, n, m);
+  std::vector<std::uint64_t> packed;  // block column, place in the block, value: sorted, it groups the blocks
+  for_each_block_row(entries, m, [&](std::uint32_t block_row, std::span<const MatrixEntry> row) {
+    packed.clear();
+    for (const MatrixEntry& entry : row) {
+      const std::uint64_t place = std::uint64_t{entry.row % m} * m + entry.column % m;  // below 64 * 64
+      packed.push_back(std::uint64_t{entry.column / m} << 32 | place << 16 | static_cast<std::uint16_t>(entry.value));
+    }
+    std::sort(packed.begin(), packed.end());
+    std::byte* elements = nullptr;
+    std::uint64_t before = UINT64_MAX;
+    for (const std::uint64_t element : packed) {
+      const std::uint64_t column = element >> 32;
+      if (column != before) elements = out.add({.i = block_row, .j = static_cast<std::uint32_t>(column)});
+      before = column;
+      const auto value = static_cast<std::uint16_t>(element);
+      std::memcpy(elements + (element >> 16 & 0xFFFF) * sizeof value, &value, sizeof value);
+    }
+  });
+  return out.publish();
+}
+
+/// Calls take(block index, elements [m, m]) for each block in the order of the file.
+/// Memory: 4 MB; that of check_blocks() if blocks are not in order. Errors: FormatError (a block outside the matrix, or
+/// twice, which is found at the end), IoError, Interrupted, and those of take().
+template <class Take>
+void for_each_block(const MatrixFile& matrix, const Take& take) {
+  const io::InputFile& file = matrix.file;
+  std::vector<std::uint32_t> elements(std::size_t{file.header().m} * file.header().m);
+  std::optional<BlockIndex> before;
+  bool ascends = true;
+  for_each_record(file, "spmm-convert", [&](std::uint64_t, BlockIndex at, const std::byte* record) {
+    ascends = ascends && (!before || *before < at);
+    before = at;
+    for (std::size_t e = 0; e < elements.size(); ++e) elements[e] = element_at(record, matrix.type, e);
+    take(at, elements);
+  });
+  if (!ascends) check_blocks(file, "spmm-convert");
+  file.check_unchanged();
 }
 
 // ---- conversions
@@ -149,17 +265,14 @@ std::uint32_t padded_side(const MatrixShape& shape, std::uint32_t m, const std::
                     "give a --block that divides it");
 }
 
-/// Host memory of a conversion from .mtx: buffers, and for each element 16 bytes as a MatrixEntry and 8 while a block
-/// row is written.
-constexpr std::uint64_t kBufferBytes = 20'000'000;
-constexpr std::uint64_t kElementBytes = sizeof(MatrixEntry) + 8;
-
 /// Errors: OutOfMemory, as early as it is known; those of MtxFile::read().
-std::vector<MatrixEntry> read_entries(const MtxFile& file) {
+std::vector<MatrixEntry> read_entries(MtxFile& file, const std::string& name) {
+  constexpr std::uint64_t kBufferBytes = 20'000'000;
+  constexpr std::uint64_t kElementBytes = sizeof(MatrixEntry) + 8;  // 8 while its block row is written
   const std::uint64_t free_bytes = available_memory_bytes();
   const std::uint64_t needed = kBufferBytes + file.max_elements() * kElementBytes;
   if (needed > free_bytes) {
-    throw OutOfMemory(file.name(),
+    throw OutOfMemory(name,
                       text(file.max_elements(), " elements need ", human_bytes(needed), " of memory (", kElementBytes,
                            " bytes each), free are ", human_bytes(free_bytes)),
                       "convert on a machine with more memory");
@@ -174,12 +287,12 @@ std::vector<MatrixEntry> read_entries(const MtxFile& file) {
 }
 
 std::string mtx_to_bin(const ConvertOptions& options) {
-  const MtxFile file(options.in);
+  MtxFile file(options.in);
   const MatrixShape& shape = file.shape();
   Size size = fixed_size(shape, options);
-  std::vector<MatrixEntry> entries = read_entries(file);
+  std::vector<MatrixEntry> entries = read_entries(file, options.in);
   ChangedElements changed;
-  make_elements(entries, options.rule, changed, file.name());
+  make_elements(entries, options.rule, changed, options.in);
   if (size.m == 0) size.m = choose_block_side(entries, size.n);
   if (size.n == 0) size.n = padded_side(shape, size.m, options.in);
   const MatrixHeader header = write_blocks(options.out, entries, size.n, size.m);
@@ -192,18 +305,18 @@ std::string mtx_to_bin(const ConvertOptions& options) {
 /// A result becomes an operand.
 std::string bin_to_bin(const ConvertOptions& options) {
   const MatrixFile matrix = open_matrix(options.in, options.type, ElementType::u32);
-  const std::uint32_t m = matrix.file.header().m;
-  BlockOutput out(options.out, matrix.file.header().n, m);
+  const std::uint64_t m = matrix.file.header().m;
+  BlockOutput out(options.out, matrix.file.header().n, matrix.file.header().m);
   ChangedElements changed;
-  std::vector<std::uint16_t> values(std::size_t{m} * m);
+  std::vector<std::uint16_t> values(m * m);
   for_each_block(matrix, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
     for (std::size_t e = 0; e < values.size(); ++e) {
       const RuledElement element = apply_rule(elements[e], options.rule, changed);
       if (element.problem != nullptr) {
-        throw_bad_element(options.in,
-                          text("the element at row ", at.i * std::uint64_t{m} + e / m, ", column ",
-                               at.j * std::uint64_t{m} + e % m, " (counted from 0)"),
-                          elements[e], options.rule, element);
+        throw_bad_element(
+            options.in,
+            text("the element at row ", at.i * m + e / m, ", column ", at.j * m + e % m, " (counted from 0)"),
+            elements[e], options.rule, element);
       }
       values[e] = element.value;
     }
@@ -216,6 +329,7 @@ std::string bin_to_bin(const ConvertOptions& options) {
               changed.summary());
 }
 
+/// Writes coordinates, general; integer, or real if there is a factor. The number of elements is written at the end.
 std::string bin_to_mtx(const ConvertOptions& options) {
   const MatrixFile matrix = open_matrix(options.in, options.type, ElementType::u32);
   const std::uint64_t n = matrix.file.header().n;
@@ -225,69 +339,88 @@ std::string bin_to_mtx(const ConvertOptions& options) {
     throw UsageError("--shape", text(shape.rows, "x", shape.columns, " is larger than n = ", n, " of ", options.in),
                      text("give at most ", n, "x", n));
   }
-  MtxOutput out(options.out, shape, options.rule.scale);
+  const double scale = options.rule.scale;
+  BufferedOutput out(options.out, 0);
+  const auto add = [&](std::string_view words) { std::memcpy(out.add(words.size()), words.data(), words.size()); };
+  const std::string head = text("%%MatrixMarket matrix coordinate ", scale == 1 ? "integer" : "real", " general\n",
+                                "% written by spmm-convert\n", shape.rows, " ", shape.columns, " ");
+  constexpr std::size_t kCountCharacters = 20;
+  add(head + std::string(kCountCharacters, ' ') + "\n");
+  std::uint64_t num_elements = 0;
   for_each_block(matrix, [&](BlockIndex at, const std::vector<std::uint32_t>& elements) {
     for (std::size_t e = 0; e < elements.size(); ++e) {
       if (elements[e] == 0) continue;
       const std::uint64_t row = at.i * m + e / m;
       const std::uint64_t column = at.j * m + e % m;
-      if (row < shape.rows && column < shape.columns) {
-        out.add(row, column, elements[e]);
-        continue;
+      if (row >= shape.rows || column >= shape.columns) {
+        throw ShapeError(options.in,
+                         text("the element at row ", row, ", column ", column, " (counted from 0) is ", elements[e],
+                              ", outside the shape ", shape.rows, "x", shape.columns),
+                         "give a larger --shape");
       }
-      throw ShapeError(options.in,
-                       text("the element at row ", row, ", column ", column, " (counted from 0) is ", elements[e],
-                            ", outside the shape ", shape.rows, "x", shape.columns),
-                       "give a larger --shape");
+      constexpr std::size_t kMostCharacters = 24;  // of a number
+      std::array<char, 3 * (kMostCharacters + 1)> line;
+      char* end = line.data();
+      const auto put = [&](auto number, char after) {
+        end = std::to_chars(end, end + kMostCharacters, number).ptr;
+        *end++ = after;
+      };
+      put(row + 1, ' ');
+      put(column + 1, ' ');
+      scale == 1 ? put(elements[e], '\n') : put(elements[e] * scale, '\n');
+      add({line.data(), static_cast<std::size_t>(end - line.data())});
+      ++num_elements;
     }
   });
-  return text(options.out, ": ", shape.rows, " x ", shape.columns, ", ", out.publish(), " elements");
+  out.flush();
+  const std::string count = std::to_string(num_elements);
+  out.file().write_at(head.size(), std::as_bytes(std::span(count)));
+  out.file().finish();
+  out.file().publish();
+  return text(options.out, ": ", shape.rows, " x ", shape.columns, ", ", num_elements, " elements");
 }
 
 }  // namespace
 
-cli::OptionTable make_convert_options() {
-  using cli::value;
-  cli::OptionTable options("spmm-convert", "Converts matrices of other programs to block-sparse files, and back.\n");
-  options.usage("[options] IN OUT", "spmm convert");
-  options.add_options("hidden")("in", "", value())("out", "", value());
-  options.add_options()                                                                      //
-      ("scale", "multiply all elements by this number or fraction (1/65536)", value(), "X")  //
-      ("q,quiet", "print nothing on success");
-  cli::add_common_options(options);
-  options.add_options("To .bin")                                                                                    //
-      ("block", "side of the blocks, 1 to 64, or auto (default: as IN or --like has it, else auto)", value(), "M")  //
-      ("n", "pad with zeros to N rows and columns", value(), "N")                                                   //
-      ("like", "pad to the size, and use the block side, of this .bin", value(), "FILE")                            //
-      ("round", "round fractions to the nearest whole number (of two, to the even one)")                            //
-      ("on-overflow", "elements below 0 or above 65535: error, or saturate to these", value(), "WHAT");
-  options.add_options("From .bin")                                             //
-      ("type", "elements of IN: auto, u16 or u32 (results)", value(), "TYPE")  //
-      ("shape", "rows and columns to cut out; what lies outside must be zero", value(), "RxC");
-  options.parse_positional({"in", "out"});
-  return options;
+std::string ChangedElements::summary() const {
+  std::string line;
+  for (const auto& [num, words] : {std::pair{rounded, " rounded"}, {raised, " raised to 0"}, {cut, " cut to 65535"}}) {
+    if (num > 0) line += text(line.empty() ? "; " : ", ", num, words);
+  }
+  return line;
 }
 
-ConvertOptions parse_convert_options(const cli::ParsedOptions& parsed) {
-  ConvertOptions options;
-  options.in = cli::required_positional(parsed, "in", "input file");
-  options.out = cli::required_positional(parsed, "out", "output file", cli::Dash::refused_output);
-  options.from_mtx = is_mtx(options.in);
-  options.to_mtx = ends_in_mtx(options.out);
-  if (!options.to_mtx) io::reject_foreign_ending(options.out);
-  if (options.from_mtx && options.to_mtx) {
-    throw UsageError("command line", "from .mtx to .mtx: one of the two must be a block-sparse file",
-                     "convert to .bin and from there");
+void make_elements(std::vector<MatrixEntry>& entries, const ElementRule& rule, ChangedElements& changed,
+                   const std::string& file) {
+  const auto before = [](const MatrixEntry& x, const MatrixEntry& y) { return x.key() < y.key(); };
+  if (!std::is_sorted(entries.begin(), entries.end(), before)) std::sort(entries.begin(), entries.end(), before);
+  std::size_t kept = 0;
+  for (std::size_t begin = 0, end = 0; begin < entries.size(); begin = end) {
+    MatrixEntry element = entries[begin];
+    double size = std::abs(element.value);
+    bool is_whole = element.value == std::trunc(element.value);
+    for (end = begin + 1; end < entries.size() && entries[end].key() == element.key(); ++end) {
+      const double value = entries[end].value;
+      element.value += value;
+      size += std::abs(value);
+      is_whole = is_whole && value == std::trunc(value);
+    }
+    RuledElement ruled = apply_rule(element.value, rule, changed);
+    if (end - begin > 1 && !std::isnan(size) && (!is_whole || size >= kExactLimit)) {
+      ruled.problem = "has several parts that are no whole numbers, or 2^53 or more together";
+      ruled.hint = "store each element once";
+    }
+    if (ruled.problem != nullptr) {
+      throw_bad_element(
+          file,
+          text(end - begin > 1 ? text("the sum of ", end - begin, " elements") : "the element", " at row ",
+               element.row + std::uint64_t{1}, ", column ", element.column + std::uint64_t{1}, " (counted from 1)"),
+          element.value, rule, ruled);
+    }
+    element.value = static_cast<double>(ruled.value);
+    if (ruled.value != 0) entries[kept++] = element;
   }
-  refuse_useless_options(parsed, options.from_mtx, options.to_mtx);
-  parse_size(parsed, options);
-  options.quiet = cli::option_flag(parsed, "quiet");
-  if (const auto scale = cli::option_text(parsed, "scale")) options.rule.scale = parse_scale(*scale);
-  options.rule.round = cli::option_flag(parsed, "round");
-  options.rule.saturate = cli::option_choice(parsed, "on-overflow", {"error", "saturate"}) == 1;
-  options.type = type_option(parsed);
-  if (const auto shape = cli::option_text(parsed, "shape")) options.shape = parse_shape(*shape);
-  return options;
+  entries.resize(kept);
 }
 
 std::string convert_file(const ConvertOptions& options) {

@@ -2,7 +2,6 @@
 #include "tools/dense/dense.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -242,14 +241,6 @@ Comparison compare_rows(Type type, Shape shape, const ExpectedRows& expected, st
 
 // ---- many products
 
-std::optional<double> parse_number(const std::string& word) {
-  double value = 0;
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, value);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return value;
-}
-
 std::vector<std::byte> random_dense(Type type, std::uint64_t count, std::uint64_t key, unsigned num_threads) {
   constexpr std::uint64_t kGrain = std::uint64_t{1} << 16;
   std::vector<std::byte> elements(count * input_element_bytes(type));
@@ -261,22 +252,6 @@ std::vector<std::byte> random_dense(Type type, std::uint64_t count, std::uint64_
     });
   });
   return elements;
-}
-
-double Result::median_ms() const {
-  std::vector<double> sorted = measurement.run_ms;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t half = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
-double Result::min_ms() const {
-  return *std::min_element(measurement.run_ms.begin(), measurement.run_ms.end());
-}
-
-double Result::gflops() const {
-  const double median = median_ms();
-  return median > 0 ? 2 * multiply_adds(request.shape) * 1e-6 / median : 0;
 }
 
 std::vector<Result> plan_results(const RunOptions& options, Shape shape) {

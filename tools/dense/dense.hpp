@@ -124,9 +124,6 @@ struct RunOptions {
   unsigned num_threads = 1;  ///< for inputs and the check
 };
 
-/// All of `word` as a number; nothing if it is none.
-std::optional<double> parse_number(const std::string& word);
-
 /// Elements uniform from -10 to 10, of u16 from 0 to 1,023; the same for every number of threads.
 std::vector<std::byte> random_dense(Type type, std::uint64_t count, std::uint64_t key, unsigned num_threads);
 
@@ -140,11 +137,6 @@ struct Result {
 
   [[nodiscard]] bool ran() const { return refusal.empty(); }
   [[nodiscard]] bool passed() const { return !comparison || comparison->differences == 0; }
-  /// Values: at least one run.
-  [[nodiscard]] double median_ms() const;
-  [[nodiscard]] double min_ms() const;
-  /// 2 * J * K * L operations over the median.
-  [[nodiscard]] double gflops() const;
 };
 
 /// What will run for a shape, in order. Errors: UsageError (no such kernel in this build).

@@ -1,16 +1,12 @@
 // spmm-dense: times dense kernels on one or many shapes and compares their results with the host.
 #include <array>
-#include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/memory/machine_memory.hpp"
-#include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/options/table.hpp"
@@ -18,12 +14,14 @@
 #include "cli/self_description.hpp"
 #include "io/files/paths.hpp"
 #include "spmm/error.hpp"
-#include "tools/common/measurement.hpp"
+#include "tools/common/json.hpp"
+#include "tools/common/options.hpp"
 #include "tools/dense/dense.hpp"
 
 namespace {
 
 using namespace spmm;
+using tools::format;
 using tools::Json;
 
 constexpr const char* kNotes = R"(
@@ -50,7 +48,6 @@ file, 74 reading or writing failed, 75 interrupted.
 )";
 
 constexpr std::uint64_t kMaxRuns = 10'000;
-constexpr std::uint64_t kMaxThreads = 1024;
 
 cli::OptionTable dense_options() {
   using cli::value;
@@ -72,23 +69,12 @@ cli::OptionTable dense_options() {
   return options;
 }
 
-/// Parts of "a,b". Errors: UsageError (an empty part).
-std::vector<std::string> split(const cli::OptionText& typed, const std::string& value, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream list(value + separator);
-  for (std::string part; std::getline(list, part, separator);) {
-    if (part.empty()) throw UsageError(typed.where, text("\"", value, "\" has an empty part"), "see --help");
-    parts.push_back(part);
-  }
-  return parts;
-}
-
 std::vector<dense::Shape> shapes_of(const cli::ParsedOptions& parsed) {
   const auto typed = cli::option_text(parsed, "shape");
   if (!typed) throw UsageError("--shape", "is missing", "give JxKxL, like 1024x50x1024, or N");
   std::vector<dense::Shape> shapes;
-  for (const std::string& value : split(*typed, typed->value, ',')) {
-    const std::vector<std::string> sides = split(*typed, value, 'x');
+  for (const std::string& value : tools::split(typed->value, ',', typed->where)) {
+    const std::vector<std::string> sides = tools::split(value, 'x', typed->where);
     if (sides.size() != 1 && sides.size() != 3) {
       throw UsageError(typed->where, "\"" + value + "\" is no shape", "write JxKxL, like 1024x50x1024, or N");
     }
@@ -105,8 +91,7 @@ dense::RunOptions options_of(const cli::ParsedOptions& parsed) {
   dense::RunOptions options;
   options.type = std::array{dense::Type::f32, dense::Type::i32,
                             dense::Type::u16}[cli::option_choice(parsed, "type", {"f32", "i32", "u16"})];
-  const auto kernels = *cli::option_text(parsed, "kernel");
-  options.kernels = split(kernels, kernels.value, ',');
+  options.kernels = tools::option_list(parsed, "kernel");
   if (parsed.count("tile") > 0) {
     const std::array<std::vector<unsigned>, 4> tiles = {{{8}, {16}, {32}, {8, 16, 32}}};
     options.tiles = tiles[cli::option_choice(parsed, "tile", {"8", "16", "32", "all"})];
@@ -114,28 +99,13 @@ dense::RunOptions options_of(const cli::ParsedOptions& parsed) {
   options.runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
   options.check_budget = std::array{dense::kCheckBudget, UINT64_MAX,
                                     std::uint64_t{0}}[cli::option_choice(parsed, "check", {"sample", "full", "none"})];
-  if (const auto threshold = cli::option_text(parsed, "threshold")) {
-    options.threshold = dense::parse_number(threshold->value);
-    if (!options.threshold || !std::isfinite(*options.threshold) || *options.threshold < 0) {
-      throw UsageError(threshold->where, "\"" + threshold->value + "\" is no threshold",
-                       "give a number from 0 up, like 1e-3");
-    }
-  }
+  options.threshold = tools::option_number(parsed, "threshold", 0);
   options.seed = *cli::option_count(parsed, "seed");
-  options.num_threads =
-      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
+  options.num_threads = tools::option_threads(parsed);
   return options;
 }
 
 // ---- what is said
-
-/// printf into a string.
-template <class... Values>
-std::string format(const char* pattern, const Values&... values) {
-  std::array<char, 256> out{};
-  std::snprintf(out.data(), out.size(), pattern, values...);
-  return out.data();
-}
 
 std::string number(double value) {
   return format(value >= 1000 ? "%.0f" : "%.4g", value);
@@ -143,6 +113,11 @@ std::string number(double value) {
 
 std::string shape_text(dense::Shape shape) {
   return text(shape.rows, "x", shape.inner, "x", shape.cols);
+}
+
+/// Of 2 * J * K * L operations in the median of the runs.
+double gflops(dense::Shape shape, double median_ms) {
+  return median_ms > 0 ? 2.0 * shape.rows * shape.inner * shape.cols * 1e-6 / median_ms : 0;
 }
 
 /// The verdict of the check, with what differs.
@@ -164,15 +139,17 @@ std::string table_row(const dense::Result& result) {
   const std::string line = format("%-18s %-11s %5s ", shape_text(request.shape).c_str(), request.kernel.c_str(),
                                   request.tile == 0 ? "" : std::to_string(request.tile).c_str());
   if (!result.ran()) return line + " refused: " + result.refusal + "\n";
-  const std::string times = format("%11s %11s %9s ", number(result.median_ms()).c_str(),
-                                   number(result.min_ms()).c_str(), number(result.gflops()).c_str());
+  const Json times = tools::spread_json(result.measurement.run_ms);
+  const double median = times["median"];
+  const std::string figures = format("%11s %11s %9s ", number(median).c_str(), number(times["min"]).c_str(),
+                                     number(gflops(request.shape, median)).c_str());
   const dense::Resources& taken = result.measurement.resources;
   const std::string resources =
       taken.threads_per_cta == 0
           ? std::string(42, ' ')
           : format("%8u %5u %8zu %7u %7.0f %% ", taken.threads_per_cta, taken.registers_per_thread,
                    taken.shared_bytes_per_cta, taken.ctas_per_multiprocessor, taken.occupancy * 100);
-  return line + times + resources + " " + verdict(result) + "\n";
+  return line + figures + resources + " " + verdict(result) + "\n";
 }
 
 Json result_json(const dense::Result& result) {
@@ -184,10 +161,11 @@ Json result_json(const dense::Result& result) {
   }
   const dense::Resources& resources = result.measurement.resources;
   json["device"] = result.measurement.device;
-  json["median_ms"] = result.median_ms();
-  json["min_ms"] = result.min_ms();
+  const Json times = tools::spread_json(result.measurement.run_ms);
+  json["median_ms"] = times["median"];
+  json["min_ms"] = times["min"];
   json["run_ms"] = result.measurement.run_ms;
-  json["gflops"] = result.gflops();
+  json["gflops"] = gflops(request.shape, times["median"]);
   json["resources"] = {{"threads_per_cta", resources.threads_per_cta},
                        {"registers_per_thread", resources.registers_per_thread},
                        {"shared_bytes_per_cta", resources.shared_bytes_per_cta},

@@ -1,14 +1,16 @@
 // Places of the blocks of a generated matrix: simple patterns, and patterns of applications.
-#include "tools/gen/pattern.hpp"
+#include "tools/gen/gen.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "base/text.hpp"
+#include "cli/program.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/random.hpp"
 
@@ -42,8 +44,8 @@ struct Axis {
   }
 };
 
-Region rectangle(Axis rows, Axis columns) {
-  return {.capacity = rows.count * columns.count, .cell = [=](std::uint64_t rank) {
+Part rectangle(std::uint64_t count, Axis rows, Axis columns) {
+  return {.count = count, .capacity = rows.count * columns.count, .cell = [=](std::uint64_t rank) {
             return cell_at(rows.at(rank / columns.count), columns.at(rank % columns.count));
           }};
 }
@@ -72,21 +74,25 @@ class Intervals {
   std::size_t size_ = 0;
 };
 
-/// A region whose rows row(number) gives: counts their cells into a table of 8 bytes for each row.
+/// A part whose rows row(number) gives. Counts the cells before every row into a table, of a very large grid before
+/// every stride-th one: 128 MB at most.
 template <class Row>
-Region region_of_rows(std::uint64_t nb, Row row) {
-  const auto before = std::make_shared<std::vector<std::uint64_t>>(nb + 1);  // cells in the rows before each one
-  for (std::uint64_t i = 0; i < nb; ++i) (*before)[i + 1] = (*before)[i] + row(i).num_cells();
-  const double rows_per_cell = static_cast<double>(nb) / static_cast<double>(before->back());
-  return {.capacity = before->back(), .cell = [=](std::uint64_t rank) {
-            // From the row where it would be if all rows were equal, in steps of 1, 2, 4, ...: few for most patterns.
-            const auto& first = *before;
-            std::uint64_t low = std::min(nb - 1, static_cast<std::uint64_t>(static_cast<double>(rank) * rows_per_cell));
-            std::uint64_t high = low + 1;
-            for (std::uint64_t step = 1; first[low] > rank; step *= 2) low -= std::min(low, step);
-            for (std::uint64_t step = 1; first[high] <= rank; step *= 2) high = std::min(nb, high + step);
-            const std::uint64_t i = first_where(low, high - 1, [&](std::uint64_t x) { return first[x + 1] > rank; });
-            return cell_at(i, row(i).column(rank - first[i]));
+Part part_of_rows(std::uint64_t nb, std::uint64_t count, Row row) {
+  constexpr std::uint64_t kMaxTable = std::uint64_t{1} << 24;
+  const std::uint64_t stride = nb / kMaxTable + 1;
+  const auto before = std::make_shared<std::vector<std::uint64_t>>();
+  std::uint64_t num_cells = 0;
+  for (std::uint64_t i = 0; i < nb; ++i) {
+    if (i % kMaxTable == 0) cli::check_cancelled("spmm-gen");
+    if (i % stride == 0) before->push_back(num_cells);
+    num_cells += row(i).num_cells();
+  }
+  return {.count = count, .capacity = num_cells, .cell = [=](std::uint64_t rank) {
+            const auto next = std::upper_bound(before->begin(), before->end(), rank);
+            std::uint64_t i = static_cast<std::uint64_t>(next - before->begin() - 1) * stride;
+            rank -= *(next - 1);
+            for (; rank >= row(i).num_cells(); ++i) rank -= row(i).num_cells();
+            return cell_at(i, row(i).column(rank));
           }};
 }
 
@@ -96,7 +102,7 @@ std::uint64_t roomy(std::uint64_t nb, std::uint64_t k) {
 }
 
 /// |i - j| <= bandwidth; without one the narrowest band that is at most half full.
-Region band(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> bandwidth) {
+Part band(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> bandwidth) {
   if (bandwidth && *bandwidth >= nb) {
     throw UsageError("--bandwidth", text(*bandwidth, " is wider than the matrix, which has ", nb, " block columns"),
                      text("give at most ", nb - 1));
@@ -108,11 +114,11 @@ Region band(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> band
     cells.add(i - std::min(i, width), std::min(nb, i + width + 1));
     return cells;
   };
-  return region_of_rows(nb, row);
+  return part_of_rows(nb, k, row);
 }
 
 /// Steps of 1, 2, 4, ... rows; the cells of a row are the first ones, half as many as in the step before.
-Region staircase(std::uint64_t nb, std::uint64_t k) {
+Part staircase(std::uint64_t nb, std::uint64_t k) {
   const auto capacity = [&](std::uint64_t width) {
     std::uint64_t sum = 0;
     for (std::uint64_t row = 0, step = 1; row < nb; row += step, step *= 2, width /= 2) {
@@ -122,7 +128,7 @@ Region staircase(std::uint64_t nb, std::uint64_t k) {
   };
   const std::uint64_t width =
       first_where(1, nb * nb, [&](std::uint64_t tried) { return capacity(tried) >= roomy(nb, k); });
-  return {.capacity = capacity(width), .cell = [=](std::uint64_t rank) {
+  return {.count = k, .capacity = capacity(width), .cell = [=](std::uint64_t rank) {
             std::uint64_t row = 0;
             std::uint64_t step = 1;
             while (rank >= step * std::min(nb, width / step)) {
@@ -166,8 +172,8 @@ struct Stencil {
 };
 
 /// Full square groups along the diagonal, the last one smaller where nb is no multiple.
-Region block_diagonal(std::uint64_t nb, const PatternOptions& options) {
-  const std::uint64_t group = options.group ? *options.group : std::min<std::uint64_t>(kDefaultGroup, nb);
+Part block_diagonal(std::uint64_t nb, std::uint64_t k, std::optional<std::uint32_t> given) {
+  const std::uint64_t group = given ? *given : std::min<std::uint64_t>(kDefaultGroup, nb);
   if (group == 0 || group > nb) {
     throw UsageError("--group", text(group, " block rows: the matrix has ", nb), text("give 1 to ", nb));
   }
@@ -176,25 +182,25 @@ Region block_diagonal(std::uint64_t nb, const PatternOptions& options) {
     cells.add(i - i % group, std::min(nb, i - i % group + group));
     return cells;
   };
-  return region_of_rows(nb, row);
+  return part_of_rows(nb, k, row);
 }
 
 /// Block row 0, block column 0 and the diagonal.
-Region arrow(std::uint64_t nb) {
+Part arrow(std::uint64_t nb, std::uint64_t k) {
   const auto row = [=](std::uint64_t i) {
     Intervals cells;
     cells.add(0, i == 0 ? nb : 1);
     if (i > 0) cells.add(i, i + 1);
     return cells;
   };
-  return region_of_rows(nb, row);
+  return part_of_rows(nb, k, row);
 }
 
 /// [[K, B^T], [B, 0]]: K is a 7-point stencil over the first 3/4 of the block rows; row p of B has blocks in columns
 /// 3p - 2 to 3p + 5, as far as K has them.
-Region saddle_point(std::uint64_t nb) {
+Part saddle_point(std::uint64_t nb, std::uint64_t k) {
   const std::uint64_t inner = nb - nb / 4;  // rows of K
-  return region_of_rows(nb, [=, stencil = Stencil{.nb = inner, .points = 7}](std::uint64_t i) {
+  return part_of_rows(nb, k, [=, stencil = Stencil{.nb = inner, .points = 7}](std::uint64_t i) {
     if (i >= inner) {
       const std::uint64_t first = 3 * (i - inner);
       Intervals row;
@@ -228,7 +234,7 @@ BlockIndex draw_rmat(std::uint64_t key, std::uint64_t draw, int levels) {
 
 /// At least k places drawn as a recursive matrix with the parameters of Graph500, each drawn place once, numbers not
 /// permuted. Source: Chakrabarti, Zhan, Faloutsos, R-MAT (2004).
-Region rmat(std::uint64_t nb, std::uint64_t k, std::uint64_t seed) {
+Part rmat(std::uint64_t nb, std::uint64_t k, std::uint64_t seed) {
   constexpr std::uint64_t kMaxDraws = 64;  // for each block
   const int levels = static_cast<int>(std::bit_width(nb - 1));
   const auto places = std::make_shared<std::vector<std::uint64_t>>();  // i * nb + j
@@ -246,8 +252,9 @@ Region rmat(std::uint64_t nb, std::uint64_t k, std::uint64_t seed) {
     std::sort(places->begin(), places->end());
     places->erase(std::unique(places->begin(), places->end()), places->end());
   }
-  return {.capacity = places->size(),
-          .cell = [places, nb](std::uint64_t rank) { return cell_at((*places)[rank] / nb, (*places)[rank] % nb); }};
+  return {.count = k, .capacity = places->size(), .cell = [places, nb](std::uint64_t rank) {
+            return cell_at((*places)[rank] / nb, (*places)[rank] % nb);
+          }};
 }
 
 /// One long block row and the rest; is_column: a long block column.
@@ -256,10 +263,8 @@ std::vector<Part> heavy_parts(std::uint64_t nb, std::uint64_t k, bool is_column)
   const Axis line{.count = 1, .first = nb / 2};
   const Axis others{.count = nb - 1, .skipped = nb / 2};
   const std::uint64_t in_line = std::min(nb, k - k / 2);
-  std::vector<Part> parts = {{.region = is_column ? rectangle(all, line) : rectangle(line, all), .count = in_line}};
-  if (k == in_line) return parts;
-  parts.push_back({.region = is_column ? rectangle(all, others) : rectangle(others, all), .count = k - in_line});
-  return parts;
+  if (is_column) return {rectangle(in_line, all, line), rectangle(k - in_line, all, others)};
+  return {rectangle(in_line, line, all), rectangle(k - in_line, others, all)};
 }
 
 /// A long block row, a long block column, and the rest. They cross next to the diagonal: on it, each block of A's
@@ -271,72 +276,58 @@ std::vector<Part> hub_parts(std::uint64_t nb, std::uint64_t k) {
   const Axis other_columns{.count = nb - 1, .skipped = column};
   const std::uint64_t in_row = std::min(nb, (k + 2) / 3);
   const std::uint64_t in_column = std::min(nb - 1, (k - in_row + 1) / 2);
-  const std::uint64_t rest = k - in_row - in_column;
-  std::vector<Part> parts = {{.region = rectangle({.count = 1, .first = row}, {.count = nb}), .count = in_row}};
-  if (in_column > 0) {
-    parts.push_back({.region = rectangle(other_rows, {.count = 1, .first = column}), .count = in_column});
-  }
-  if (rest > 0) parts.push_back({.region = rectangle(other_rows, other_columns), .count = rest});
-  return parts;
+  return {rectangle(in_row, {.count = 1, .first = row}, {.count = nb}),
+          rectangle(in_column, other_rows, {.count = 1, .first = column}),
+          rectangle(k - in_row - in_column, other_rows, other_columns)};
 }
 
-std::vector<Part> parts_of(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options) {
-  switch (kind) {
-    case PatternKind::uniform:
-      break;
-    case PatternKind::diagonal:
-      return {{.region = band(nb, k, 0), .count = k}};
-    case PatternKind::banded:
-      return {{.region = band(nb, k, options.bandwidth), .count = k}};
-    case PatternKind::power_law:
-      return {{.region = staircase(nb, k), .count = k}};
-    case PatternKind::heavy_row:
-      return heavy_parts(nb, k, false);
-    case PatternKind::heavy_column:
-      return heavy_parts(nb, k, true);
-    case PatternKind::hub:
-      return hub_parts(nb, k);
-    case PatternKind::stencil_7:
-      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 7}), .count = k}};
-    case PatternKind::stencil_27:
-      return {{.region = region_of_rows(nb, Stencil{.nb = nb, .points = 27}), .count = k}};
-    case PatternKind::rmat:
-      return {{.region = rmat(nb, k, options.seed), .count = k}};
-    case PatternKind::block_diagonal:
-      return {{.region = block_diagonal(nb, options), .count = k}};
-    case PatternKind::arrow:
-      return {{.region = arrow(nb), .count = k}};
-    case PatternKind::saddle_point:
-      return {{.region = saddle_point(nb), .count = k}};
-  }
-  return {{.region = rectangle({.count = nb}, {.count = nb}), .count = k}};
-}
+/// A pattern by its name. Values: parts(nb, k, options).
+struct Pattern {
+  const char* name;
+  std::vector<Part> (*parts)(std::uint64_t nb, std::uint64_t k, const PatternOptions& options);
+};
+
+constexpr Pattern kPatterns[] = {
+    {"uniform", [](auto nb, auto k, auto&) { return std::vector{rectangle(k, {.count = nb}, {.count = nb})}; }},
+    {"diagonal", [](auto nb, auto k, auto&) { return std::vector{band(nb, k, 0)}; }},
+    {"banded", [](auto nb, auto k, auto& options) { return std::vector{band(nb, k, options.bandwidth)}; }},
+    {"power-law", [](auto nb, auto k, auto&) { return std::vector{staircase(nb, k)}; }},
+    {"heavy-row", [](auto nb, auto k, auto&) { return heavy_parts(nb, k, false); }},
+    {"heavy-column", [](auto nb, auto k, auto&) { return heavy_parts(nb, k, true); }},
+    {"hub", [](auto nb, auto k, auto&) { return hub_parts(nb, k); }},
+    {"stencil-7",
+     [](auto nb, auto k, auto&) { return std::vector{part_of_rows(nb, k, Stencil{.nb = nb, .points = 7})}; }},
+    {"stencil-27",
+     [](auto nb, auto k, auto&) { return std::vector{part_of_rows(nb, k, Stencil{.nb = nb, .points = 27})}; }},
+    {"rmat", [](auto nb, auto k, auto& options) { return std::vector{rmat(nb, k, options.seed)}; }},
+    {"block-diagonal",
+     [](auto nb, auto k, auto& options) { return std::vector{block_diagonal(nb, k, options.group)}; }},
+    {"arrow", [](auto nb, auto k, auto&) { return std::vector{arrow(nb, k)}; }},
+    {"saddle-point", [](auto nb, auto k, auto&) { return std::vector{saddle_point(nb, k)}; }},
+};
 
 }  // namespace
 
-const std::vector<std::string>& pattern_names() {
-  static const std::vector<std::string> kNames = {
-      "uniform",   "diagonal",   "banded", "power-law",      "heavy-row", "heavy-column", "hub",
-      "stencil-7", "stencil-27", "rmat",   "block-diagonal", "arrow",     "saddle-point"};
-  return kNames;
+std::vector<std::string> pattern_names() {
+  std::vector<std::string> names;
+  for (const Pattern& pattern : kPatterns) names.emplace_back(pattern.name);
+  return names;
 }
 
-const std::string& pattern_name(PatternKind kind) {
-  return pattern_names()[static_cast<std::size_t>(kind)];
-}
-
-std::vector<Part> make_pattern(PatternKind kind, std::uint32_t nb, std::uint64_t k, const PatternOptions& options) {
+std::vector<Part> make_pattern(const std::string& name, std::uint32_t nb, std::uint64_t k,
+                               const PatternOptions& options) {
   const std::uint64_t cells = std::uint64_t{nb} * nb;
   if (k > cells) {
     throw UsageError("--k", text(k, " blocks do not fit a matrix of ", nb, " x ", nb, " blocks"),
                      text("give at most ", cells, " blocks, a larger --n or a smaller --m"));
   }
-  std::vector<Part> parts = parts_of(kind, nb, k, options);
+  const auto* const pattern =
+      std::find_if(std::begin(kPatterns), std::end(kPatterns), [&](const Pattern& one) { return one.name == name; });
+  std::vector<Part> parts = pattern->parts(nb, k, options);
   for (const Part& part : parts) {
-    const std::uint64_t room = part.region.capacity;
-    if (part.count <= room) continue;
-    throw UsageError("--k", text(part.count, " blocks do not fit the pattern, which has ", room, " places"),
-                     text("give at most ", room, " blocks, a wider --bandwidth or another --pattern"));
+    if (part.count <= part.capacity) continue;
+    throw UsageError("--k", text(part.count, " blocks do not fit the pattern, which has ", part.capacity, " places"),
+                     text("give at most ", part.capacity, " blocks, a wider --bandwidth or another --pattern"));
   }
   return parts;
 }

@@ -1,16 +1,11 @@
 // spmm-info: what is in a matrix file.
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstdio>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/records/head.hpp"
-#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/options/table.hpp"
@@ -20,6 +15,7 @@
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/matrix_file.hpp"
+#include "tools/common/options.hpp"
 #include "tools/spmm/subcommands.hpp"
 
 namespace {
@@ -102,12 +98,15 @@ template <class T>
 void scan_block(const std::byte* values, std::uint64_t num, MatrixInfo& info) {
   T largest = 0;
   std::uint64_t nonzero = 0;
+  std::uint64_t saturated = 0;
   for (std::uint64_t e = 0; e < num; ++e) {
     T value = 0;
     std::memcpy(&value, values + e * sizeof(T), sizeof(T));
     largest = std::max(largest, value);
     nonzero += value != 0 ? 1 : 0;
+    saturated += value == UINT32_MAX ? 1 : 0;
   }
+  info.saturated_elements += saturated;
   info.largest_element = std::max<std::uint32_t>(info.largest_element, largest);
   info.nonzero_elements += nonzero;
   info.zero_blocks += largest == 0 ? 1 : 0;
@@ -124,20 +123,13 @@ MatrixInfo read_info(const std::string& path, std::optional<ElementType> type) {
   Counter columns(header.blocks_per_side(), header.num_blocks);
   const std::uint64_t num_elements = std::uint64_t{header.m} * header.m;
   BlockIndex before;
-  tools::for_each_piece(matrix.file, "spmm-info", [&](std::uint64_t first, std::span<const std::byte> records) {
-    const std::uint64_t bytes = matrix.file.record_bytes();
-    for (std::uint64_t r = 0; r < records.size() / bytes; ++r) {
-      const std::byte* const record = &records[r * bytes];
-      const BlockIndex at = read_index(record);
-      tools::check_index(matrix.file, first + r, at);
-      info.sorted = info.sorted && (first + r == 0 || before < at);
-      before = at;
-      rows.add(at.i);
-      columns.add(at.j);
-      matrix.type == ElementType::u16 ? scan_block<std::uint16_t>(record + kIndexBytes, num_elements, info)
-                                      : scan_block<std::uint32_t>(record + kIndexBytes, num_elements, info);
-    }
-    if (matrix.type == ElementType::u32) info.saturated_elements += count_saturated(records);
+  tools::for_each_record(matrix.file, "spmm-info", [&](std::uint64_t number, BlockIndex at, const std::byte* record) {
+    info.sorted = info.sorted && (number == 0 || before < at);
+    before = at;
+    rows.add(at.i);
+    columns.add(at.j);
+    matrix.type == ElementType::u16 ? scan_block<std::uint16_t>(record + kIndexBytes, num_elements, info)
+                                    : scan_block<std::uint32_t>(record + kIndexBytes, num_elements, info);
   });
   info.rows = rows.counts();
   info.columns = columns.counts();
@@ -178,9 +170,7 @@ Distribution distribution_of(const IndexCounts& counts, std::uint64_t size) {
 // ---- as text
 
 std::string percent(double share) {
-  std::array<char, 32> out{};
-  std::snprintf(out.data(), out.size(), "%.4g %%", share * 100);
-  return out.data();
+  return tools::format("%.4g %%", share * 100);
 }
 
 std::string histogram(const Distribution& rows) {
@@ -239,7 +229,7 @@ void add_distribution(cli::JsonWriter& json, const char* name, const Distributio
 void add_info(cli::JsonWriter& json, const MatrixInfo& info) {
   json.open("", '{')
       .add("file", info.name)
-      .add("type", tools::type_name(info.type))
+      .add("type", info.type == ElementType::u16 ? "u16" : "u32")
       .add("n", info.header.n)
       .add("m", info.header.m)
       .add("blocks", info.header.num_blocks)

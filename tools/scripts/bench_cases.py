@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-SCHEMA = 1  # kMeasurementSchema of tools/common/measurement.hpp
+SCHEMA = 1  # kMeasurementSchema of tools/common/json.cpp
 LARGEST = 2**32 - 1
 NAME = pathlib.Path(sys.argv[0]).name
 

@@ -18,7 +18,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEASUREMENTS = ROOT / "data" / "measurements"
-SCHEMA = 1  # kMeasurementSchema of tools/common/measurement.hpp
+SCHEMA = 1  # kMeasurementSchema of tools/common/json.cpp
 LINE_CHARS = 130
 NONE = "–"
 TABLE = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)

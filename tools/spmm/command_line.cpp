@@ -83,13 +83,6 @@ OptionTable describe(const std::string& program) {
   return options;
 }
 
-std::string wanted_kernel(const ParsedOptions& parsed) {
-  if (!option_text(parsed, "kernel")) return "auto";  // kernel_names() loads libraries
-  std::vector<std::string> names = {"auto"};
-  for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
-  return names[option_choice(parsed, "kernel", names)];
-}
-
 int wanted_device(const ParsedOptions& parsed) {
   const auto given = option_text(parsed, "device");
   if (!given || given->value == "auto" || given->value == "-1") return -1;
@@ -104,16 +97,6 @@ std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& 
     throw UsageError(given->where, "is not an option of " + program, "start a rank for each device");
   }
   return parse_devices(given->value, given->where);
-}
-
-void set_verify(Options& run, const ParsedOptions& parsed) {
-  const auto seed = option_count(parsed, "verify-seed", 1);
-  if (seed) run.verify_seed = run.proof_key = *seed;
-  const auto given = option_text(parsed, "verify");
-  if (!given) return;
-  const std::uint64_t blocks = parse_verify(given->value, given->where);
-  run.verify_full = blocks == kVerifyFull;
-  if (!run.verify_full) run.verify_blocks = blocks;
 }
 
 std::uint64_t wanted_memory_limit(const ParsedOptions& parsed) {
@@ -182,6 +165,52 @@ void check_first_word(const std::string& word, const ProgramPage& page) {
 
 }  // namespace
 
+bool set_product_option(ProductOptions& product, std::string_view key, const std::string& value,
+                        const std::string& where) {
+  const auto is_on = [&] {
+    if (value == "1" || value == "true" || value == "yes" || value == "on") return true;
+    if (value == "0" || value == "false" || value == "no" || value == "off") return false;
+    throw UsageError(where, "\"" + value + "\" is neither on nor off", "write 1 or 0");
+  };
+  if (key == "backend") {
+    constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
+    product.backend = kBackends[parse_choice(value, where, {"auto", "cuda", "cpu"})];
+  } else if (key == "kernel") {
+    std::vector<std::string> names = {"auto"};
+    for (const KernelInfo& kernel : kernel_names()) names.push_back(kernel.name);
+    product.kernel = names[parse_choice(value, where, names)];
+  } else if (key == "verify") {
+    const std::uint64_t blocks = parse_verify(value, where);
+    product.verify_full = blocks == kVerifyFull;
+    product.verify_blocks = product.verify_full ? 0 : blocks;
+  } else if (key == "on-saturation") {
+    constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
+    product.on_saturation = kOnSaturation[parse_choice(value, where, {"report", "error"})];
+  } else if (key == "rows") {
+    product.rows = parse_rows(value, where);
+  } else if (key == "transpose-a") {
+    product.transpose_a = is_on();
+  } else if (key == "transpose-b") {
+    product.transpose_b = is_on();
+  } else if (key == "durable") {
+    product.durable = is_on();
+  } else if (key == "no-clobber") {
+    product.no_clobber = is_on();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void set_product_options(ProductOptions& product, const ParsedOptions& parsed) {
+  for (const char* const option : {"kernel", "verify", "on-saturation", "rows"}) {
+    if (const auto given = option_text(parsed, option)) set_product_option(product, option, given->value, given->where);
+  }
+  for (const char* const option : {"transpose-a", "transpose-b", "durable", "no-clobber"}) {
+    if (option_flag(parsed, option)) set_product_option(product, option, "1", option);
+  }
+}
+
 std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus) {
   if (num_gpus == 0 || has_cuda) return "";
   return "this machine has a GPU, but this program is built without CUDA and computes on the CPU; "
@@ -202,20 +231,13 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
 
   constexpr std::array kProgress = {ProgressMode::automatic, ProgressMode::always, ProgressMode::never};
   options.run.backend = backend_option(parsed);
-  options.run.kernel = wanted_kernel(parsed);
   options.run.device = wanted_device(parsed);
   options.run.devices = wanted_devices(parsed, program);
   options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   options.run.memory_limit_bytes = wanted_memory_limit(parsed);
-  set_verify(options.run, parsed);
-  if (const auto rows = option_text(parsed, "rows")) options.run.rows = parse_rows(rows->value, rows->where);
-  options.run.no_clobber = option_flag(parsed, "no-clobber");
-  constexpr std::array kOnSaturation = {OnSaturation::report, OnSaturation::error};
-  options.run.on_saturation = kOnSaturation[option_choice(parsed, "on-saturation", {"report", "error"})];
-  options.run.transpose_a = option_flag(parsed, "transpose-a");
-  options.run.transpose_b = option_flag(parsed, "transpose-b");
+  if (const auto seed = option_count(parsed, "verify-seed", 1)) options.run.verify_seed = options.run.proof_key = *seed;
+  set_product_options(options.run, parsed);
   options.run.force = option_flag(parsed, "force");
-  options.run.durable = option_flag(parsed, "durable");
   options.strict_space = option_flag(parsed, "strict-space");
   options.plan = option_flag(parsed, "plan");
   options.quiet = option_flag(parsed, "quiet");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options/table.hpp"
@@ -30,6 +31,14 @@ struct CliOptions {
 /// Values: notes() = what --help says after the options, of a program that takes the same ones.
 CliOptions parse_options(int argc, const char* const* argv, const std::string& program = "spmm",
                          std::string (*notes)() = nullptr, const std::vector<SubcommandName>& subcommands = {});
+
+/// Sets an option of a product by its name, which is the same on the command line and in a list of jobs; false if there
+/// is none of that name. Errors: UsageError that names `where`.
+bool set_product_option(ProductOptions& product, std::string_view key, const std::string& value,
+                        const std::string& where);
+
+/// Sets what was typed of these options, but for --backend. Errors: UsageError.
+void set_product_options(ProductOptions& product, const ParsedOptions& parsed);
 
 /// What a program without CUDA says if there are GPUs that it may use, else "".
 std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus);

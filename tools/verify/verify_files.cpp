@@ -24,16 +24,6 @@ namespace {
 
 constexpr const char* kProgram = "spmm-verify";
 
-void check_shapes(const io::InputFile& a, const io::InputFile& other) {
-  const MatrixHeader& first = a.header();
-  const MatrixHeader& second = other.header();
-  if (first.n == second.n && first.m == second.m) return;
-  throw ShapeError(
-      text(a.name(), " and ", other.name()),
-      text("header (byte offset 0): n = ", first.n, ", m = ", first.m, " against n = ", second.n, ", m = ", second.m),
-      "give two matrices and their product");
-}
-
 /// Takes records of C on their way to the proof. Errors: FormatError.
 void check_records(const io::InputFile& c, std::uint64_t first, std::span<const std::byte> records, RowRange rows,
                    Proof& proof) {
@@ -60,8 +50,10 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   const io::InputFile file_a(a, ElementType::u16);
   const io::InputFile file_b(b, ElementType::u16);
   const io::InputFile file(c, ElementType::u32);
-  check_shapes(file_a, file_b);
-  check_shapes(file_a, file);
+  for (const io::InputFile* other : {&file_b, &file}) {
+    check_same_shape(file_a.name(), file_a.header(), other->name(), other->header(),
+                     "give two matrices and their product");
+  }
   check_blocks(file_a, kProgram);
   check_blocks(file_b, kProgram);
   if (options.any_order) check_blocks(file, kProgram);
@@ -108,11 +100,8 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   file.check_unchanged();
 
   const FindRow find_row = [&](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {
-    for_each_piece(file, kProgram, [&](std::uint64_t, std::span<const std::byte> records) {
-      for (std::uint64_t r = 0; r < records.size(); r += bytes) {
-        const BlockIndex at = read_index(&records[r]);
-        if (at.i == row) take(at, &records[r] + kIndexBytes);
-      }
+    for_each_record(file, kProgram, [&](std::uint64_t, BlockIndex at, const std::byte* record) {
+      if (at.i == row) take(at, record + kIndexBytes);
     });
     return true;
   };

@@ -1,5 +1,5 @@
 // Lists of jobs: what is read, what is refused and how.
-#include "tools/batch/list.hpp"
+#include "tools/batch/batch.hpp"
 
 #include <string>
 #include <vector>

@@ -12,10 +12,7 @@
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
-#include "tools/batch/files.hpp"
-#include "tools/batch/output.hpp"
-#include "tools/batch/supervisor.hpp"
-#include "tools/batch/worker.hpp"
+#include "tools/batch/batch.hpp"
 
 namespace {
 

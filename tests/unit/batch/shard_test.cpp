@@ -3,7 +3,7 @@
 
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "tools/batch/list.hpp"
+#include "tools/batch/batch.hpp"
 
 using namespace spmm;
 using namespace spmm::batch;

@@ -15,8 +15,7 @@
 #include "support/catch.hpp"
 #include "support/matrices.hpp"
 #include "support/process.hpp"
-#include "tools/batch/output.hpp"
-#include "tools/batch/supervisor.hpp"
+#include "tools/batch/batch.hpp"
 
 namespace {
 

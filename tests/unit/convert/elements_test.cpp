@@ -1,6 +1,5 @@
 // The parts of spmm-convert: the rule for elements, block sides.
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <random>
 #include <set>
@@ -9,10 +8,10 @@
 #include <vector>
 
 #include "spmm/error.hpp"
+#include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
-#include "tools/convert/blocks.hpp"
-#include "tools/convert/elements.hpp"
+#include "tools/convert/convert.hpp"
 #include "unit/convert/support.hpp"
 
 namespace {
@@ -32,34 +31,38 @@ std::vector<MatrixEntry> random_entries(std::size_t count, std::uint32_t side, u
   return entries;
 }
 
-std::uint64_t blocks_by_definition(const std::vector<MatrixEntry>& entries, std::uint32_t m) {
-  std::set<std::pair<std::uint32_t, std::uint32_t>> blocks;
-  for (const MatrixEntry& entry : entries) blocks.emplace(entry.row / m, entry.column / m);
-  return blocks.size();
-}
-
 }  // namespace
 
-TEST_CASE("convert: blocks are counted as by definition, and the shortest file is chosen", "[convert]") {
-  for (const std::uint32_t side : {7u, 100u, 3000u, 4'000'000'000u}) {
-    auto entries = random_entries(3000, side, 7);
-    ChangedElements changed;
-    make_elements(entries, {.saturate = true}, changed, "a.mtx");
-    for (const std::uint32_t m : kTriedSides) CHECK(count_blocks(entries, m) == blocks_by_definition(entries, m));
+TEST_CASE("convert: blocks are those of the definition, and auto takes the shortest file", "[convert]") {
+  const TemporaryFolder folder;
+  for (const std::uint32_t side : {7u, 100u, 3000u}) {
+    std::ofstream file(folder.file("a.mtx"));
+    file << "%%MatrixMarket matrix coordinate integer general\n" << side << ' ' << side << " 3000\n";
+    const auto entries = random_entries(3000, side, 7);
+    for (const MatrixEntry& entry : entries) file << entry.row + 1 << ' ' << entry.column + 1 << " 1\n";
+    file.close();
+    const auto header_of = [&](const std::string& block) {
+      REQUIRE(run_convert({folder.file("a.mtx"), folder.file("a.bin"), "--block", block}).exit_code == 0);
+      return read_header(folder.file("a.bin"));
+    };
     std::uint64_t least = UINT64_MAX;
-    for (const std::uint32_t m : kTriedSides) {
-      least = std::min(least, blocks_by_definition(entries, m) * input_record_bytes(m));
+    for (const std::uint32_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64}) {
+      std::set<std::pair<std::uint32_t, std::uint32_t>> blocks;
+      for (const MatrixEntry& entry : entries) blocks.emplace(entry.row / m, entry.column / m);
+      CHECK(header_of(std::to_string(m)).num_blocks == blocks.size());
+      least = std::min(least, blocks.size() * input_record_bytes(m));
     }
-    const std::uint32_t chosen = choose_block_side(entries, 0);
-    CHECK(count_blocks(entries, chosen) * input_record_bytes(chosen) == least);
+    const MatrixHeader chosen = header_of("auto");
+    CHECK(chosen.num_blocks * input_record_bytes(chosen.m) == least);
   }
-  std::vector<MatrixEntry> full;
-  for (std::uint32_t row = 0; row < 64; ++row) {
-    for (std::uint32_t column = 0; column < 64; ++column) full.push_back({.column = column, .row = row, .value = 1});
+  std::ofstream file(folder.file("full.mtx"));
+  file << "%%MatrixMarket matrix coordinate pattern general\n64 64 4096\n";
+  for (int place = 0; place < 4096; ++place) file << place / 64 + 1 << ' ' << place % 64 + 1 << '\n';
+  file.close();
+  for (const auto& [n, side] : {std::pair{"64", 64u}, {"96", 32u}, {"1001", 13u}}) {  // only sides that divide n
+    REQUIRE(run_convert({folder.file("full.mtx"), folder.file("full.bin"), "--n", n}).exit_code == 0);
+    CHECK(read_header(folder.file("full.bin")).m == side);
   }
-  CHECK(choose_block_side(full, 0) == 64);
-  CHECK(choose_block_side(full, 96) == 32);
-  CHECK(choose_block_side(full, 7 * 11 * 13) == 13);
 }
 
 namespace {
@@ -104,8 +107,8 @@ TEST_CASE("convert: numbers become elements by the rule, whatever surrounds them
         if (value != 0) entries.push_back({.column = 9, .row = 50, .value = value});
       }
       ChangedElements changed;
-      const double other = apply_rule(1 / one.rule.scale, one.rule, changed).value == 1 ? 1 / one.rule.scale : NAN;
-      for (std::uint32_t e = 0, more = static_cast<std::uint32_t>(random() % 40); e < more && !std::isnan(other); ++e) {
+      const double other = 1 / one.rule.scale;  // becomes 1
+      for (std::uint32_t e = 0, more = other * one.rule.scale == 1 ? 20 : 0; e < more; ++e) {
         entries.push_back({.column = 10 + e, .row = 40 + e, .value = other});
       }
       std::shuffle(entries.begin(), entries.end(), random);

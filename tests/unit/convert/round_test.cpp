@@ -94,6 +94,9 @@ TEST_CASE("convert: size, side and scale", "[convert]") {
   CHECK(to_bin({"--block", "1", "--scale", "0.3", "--round"}).values == std::vector<std::uint16_t>{1, 3});
   CHECK(to_bin({"--block", "1", "--scale", "-1", "--on-overflow", "saturate"}).index.empty());
   CHECK(to_bin({"--block", "1", "--scale", "3/10", "--round"}).values == std::vector<std::uint16_t>{1, 3});
+  write_content(folder.file("huge.mtx"), "%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 1e400\n");
+  convert({folder.file("huge.mtx"), folder.file("huge.bin"), "--on-overflow", "saturate"});
+  CHECK(read_matrix(folder.file("huge.bin")).values == std::vector<std::uint16_t>{65535});
   const ProcessResult counted = run_convert(
       {folder.file("s.mtx"), folder.file("s.bin"), "--scale", "-1/4", "--round", "--on-overflow", "saturate"});
   CHECK(counted.out.find("; 1 rounded, 2 raised to 0, in ") != std::string::npos);  // of -1, -0.25 and -2.25
@@ -129,6 +132,7 @@ TEST_CASE("convert: kinds of Matrix Market files", "[convert]") {
   const std::string banner = "%%MatrixMarket matrix ";
   CHECK(converted(banner + "coordinate real general\n\n% c\n2 2 3\n\n1 2 1.5e1\r\n2 1 +3\n% c\n  1\t2 0.1e1 \n") ==
         "0,1=16 1,0=3 ");
+  CHECK(converted(banner + "coordinate real general\n2 2 3\n+1 +2 7\n2 1 1e-400\n2 2 -1e-400\n") == "0,1=7 ");
   CHECK(converted(banner + "coordinate integer symmetric\n3 3 2\n2 1 7\n3 3 1") == "0,1=7 1,0=7 2,2=1 ");
   CHECK(converted(banner + "coordinate integer hermitian\n3 3 2\n2 1 7\n3 3 1") == "0,1=7 1,0=7 2,2=1 ");
   CHECK(converted(banner + "coordinate unsigned-integer general\n2 2 2\n1 1 65535\n2 1 3\n") == "0,0=65535 1,0=3 ");

@@ -83,7 +83,7 @@ TEST_CASE("dense: wrong command lines are exit code 2 and say what to do", "[too
       {{"--shape", "3", "--type", "f64"}, "--type: \"f64\" is not known; give f32, i32 or u16"},
       {{"--shape", "3", "--tile", "wide"}, "--tile: \"wide\" is not known; give 8, 16, 32 or all"},
       {{"--shape", "3", "--runs", "0"}, "--runs: \"0\" is not a whole number"},
-      {{"--shape", "3", "--threshold", "-1"}, "--threshold: \"-1\" is no threshold"},
+      {{"--shape", "3", "--threshold", "-1"}, "--threshold: \"-1\" is no such number"},
       {{"--shape", "3", "--check", "some"}, "--check: \"some\" is not known"},
       {{"a", "--shape", "3"}, "unexpected argument \"a\""},
       {{"--frobnicate"}, "frobnicate"},

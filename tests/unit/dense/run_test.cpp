@@ -135,12 +135,6 @@ TEST_CASE("dense run: result, check and figures of the host kernel", "[dense][ru
   CHECK(result.measurement.run_ms.size() == 3);
   CHECK(result.passed());
   CHECK(result.comparison->elements == 15);
-  result.measurement.run_ms = {4, 1, 2};
-  CHECK(result.median_ms() == 2);
-  CHECK(result.min_ms() == 1);
-  CHECK(result.gflops() == 120 * 1e-6 / 2);
-  result.measurement.run_ms = {4, 2};
-  CHECK(result.median_ms() == 3);
   result.comparison->differences = 1;
   CHECK_FALSE(result.passed());
 }

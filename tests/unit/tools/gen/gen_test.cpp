@@ -11,7 +11,7 @@
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
-#include "tools/gen/pattern.hpp"
+#include "tools/gen/gen.hpp"
 #include "unit/tools/tool_support.hpp"
 
 namespace {

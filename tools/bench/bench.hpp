@@ -1,4 +1,5 @@
-// Times kernels and whole processes on one case, within a time limit, and compares their results.
+// The parts of spmm-bench: its cases, read from data/suites.json; runs of kernels and processes within a time limit,
+// with their results compared; tables, JSON, and the comparison of two measurements.
 #pragma once
 
 #include <atomic>
@@ -8,12 +9,58 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "spmm/multiply.hpp"
-#include "tools/bench/suites.hpp"
+#include "spmm/types.hpp"
+#include "tools/common/json.hpp"
+#include "tools/gen/gen.hpp"
 
 namespace spmm::tools {
+
+// ---- cases
+
+/// A product by name: both operands have this shape and pattern; A has seed 1, B has seed 2.
+struct BenchCase {
+  std::string name;
+  MatrixHeader header;
+  std::string pattern = "uniform";
+  std::optional<std::uint32_t> bandwidth;
+  std::optional<std::uint32_t> group;
+  std::uint32_t max_value = 2047;
+  std::optional<double> memory_share;       ///< memory limit, over the bytes of both operands
+  std::optional<std::string> compare_with;  ///< a case of about the same work, for readers of the measurement
+
+  /// Share of the blocks that are stored.
+  [[nodiscard]] double block_density() const;
+
+  /// Values: seed = of the operand that is generated.
+  [[nodiscard]] PatternOptions pattern_options(std::uint64_t seed) const {
+    return {.bandwidth = bandwidth, .group = group, .seed = seed};
+  }
+};
+
+struct BenchSuite {
+  std::string name;
+  std::vector<BenchCase> cases;
+};
+
+/// Errors: InputError (cannot open), FormatError (not JSON, unknown or missing keys, a name twice, an impossible
+/// shape).
+std::vector<BenchSuite> load_suites(const std::filesystem::path& path);
+
+/// The cases of the named suites and the named cases, in this order, none twice. Errors: UsageError (unknown names).
+std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const std::vector<std::string>& suite_names,
+                                    const std::vector<std::string>& case_names);
+
+/// Every suite with its cases, one line each.
+std::string suites_text(const std::vector<BenchSuite>& suites);
+
+/// The fields of a case as data/suites.json has them.
+Json case_json(const BenchCase& bench_case);
+
+// ---- runs
 
 struct BenchOptions {
   std::filesystem::path work;        ///< folder of inputs, and of outputs within a memory limit
@@ -49,12 +96,6 @@ struct CaseResult {
   std::string baseline;  ///< kernel whose result the others must equal; "" if there is none
   std::vector<KernelResult> kernels;
 };
-
-/// The backend that multiply() takes with these options. Errors: DeviceError.
-Backend backend_of(const Options& options);
-
-/// Kernels that "all" stands for: "auto" and every kernel of the backend but the slow reference and host-driven.
-std::vector<std::string> all_kernels(Backend backend);
 
 /// Writes an input unless the file is there already with the right header and length.
 std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed, const BenchOptions& options);
@@ -98,5 +139,30 @@ std::vector<ProcessTimes> time_processes(const BenchCase& bench_case, const Benc
 CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
                     const std::vector<ProcessTimes>& processes,
                     const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel);
+
+// ---- tables and JSON
+
+/// Milliseconds of the stages build, count, plan, multiply and compact.
+double device_ms(const Report& report);
+
+/// First lines of the table (Markdown), and one line of it.
+std::string table_header();
+std::string table_row(const CaseResult& result, const KernelResult& kernel);
+
+/// What holds for all cases of a measurement: measurement_head() and the way it was taken.
+Json bench_json(const BenchOptions& options, const std::vector<std::string>& command);
+
+/// One entry of bench_json()["cases"].
+Json case_result_json(const CaseResult& result);
+
+struct Diff {
+  std::string table;
+  bool worse = false;  ///< something got slower, or no longer runs or agrees with its baseline
+};
+
+/// Compares the medians of all cases and kernels that both files have. Slower: more than `tolerance` times the old
+/// median, and the fastest new run is slower than the slowest old one. Errors: FormatError (not written by spmm-bench),
+/// UsageError (nothing in common).
+Diff diff_results(const Json& before, const Json& after, double tolerance);
 
 }  // namespace spmm::tools

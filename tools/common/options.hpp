@@ -1,0 +1,31 @@
+// Options and lines of text that several programs have.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options/table.hpp"
+
+namespace spmm::tools {
+
+/// All of `word` as a number; nothing if it is none.
+std::optional<double> parse_number(std::string_view word);
+
+/// Parts of "a,b". Errors: UsageError that names `where` (an empty part).
+std::vector<std::string> split(std::string_view list, char separator, const std::string& where);
+
+/// "a,b" -> a, b; nothing if the option is not given. Errors: UsageError (an empty part).
+std::vector<std::string> option_list(const cli::ParsedOptions& parsed, const std::string& option);
+
+/// A finite number from `low` up; nothing if the option is not given. Errors: UsageError.
+std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low);
+
+/// --threads, else every core that this process may use. Errors: UsageError.
+unsigned option_threads(const cli::ParsedOptions& parsed);
+
+/// printf into a string, of at most 255 characters.
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
+
+}  // namespace spmm::tools
