@@ -1,4 +1,4 @@
-"""What scipy_bench.py and cusparse_bench.py share: the cases of data/suites.json, their files, and the head of a measurement."""
+"""What scipy_bench.py, cusparse_bench.py and process_times.py share: the cases of data/suites.json, their files, and measurements."""
 import argparse
 import datetime
 import json
@@ -8,6 +8,8 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 
 import numpy as np
 
@@ -21,7 +23,7 @@ def fail(message):
 
 
 def make_parser(doc):
-    """A parser with the options that both scripts have."""
+    """A parser with the options that all of them have."""
     root = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suites", type=pathlib.Path, default=root / "data" / "suites.json", help="file of the suites")
@@ -29,6 +31,7 @@ def make_parser(doc):
     parser.add_argument("--case", default="", help="cases, with commas between")
     parser.add_argument("--bin", type=pathlib.Path, default=root / "build" / "bin", help="folder of spmm and spmm-gen")
     parser.add_argument("--runs", type=int, default=5, help="timed products of each kind")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no case begins later than this (default: all cases)")
     parser.add_argument("--work", help="folder for matrices (default: a temporary one)")
     parser.add_argument("--json", type=pathlib.Path, help="write the measurement to this file")
     return parser
@@ -113,8 +116,26 @@ def head(arguments, **more):
             "python": sys.version.split()[0], "runs": arguments.runs, **more}
 
 
-def print_case(case):
-    for kernel in case["kernels"]:
-        what = kernel.get("reason") or f"{kernel['ms']['median']:10.4g} ms ({kernel['ms']['min']:.4g}-{kernel['ms']['max']:.4g})"
-        is_same = kernel.get("validated", kernel.get("same_values", True))
-        print(f"{case['name']:22} {kernel['kernel']:14} {what}{'' if is_same else '  DIFFERS'}", flush=True)
+def measure_cases(arguments, found, measure):
+    """Adds what measure(case, paths of A and B) returns for each case; the JSON file is complete up to the last case at any time.
+    Returns the exit code: 1 if a result differs."""
+    deadline = time.monotonic() + arguments.seconds
+    with tempfile.TemporaryDirectory(dir=arguments.work) as arguments.work:
+        for case in find_cases(arguments):
+            if time.monotonic() > deadline:
+                break
+            paths = [make_input(arguments, case, seed) for seed in (1, 2)]
+            found["cases"].append({**case, **measure(case, paths)})
+            for path in paths:
+                os.remove(path)
+            for kernel in found["cases"][-1]["kernels"]:
+                what = kernel.get("reason") or "{median:10.4g} ms ({min:.4g}-{max:.4g})".format(**kernel["ms"])
+                print(f"{case['name']:24} {kernel.get('program', '')} {kernel['kernel']:14} {what}{'' if is_right(kernel) else '  DIFFERS'}",
+                      flush=True)
+            if arguments.json:
+                arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+    return 0 if all(is_right(kernel) for case in found["cases"] for kernel in case["kernels"]) else 1
+
+
+def is_right(kernel):
+    return kernel.get("validated", kernel.get("same_values", True))

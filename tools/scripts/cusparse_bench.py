@@ -13,10 +13,7 @@ idle device until it is idle again; the first product of each kind is not timed.
 A result must have the elements of spmm by number and, if its type holds all of them exactly, by sum ("same_values").
 Exit codes: 0 all agree, 1 a result differs, 2 usage, 69 CuPy, spmm or a GPU is missing.
 """
-import json
-import os
 import sys
-import tempfile
 import time
 
 try:
@@ -37,7 +34,7 @@ except ImportError:
     warp = None
 
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
-from bench_cases import LARGEST, find_cases, head, make_input, make_parser, print_case, read_bsr, spread  # noqa: E402
+from bench_cases import LARGEST, head, make_parser, measure_cases, read_bsr, spread  # noqa: E402
 
 
 class Operand:
@@ -140,22 +137,17 @@ def main():
     arguments = make_parser(__doc__).parse_args()
     version = cusparse.getVersion(cupy.cuda.device.get_cusparse_handle())
     device = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
-    found = head(arguments, cupy=cupy.__version__, warp=warp.__version__ if warp else None, cases=[],
-                 device=f"{device}, cuSPARSE {version // 1000}.{version % 1000 // 100}.{version % 100}")
-    with tempfile.TemporaryDirectory(prefix="cusparse-bench-", dir=arguments.work) as arguments.work:
-        for case in find_cases(arguments):
-            paths = [make_input(arguments, case, seed) for seed in (1, 2)]
-            kinds = kinds_of(spmm.Engine(), *map(Operand, paths))
-            expected = []
-            rows = [measure(arguments, name, prepare, expected) for name, prepare in kinds.items()]
-            for path in paths:
-                os.remove(path)
-            cupy.get_default_memory_pool().free_all_blocks()
-            found["cases"].append({**case, "kernels": rows})
-            print_case(found["cases"][-1])
-            if arguments.json:  # complete up to the last case at any time
-                arguments.json.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if all(kernel.get("same_values", True) for case in found["cases"] for kernel in case["kernels"]) else 1
+
+    def measure_case(case, paths):
+        kinds = kinds_of(spmm.Engine(), *map(Operand, paths))
+        expected = []
+        rows = [measure(arguments, name, prepare, expected) for name, prepare in kinds.items()]
+        cupy.get_default_memory_pool().free_all_blocks()
+        return {"kernels": rows}
+
+    return measure_cases(arguments, head(arguments, cupy=cupy.__version__, warp=warp.__version__ if warp else None, cases=[],
+                                         device=f"{device}, cuSPARSE {version // 1000}.{version % 1000 // 100}.{version % 100}"),
+                         measure_case)
 
 
 if __name__ == "__main__":

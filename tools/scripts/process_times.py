@@ -12,11 +12,10 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
-from bench_cases import fail, find_cases, head, make_input, make_parser, spread  # noqa: E402
+from bench_cases import fail, head, make_parser, measure_cases, spread  # noqa: E402
 
 
 def run(program, backend, paths, report, limit_s):
@@ -33,15 +32,14 @@ def run(program, backend, paths, report, limit_s):
     return seconds, json.loads(pathlib.Path(report).read_text())
 
 
-def measure(arguments, case, programs):
-    paths = [make_input(arguments, case, seed) for seed in (1, 2)]
+def measure(arguments, programs, paths):
+    """Rounds of all commands of a case."""
     report = str(pathlib.Path(arguments.work) / "report.json")
     rows = [{"program": name, "kernel": backend, "path": path} for backend in ("cuda", "cpu", "auto") for name, path in programs]
     times = [[] for _ in rows]
-    totals = [[] for _ in rows]
     counts = {}
     for _ in range(arguments.runs):
-        for index, row in enumerate(rows):
+        for row, took in zip(rows, times):
             if "reason" in row:
                 continue
             seconds, said = run(row["path"], row["kernel"], paths, report, arguments.max_seconds)
@@ -50,41 +48,31 @@ def measure(arguments, case, programs):
                 continue
             row.update(backend=said["backend"], chosen=said["kernel"], device=said["device"])
             counts = {"pairs": said["pairs"], "c_blocks": said["c"]["blocks"]}
-            times[index].append(seconds)
-            totals[index].append(said["total_s"])
-    for row, seconds, total in zip(rows, times, totals):
+            took.append((seconds, said["total_s"]))
+    for row, took in zip(rows, times):
         del row["path"]
-        if seconds:
+        if took:
             row.pop("reason", None)
-            row.update(ms=spread(seconds), total_ms=spread(total))
-        print(f"{case['name']:24} {row['program']:7} {row['kernel']:5} ", end="")
-        print(row.get("reason") or f"{row['ms']['median']:9.1f} ms ({row['ms']['min']:.1f}-{row['ms']['max']:.1f})  {row['backend']} {row['chosen']}",
-              flush=True)
-    for path in paths:
-        pathlib.Path(path).unlink()
-    return {**case, **counts, "kernels": rows}
+            row.update(ms=spread([seconds for seconds, _ in took]), total_ms=spread([total for _, total in took]))
+    return {**counts, "kernels": rows}
 
 
 def main():
     parser = make_parser(__doc__)
     parser.add_argument("--former", help="a program to compare with")
     parser.add_argument("--max-seconds", type=float, default=20, help="a command that takes longer is given up")
-    parser.add_argument("--seconds", type=float, default=0, help="no case begins later than this (default: all cases)")
     arguments = parser.parse_args()
     programs = [("new", str(arguments.bin / "spmm"))] + ([("former", arguments.former)] if arguments.former else [])
-    deadline = time.monotonic() + (arguments.seconds or 1e9)
-    measured = []
-    devices = {}
-    with tempfile.TemporaryDirectory(dir=arguments.work) as work:
-        arguments.work = work
-        for case in find_cases(arguments):
-            if time.monotonic() < deadline:
-                measured.append(measure(arguments, case, programs))
-                devices.update((row.pop("device"), True) for row in measured[-1]["kernels"] if "device" in row)
-            if arguments.json:
-                found = head(arguments, devices=list(devices), cases=measured)
-                arguments.json.write_text(json.dumps(found, indent=1) + "\n")
-    if any("reason" in row for case in measured for row in case["kernels"] if row["kernel"] == "auto"):
+    found = head(arguments, devices=[], cases=[])
+
+    def measure_case(case, paths):
+        measured = measure(arguments, programs, paths)
+        devices = [row.pop("device") for row in measured["kernels"] if "device" in row]
+        found["devices"] = list(dict.fromkeys(found["devices"] + devices))
+        return measured
+
+    measure_cases(arguments, found, measure_case)
+    if any("reason" in row for case in found["cases"] for row in case["kernels"] if row["kernel"] == "auto"):
         fail("a command failed")
 
 

@@ -14,12 +14,10 @@ If the first product of a kind takes longer than --max-seconds, it is the only o
 measurement. Exit codes: 0 all agree, 1 a result differs, 2 usage, 69 SciPy is missing.
 """
 import concurrent.futures
-import json
 import multiprocessing
 import os
 import pathlib
 import sys
-import tempfile
 import time
 
 try:
@@ -31,7 +29,7 @@ except ImportError as missing:
     sys.exit(69)
 
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
-from bench_cases import LARGEST, fail, find_cases, head, make_input, make_parser, print_case, read_bsr, spread  # noqa: E402
+from bench_cases import LARGEST, fail, head, make_parser, measure_cases, read_bsr, spread  # noqa: E402
 
 multiply = None  # in a process of its own: a function that multiplies the operands of the case
 
@@ -118,8 +116,7 @@ class Program:
         return rows
 
 
-def run_case(arguments, case):
-    paths = [make_input(arguments, case, seed) for seed in (1, 2)]
+def run_case(arguments, case, paths):
     programs = [Program("spmm", 1, "spmm", paths, arguments.threads),
                 Program("scipy-csr" if case["m"] == 1 else "scipy-bsr", 2, "scipy", paths, 1)]
     try:
@@ -131,24 +128,22 @@ def run_case(arguments, case):
             for program in programs:
                 program.round()
         entries = programs[0].entries
-        return {**case, "elements": entries[0], "kernels": [row for program in programs for row in program.rows(entries)]}
+        return {"elements": entries[0], "kernels": [row for program in programs for row in program.rows(entries)]}
     finally:
         for program in programs:
             program.close()
-        for path in paths:
-            os.remove(path)
 
 
 def run(arguments):
     """Exit code."""
     found = head(arguments, scipy=scipy.__version__, threads=arguments.threads, device="", cases=[])
-    for case in find_cases(arguments):
-        found["cases"].append(run_case(arguments, case))
-        found["device"] = found["cases"][-1]["kernels"][0]["device"]
-        print_case(found["cases"][-1])
-        if arguments.json:  # complete up to the last case at any time
-            arguments.json.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if all(kernel.get("validated", True) for case in found["cases"] for kernel in case["kernels"]) else 1
+
+    def measure_case(case, paths):
+        measured = run_case(arguments, case, paths)
+        found["device"] = measured["kernels"][0]["device"]
+        return measured
+
+    return measure_cases(arguments, found, measure_case)
 
 
 def main():
@@ -158,8 +153,7 @@ def main():
     arguments = parser.parse_args()
     os.environ.setdefault("SPMM_LIBRARY", str((arguments.bin / ".." / "libspmm.so").resolve()))
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))  # also of the processes
-    with tempfile.TemporaryDirectory(prefix="scipy-bench-", dir=arguments.work) as arguments.work:
-        sys.exit(run(arguments))
+    sys.exit(run(arguments))
 
 
 if __name__ == "__main__":
