@@ -112,7 +112,7 @@ class Elements(Folder):
     def test_the_table_of_the_rule(self):
         """In every order of the numbers, and whatever surrounds them."""
         rng, count = random_source(24), 0
-        for line in (pathlib.Path(__file__).parent.parent / "unit/convert/elements.tsv").read_text().splitlines():
+        for line in (pathlib.Path(__file__).parent.parent / "unit/tools/convert/elements.tsv").read_text().splitlines():
             if line.startswith("#"):
                 continue
             values, scale, rounds, saturates, expected, change = line.split("\t")

@@ -10,7 +10,7 @@ allocated() { salloc -Q --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 "$@"; }
 nodes_are_free() { [[ -z $(squeue -h 2> /dev/null) ]] && nodes_are_idle; }
 wait_for 30 "two free nodes" nodes_are_free
 
-allocated timeout 60 mpirun -n 2 --bind-to none "${product[@]}" 2> mpi.err || { cat mpi.err; exit 1; }
+allocated timeout 600 mpirun -n 2 --bind-to none "${product[@]}" 2> mpi.err || { cat mpi.err; exit 1; }
 cmp z.bin expected.bin
 [[ $(grep -c '"host":' report.json) == 2 ]]
 
@@ -27,7 +27,7 @@ cmp z.bin expected.bin || { cat "$work/task-mpi-$job.log"; exit 1; }
 echo old > z.bin
 wait_for 30 "two free nodes" nodes_are_free
 code=0
-SPMM_MPI_FAULT=read-eio:1:36 allocated timeout 60 \
+SPMM_MPI_FAULT=read-eio:1:36 allocated timeout 600 \
   mpirun -n 2 --bind-to none "$faulty/spmm-mpi" "${product[@]:1}" 2> mpi.err || code=$?
 [[ $code == 74 && $(grep -c '^spmm-mpi: error: .*\[rank 1 of 2 on ' mpi.err) == 1 ]] || { echo "code $code"; cat mpi.err; exit 1; }
 [[ $(cat z.bin) == old && ! -e .z.bin.spmm-mpi.tmp ]]
@@ -35,7 +35,7 @@ SPMM_MPI_FAULT=read-eio:1:36 allocated timeout 60 \
 # A killed rank ends the other one within 5 s.
 "$bin/spmm-gen" large.bin --n 262144 --m 8 --k 400000 -q
 wait_for 30 "two free nodes" nodes_are_free
-allocated timeout 60 mpirun -n 2 --bind-to none "$bin/spmm-mpi" -q --backend cpu large.bin large.bin z.bin 2> mpi.err &
+allocated timeout 600 mpirun -n 2 --bind-to none "$bin/spmm-mpi" -q --backend cpu large.bin large.bin z.bin 2> mpi.err &
 run=$!
 wait_for 20 "the temporary file" test -e .z.bin.spmm-mpi.tmp
 ranks_of_run() { pgrep -f "^$bin/spmm-mpi -q --backend cpu large.bin large.bin z.bin" || true; }
@@ -51,17 +51,17 @@ rm -f .z.bin.spmm-mpi.tmp
 # the same, as others do, here without the variables by which Open MPI knows Slurm. Plain spmm is a product for each task.
 wait_for 30 "two free nodes" nodes_are_free
 code=0
-timeout 60 srun --nodes=2 --ntasks=2 --mpi=none "${product[@]}" 2> mpi.err || code=$?
+timeout 600 srun --nodes=2 --ntasks=2 --mpi=none "${product[@]}" 2> mpi.err || code=$?
 [[ $code != 0 && $(cat z.bin) == old ]] || { echo "code $code"; cat mpi.err; exit 1; }
 wait_for 30 "two free nodes" nodes_are_free
 code=0
 # shellcheck disable=SC2016  # the task's own variables
-timeout 60 srun --nodes=2 --ntasks=2 --mpi=none sh -c \
+timeout 600 srun --nodes=2 --ntasks=2 --mpi=none sh -c \
   'exec env -i PATH="$PATH" SLURM_NTASKS="$SLURM_NTASKS" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@"' \
   sh "${product[@]}" 2> mpi.err || code=$?
 [[ $code == 2 && $(grep -c 'says 2 tasks' mpi.err) -ge 1 ]] || { echo "code $code"; cat mpi.err; exit 1; }
 [[ $(cat z.bin) == old ]]
 # shellcheck disable=SC2016  # the task's own number
-timeout 60 srun --nodes=2 --ntasks=2 --mpi=none sh -c "$bin"'/spmm -q --backend cpu x.bin y.bin each$SLURM_PROCID.bin'
+timeout 600 srun --nodes=2 --ntasks=2 --mpi=none sh -c "$bin"'/spmm -q --backend cpu x.bin y.bin each$SLURM_PROCID.bin'
 cmp each0.bin expected.bin
 cmp each1.bin expected.bin

@@ -43,8 +43,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-wait_for() {  # SECONDS WHAT COMMAND...
-  local seconds=$1 what=$2
+wait_for() {  # SECONDS WHAT COMMAND...; the seconds are those of a machine that does nothing else: ten times as many are waited
+  local seconds=$(($1 * 10)) what=$2
   shift 2
   for ((look = 0; look < seconds * 5; ++look)); do
     if "$@"; then return 0; fi
