@@ -1,7 +1,8 @@
 """spmm-convert: there and back without loss, what the options do, what is refused; the other programs name it."""
 import os
+import random
 
-from programs import BAD_DATA, OK, USAGE, Matrix, Place, bytes_of, random_matrix, run, write
+from programs import BAD_DATA, OK, USAGE, Matrix, Place, bytes_of, header, random_matrix, record_bytes, run, write
 
 SMALL = "%%MatrixMarket matrix coordinate integer general\n% x\n2 3 3\n1 1 4\n2 3 9\n1 2 1\n"
 
@@ -28,6 +29,24 @@ class Conversions(Place):
             for options in (["--block", m], ["--like", "a.bin"]):
                 self.convert("a.mtx", "back.bin", *options)
                 self.assertEqual(bytes_of("back.bin"), bytes_of("a.bin"))
+
+    def test_blocks_are_those_of_the_definition_and_auto_takes_the_shortest_file(self):
+        source = random.Random(7)
+        for side in (7, 100, 3000):
+            places = {(source.randrange(side), source.randrange(side)) for _ in range(3000)}
+            write("a.mtx", mtx(f"{side} {side} {len(places)}\n" + "".join(f"{i + 1} {j + 1} 1\n" for i, j in places)))
+            sizes = {}
+            for m in (*range(1, 17), 32, 64):
+                self.convert("a.mtx", "a.bin", "--block", m)
+                num_blocks = len({(i // m, j // m) for i, j in places})
+                self.assertEqual(bytes_of("a.bin")[4:12], header(0, m, num_blocks)[4:])
+                sizes[m] = num_blocks * record_bytes(m)
+            self.convert("a.mtx", "a.bin", "--block", "auto")
+            self.assertEqual(os.path.getsize("a.bin"), 12 + min(sizes.values()))
+        write("full.mtx", mtx("64 64 4096\n" + "".join(f"{x // 64 + 1} {x % 64 + 1}\n" for x in range(4096)), "coordinate pattern general"))
+        for n, side in ((64, 64), (96, 32), (1001, 13)):  # only sides that divide n
+            self.convert("full.mtx", "full.bin", "--n", n)
+            self.assertEqual(bytes_of("full.bin")[:8], header(n, side, 0)[:8])
 
     def test_records_in_any_order_and_results_with_32_bits(self):
         matrix = random_matrix(60, 5, 40, 65535, 3)
@@ -97,9 +116,9 @@ class Conversions(Place):
         self.assertEqual(Matrix.read("c2.bin").blocks, [(0, 1, [1, 2, 3, 4])])
 
     def test_memory_is_24_bytes_for_each_element_and_20_mb(self):
-        count = 500_000  # all in one block row, far apart: each side takes the most
+        count = 1_000_000  # all in one block row, far apart: each side takes the most
         with open("a.mtx", "w", encoding="ascii") as file:  # line by line: a program begins with the memory of its parent
-            file.write(mtx(f"2 15000000 {count}\n"))
+            file.write(mtx(f"2 30000000 {count}\n"))
             file.writelines(f"{e % 2 + 1} {e * 29 + 1} 7\n" for e in range(count))
         for block in ("auto", 2):
             self.assertLess(self.convert("a.mtx", "a.bin", "--block", block).peak_bytes, 24 * count + 20e6)

@@ -1,14 +1,12 @@
-// The parts of spmm-convert: the rule for elements, block sides.
+// spmm-convert: the rule for elements.
 #include <algorithm>
 #include <fstream>
 #include <random>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "spmm/error.hpp"
-#include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
 #include "tools/convert/convert.hpp"
@@ -17,53 +15,6 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::tools;
-
-std::vector<MatrixEntry> random_entries(std::size_t count, std::uint32_t side, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<MatrixEntry> entries(count);
-  for (MatrixEntry& entry : entries) {
-    const auto row = static_cast<std::uint32_t>(random() % side);
-    const auto column = static_cast<std::uint32_t>(random() % side);
-    entry = {.column = column, .row = row % 5 == 0 ? row / 2 : row, .value = 1.0 + static_cast<double>(random() % 9)};
-  }
-  return entries;
-}
-
-}  // namespace
-
-TEST_CASE("convert: blocks are those of the definition, and auto takes the shortest file", "[convert]") {
-  const TemporaryFolder folder;
-  for (const std::uint32_t side : {7u, 100u, 3000u}) {
-    std::ofstream file(folder.file("a.mtx"));
-    file << "%%MatrixMarket matrix coordinate integer general\n" << side << ' ' << side << " 3000\n";
-    const auto entries = random_entries(3000, side, 7);
-    for (const MatrixEntry& entry : entries) file << entry.row + 1 << ' ' << entry.column + 1 << " 1\n";
-    file.close();
-    const auto header_of = [&](const std::string& block) {
-      REQUIRE(run_convert({folder.file("a.mtx"), folder.file("a.bin"), "--block", block}).exit_code == 0);
-      return read_header(folder.file("a.bin"));
-    };
-    std::uint64_t least = UINT64_MAX;
-    for (const std::uint32_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32, 64}) {
-      std::set<std::pair<std::uint32_t, std::uint32_t>> blocks;
-      for (const MatrixEntry& entry : entries) blocks.emplace(entry.row / m, entry.column / m);
-      CHECK(header_of(std::to_string(m)).num_blocks == blocks.size());
-      least = std::min(least, blocks.size() * input_record_bytes(m));
-    }
-    const MatrixHeader chosen = header_of("auto");
-    CHECK(chosen.num_blocks * input_record_bytes(chosen.m) == least);
-  }
-  std::ofstream file(folder.file("full.mtx"));
-  file << "%%MatrixMarket matrix coordinate pattern general\n64 64 4096\n";
-  for (int place = 0; place < 4096; ++place) file << place / 64 + 1 << ' ' << place % 64 + 1 << '\n';
-  file.close();
-  for (const auto& [n, side] : {std::pair{"64", 64u}, {"96", 32u}, {"1001", 13u}}) {  // only sides that divide n
-    REQUIRE(run_convert({folder.file("full.mtx"), folder.file("full.bin"), "--n", n}).exit_code == 0);
-    CHECK(read_header(folder.file("full.bin")).m == side);
-  }
-}
-
-namespace {
 
 /// A line of elements.tsv.
 struct RuleCase {
