@@ -105,6 +105,9 @@ struct BatchOptions {
   cli::ProgressMode progress = cli::ProgressMode::automatic;
   std::optional<std::string> answer{};  ///< to --help and the like: print it, nothing else
   std::vector<std::string> command;
+
+  /// Of the list, for messages.
+  [[nodiscard]] std::string list_name() const { return list == "-" ? "standard input" : list; }
 };
 
 /// Reads SPMM_* variables, then the arguments, which win. Errors: UsageError.
@@ -271,9 +274,8 @@ std::vector<WorkerSetup> plan_workers(const std::vector<Job>& jobs, const std::v
                                       unsigned num_cores, std::uint64_t memory_bytes, unsigned max_in_flight);
 
 /// Runs the jobs that wait until all are settled or a signal stops the run; returns the exit code.
-/// Values: runs[j] = of jobs[j]; log = null: none is kept; list = its name, for messages.
-/// Errors: IoError (no worker process can be started).
+/// Values: runs[j] = of jobs[j]; log = null: none is kept. Errors: IoError (no worker process can be started).
 int supervise(const std::vector<Job>& jobs, std::vector<JobRun>& runs, const std::vector<WorkerSetup>& workers,
-              double grace_s, const std::string& list, Log* log, BatchOutput& output);
+              const BatchOptions& options, Log* log, BatchOutput& output);
 
 }  // namespace spmm::batch

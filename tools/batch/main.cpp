@@ -41,10 +41,6 @@ std::vector<std::string> gpus_for(Backend backend) {
                     "leave --backend out, or check nvidia-smi and CUDA_VISIBLE_DEVICES");
 }
 
-std::string name_of_list(const BatchOptions& options) {
-  return options.list == "-" ? "standard input" : options.list;
-}
-
 /// Errors: InputError (cannot be opened), FormatError (empty: what should write it has failed), IoError.
 std::string read_list(const std::string& path, const std::string& name) {
   const auto open = [&] { return path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC); };
@@ -82,7 +78,7 @@ void refuse(const std::string& name, const Problems& problems) {
 /// The jobs of the shard. Errors: FormatError, InputError, OutputError (the list is wrong, its problems are printed).
 std::vector<Job> checked_jobs(const BatchOptions& options, const std::string& log) {
   const std::filesystem::path list = absolute_path(options.list);  // of "-": a name in the working folder
-  const ListPlace place{.name = name_of_list(options), .folder = list.parent_path().string()};
+  const ListPlace place{.name = options.list_name(), .folder = list.parent_path().string()};
   Problems problems;
   std::vector<Job> jobs = parse_job_list(read_list(options.list, place.name), place, options.defaults, problems);
   refuse(place.name, problems);
@@ -135,8 +131,8 @@ int run(int argc, char** argv) {
                                                                : available_memory_bytes() / 100 * (100 - kSparePercent);
   const unsigned cores = options.num_threads != 0 ? options.num_threads : usable_cores();
   BatchOutput output(options, runs);
-  const int code = supervise(jobs, runs, plan_workers(jobs, gpus, cores, memory, options.max_in_flight),
-                             options.grace_s, name_of_list(options), log ? &*log : nullptr, output);
+  const auto workers = plan_workers(jobs, gpus, cores, memory, options.max_in_flight);
+  const int code = supervise(jobs, runs, workers, options, log ? &*log : nullptr, output);
   output.finish(jobs, runs, code);
   return code;
 }

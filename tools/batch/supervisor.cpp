@@ -88,8 +88,8 @@ struct Worker {
 class Supervisor {
  public:
   Supervisor(const std::vector<Job>& jobs, std::vector<JobRun>& runs, const std::vector<WorkerSetup>& workers,
-             double grace_s, const std::string& list, Log* log, BatchOutput& output)
-      : jobs_(jobs), runs_(runs), grace_s_(grace_s), list_(list), log_(log), output_(output) {
+             const BatchOptions& options, Log* log, BatchOutput& output)
+      : jobs_(jobs), runs_(runs), grace_s_(options.grace_s), list_(options.list_name()), log_(log), output_(output) {
     for (const WorkerSetup& setup : workers) workers_.push_back({.setup = setup});
     for (std::uint64_t j = 0; j < jobs.size(); ++j) {
       if (runs[j].state == JobState::waiting) queue_of(j).push_back(j);
@@ -344,7 +344,7 @@ class Supervisor {
   const std::vector<Job>& jobs_;
   std::vector<JobRun>& runs_;
   double grace_s_;
-  const std::string& list_;
+  std::string list_;
   Log* log_;
   BatchOutput& output_;
   io::Descriptor signals_ = open_signals();
@@ -389,8 +389,8 @@ std::vector<WorkerSetup> plan_workers(const std::vector<Job>& jobs, const std::v
 }
 
 int supervise(const std::vector<Job>& jobs, std::vector<JobRun>& runs, const std::vector<WorkerSetup>& workers,
-              double grace_s, const std::string& list, Log* log, BatchOutput& output) {
-  return Supervisor(jobs, runs, workers, grace_s, list, log, output).run();
+              const BatchOptions& options, Log* log, BatchOutput& output) {
+  return Supervisor(jobs, runs, workers, options, log, output).run();
 }
 
 }  // namespace spmm::batch

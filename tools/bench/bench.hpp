@@ -63,9 +63,10 @@ Json case_json(const BenchCase& bench_case);
 // ---- runs
 
 struct BenchOptions {
-  std::filesystem::path work;        ///< folder of inputs, and of outputs within a memory limit
-  std::vector<std::string> kernels;  ///< names, or "auto"
-  Options multiply;                  ///< backend, device, threads
+  std::filesystem::path work;              ///< folder of inputs, and of outputs within a memory limit
+  std::vector<std::string> kernels;        ///< names, or "auto"
+  Options multiply;                        ///< backend, device, threads
+  std::vector<std::string> process_words;  ///< the same as options of spmm
   unsigned num_runs = 5;
   std::optional<double> max_s;  ///< of a kernel on a case: a run that takes longer is stopped and the kernel skipped;
                                 ///< no other run begins once they have taken so long together

@@ -166,6 +166,10 @@ tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   if (const auto devices = cli::option_text(parsed, "devices")) {
     options.multiply.devices = cli::parse_devices(devices->value, devices->where);
   }
+  for (const char* const option : {"backend", "device", "devices", "threads"}) {
+    const auto typed = cli::option_text(parsed, option);
+    if (typed) options.process_words.insert(options.process_words.end(), {std::string("--") + option, typed->value});
+  }
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
   options.max_s = tools::option_number(parsed, "max-seconds", 0);

@@ -152,8 +152,10 @@ class CaseRun {
   /// Times processes of a kernel, each of which writes a new file. Errors: Interrupted.
   [[nodiscard]] ProcessTimes time_processes(const std::string& kernel) const {
     const fs::path report = options_.work / text("report-", getpid(), ".json");
-    std::vector<std::string> words = words_of(options_for(kernel));
-    words.insert(words.end(), {"--report", report});
+    std::vector<std::string> words = {
+        program_folder() / "spmm", a_, b_, out_, "--quiet", "--kernel", kernel, "--report", report};
+    words.insert(words.end(), options_.process_words.begin(), options_.process_words.end());
+    if (memory_bytes_ != 0) words.insert(words.end(), {"--memory-limit", std::to_string(memory_bytes_)});
     ProcessTimes all;
     double sum = 0;
     std::string failure = refusal_of([&] {
@@ -214,22 +216,6 @@ class CaseRun {
     how.kernel = kernel;
     how.memory_limit_bytes = memory_bytes_;
     return how;
-  }
-
-  /// The command of a process that does the same.
-  [[nodiscard]] std::vector<std::string> words_of(const Options& how) const {
-    std::vector<std::string> words = {program_folder() / "spmm", a_, b_, out_, "--quiet", "--kernel", how.kernel};
-    words.insert(words.end(), {"--backend", std::string(backend_name(how.backend))});
-    if (how.device >= 0) words.insert(words.end(), {"--device", std::to_string(how.device)});
-    std::string devices;
-    for (const int device : how.devices) devices += (devices.empty() ? "" : ",") + std::to_string(device);
-    if (how.devices == std::vector<int>{kAllDevices}) devices = "all";
-    if (!devices.empty()) words.insert(words.end(), {"--devices", devices});
-    if (how.num_threads != 0) words.insert(words.end(), {"--threads", std::to_string(how.num_threads)});
-    if (how.memory_limit_bytes != 0) {
-      words.insert(words.end(), {"--memory-limit", std::to_string(how.memory_limit_bytes)});
-    }
-    return words;
   }
 
   const BenchOptions& options_;

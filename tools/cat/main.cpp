@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,21 +51,6 @@ cli::OptionTable make_options() {
   return options;
 }
 
-/// Errors: FormatError if a block does not follow `last`, that of the record before it, also of the file before.
-void check_order(const io::InputFile& file, std::uint64_t record, BlockIndex at,
-                 const std::optional<BlockIndex>& last) {
-  tools::check_index(file, record, at);
-  if (!last) return;
-  if (record != 0) {
-    tools::check_ascends(file, record, *last, at, "multiply again: the file was changed, or is no result");
-  } else if (at.i <= last->i) {
-    throw FormatError(at_record(file.name(), 0, file.record_bytes()),
-                      text("block (", at.i, ", ", at.j, ") follows (", last->i, ", ", last->j,
-                           ") of the file before, expected a later block row"),
-                      "give the files in the order of their block rows; each row is in one file");
-  }
-}
-
 int run(const cli::ParsedOptions& parsed) {
   std::vector<std::string> names = parsed.more();
   if (names.size() < 2) {
@@ -99,15 +83,24 @@ int run(const cli::ParsedOptions& parsed) {
   const FileSinkOptions how{.durable = cli::option_flag(parsed, "durable"),
                             .no_clobber = cli::option_flag(parsed, "no-clobber")};
   const std::unique_ptr<Sink> sink = io::open_tuned_file_sink(out, whole.m, how, {.num_writers = 0});
-  std::optional<BlockIndex> last;
+  BlockIndex last;
   std::uint64_t num_before = 0;
   for (std::size_t f = 0; f < names.size(); ++f) {
     const io::InputFile file(names[f], ElementType::u32);
     if (file.header() != headers[f]) throw_changed_content(file.name());
-    tools::for_each_piece(file, "spmm-cat", [&](std::uint64_t first, std::span<const std::byte> records) {
-      for (std::uint64_t r = 0; r < records.size() / file.record_bytes(); ++r) {
-        const BlockIndex at = read_index(&records[r * file.record_bytes()]);
-        check_order(file, first + r, at, last);
+    tools::for_each_piece(file, "spmm-cat", [&](std::uint64_t record, std::span<const std::byte> records) {
+      const std::uint64_t first = record;
+      for (std::uint64_t at_byte = 0; at_byte < records.size(); at_byte += file.record_bytes(), ++record) {
+        const BlockIndex at = read_index(&records[at_byte]);
+        tools::check_index(file, record, at);
+        if (record != 0) {
+          tools::check_ascends(file, record, last, at, "multiply again: the file was changed, or is no result");
+        } else if (num_before != 0 && at.i <= last.i) {
+          throw FormatError(at_record(file.name(), 0, file.record_bytes()),
+                            text("block (", at.i, ", ", at.j, ") follows (", last.i, ", ", last.j,
+                                 ") of the file before, expected a later block row"),
+                            "give the files in the order of their block rows; each row is in one file");
+        }
         last = at;
       }
       sink->write(num_before + first, records, {});  // it has no writer threads: written when it returns

@@ -9,23 +9,11 @@ if (($# == 0)); then
   echo "usage: [BIN=FOLDER] [TESTS=PROGRAM] bash tools/scripts/check-gpu.sh STEP...
   tests       GPU tests; fails without a device
   sanitize    memcheck, racecheck, initcheck and synccheck over a part of the GPU tests
-  fallback    a device that does not start: the CPU takes its place and says so
   kill        SIGTERM at random moments of a GPU run leaves the old output and no temporary file" >&2
   exit 2
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-run_fallback() {
-  "$bin/spmm-gen" -q --n 8192 --m 4 --k 2000000 --seed 1 "$work/a.bin"
-  "$bin/spmm-gen" -q --n 8192 --m 4 --k 2000000 --seed 2 "$work/b.bin"
-  "$bin/spmm" "$work/a.bin" "$work/b.bin" "$work/out.bin" --report "$work/auto.json"
-  grep -q '"backend": "cuda"' "$work/auto.json" || { printf 'auto did not choose CUDA\n' >&2; return 1; }
-  CUDA_VISIBLE_DEVICES=GPU-00000000-0000-0000-0000-000000000000 \
-    "$bin/spmm" "$work/a.bin" "$work/b.bin" "$work/other.bin" --report "$work/broken.json"
-  grep -q 'CUDA device\|CUDA failed' "$work/broken.json" || { printf 'no reason in the report\n' >&2; return 1; }
-  cmp "$work/out.bin" "$work/other.bin"
-}
 
 run_kill() {
   local x code stopped=0 folder=$work/kill
@@ -66,7 +54,6 @@ for step; do
         SPMM_REQUIRE_GPU=1 compute-sanitizer --tool "$tool" --error-exitcode 9 "$tests" "$part" | tail -n 1
       done
       ;;
-    fallback) run_fallback ;;
     kill) run_kill ;;
     *) echo "unknown step: $step" >&2; exit 2 ;;
   esac

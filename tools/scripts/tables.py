@@ -152,7 +152,7 @@ def processes_table():
         ms = {kernel["kernel"]: median(kernel, "ms") for kernel in case["kernels"]}
         rows.append((min(ms["cpu"], ms["cuda"]), [case["name"], power(case["pairs"]), power(case["c_blocks"]),
                                                   *(short(ms[backend], factor=1e-3) for backend in ("cpu", "cuda"))]))
-    return ["case", "pairs", "C blocks", "CPU s", "GPU s"], [row for _, row in sorted(rows, reverse=True)[:12]]
+    return ["case", "pairs", "C blocks", "CPU s", "GPU s"], [row for _, row in sorted(rows, reverse=True)[:8]]
 
 
 # ---- documents

@@ -64,7 +64,7 @@ TEST_CASE("several jobs at once in a worker that dies: each is run again, alone,
         if (!workers_now.empty() && ::kill(workers_now.front(), SIGKILL) == 0) ++killed;
       }
     });
-    CHECK(supervise(jobs, runs, workers, 1, "jobs.tsv", nullptr, output) == 0);
+    CHECK(supervise(jobs, runs, workers, options, nullptr, output) == 0);
     is_over = true;
     killer.join();
     ::sigprocmask(SIG_SETMASK, &before, nullptr);

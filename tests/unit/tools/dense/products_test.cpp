@@ -46,13 +46,6 @@ std::vector<std::uint32_t> all_rows(Shape shape) {
 
 }  // namespace
 
-TEST_CASE("host-naive: a product by hand, sides all different", "[dense][host]") {
-  const Shape shape{.rows = 2, .inner = 3, .cols = 4};
-  const std::vector<float> a = {1, 2, 3, 4, 5, 6};
-  const std::vector<float> b = {1, 0, 2, -1, 0, 1, 3, -2, 0.5, 0, 0, 4};
-  CHECK(host_product<float>(Type::f32, shape, a, b) == std::vector<float>{2.5, 2, 8, 7, 7, 5, 23, 10});
-}
-
 TEST_CASE("host-naive: the ends of every type", "[dense][host]") {
   const Shape one{.rows = 1, .inner = 2, .cols = 1};
   using Ints = std::vector<std::int32_t>;

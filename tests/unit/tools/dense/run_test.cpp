@@ -84,18 +84,6 @@ TEST_CASE("dense plan: all kernels of the build, by their own tile width, one, o
   }
 }
 
-TEST_CASE("dense plan: a kernel that does not exist", "[dense][run]") {
-  RunOptions options;
-  options.kernels = {"host-naive", "fastest"};
-  try {
-    plan_results(options, kOdd);
-    FAIL("no error");
-  } catch (const UsageError& error) {
-    const std::string start = "--kernel: this build has no kernel \"fastest\"; use some of: all, host-naive";
-    CHECK(std::string(error.what()).substr(0, start.size()) == start);
-  }
-}
-
 TEST_CASE("dense plan: all leaves the host out of what takes it long", "[dense][run]") {
   RunOptions options;
   options.kernels = {"all"};
