@@ -22,6 +22,7 @@ struct RowProduct {
   OperandView b;
   const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
   const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device; row-rank reads them
+  std::uint64_t num_a_blocks = 0;
   std::uint32_t num_b_blocks = 0;               // of which b.values has room: kUnitBlocks at least
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks

@@ -198,6 +198,50 @@ struct UnitProducts<8, M, Fits> {
     }
   }
 
+  /// Adds the products of a block of A and a B segment. first_column: of C block 0.
+  /// Threads: one whole warp.
+  __device__ void add(std::uint32_t a_block, BSegment segment, const std::uint32_t* b_columns,
+                      std::uint32_t first_column) const {
+    constexpr std::uint32_t kLoads = 4;  // in flight: enough to hide a load behind the products before it
+    const std::uint32_t bytes = sums.c_block_bytes();
+    const std::uint32_t from = base - first_column * bytes;  // may wrap around; columns are added again
+    const WordFactors factors(__ldg(a_words + std::uint64_t{a_block} * 32));
+    const std::uint32_t* next_column = b_columns + segment.first;
+    const std::uint32_t* next = b_words + std::uint64_t{segment.first} * 32;
+    std::uint32_t left = segment.end - segment.first;
+    std::uint32_t columns[kLoads];
+    std::uint32_t words[kLoads];
+#pragma unroll(Fits ? 2 : 1)  // checked sums are many instructions already
+    for (; left >= kLoads; left -= kLoads, next_column += kLoads, next += kLoads * 32) {
+#pragma unroll
+      for (std::uint32_t u = 0; u < kLoads; ++u) {
+        columns[u] = __ldg(next_column + u);
+        words[u] = __ldg(next + u * 32);
+      }
+#pragma unroll
+      for (std::uint32_t u = 0; u < kLoads; u += 2) {
+        const WordSums products(words[u], words[u + 1], factors);
+        add_block<0>(from + columns[u] * bytes, products);
+        add_block<2>(from + columns[u + 1] * bytes, products);
+      }
+    }
+    if (left == 0) return;
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; ++u) {
+      words[u] = 0;
+      if (u >= left) continue;
+      columns[u] = __ldg(next_column + u);
+      words[u] = __ldg(next + u * 32);
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kLoads; u += 2) {
+      if (u >= left) break;
+      const WordSums products(words[u], words[u + 1], factors);
+      add_block<0>(from + columns[u] * bytes, products);
+      if (u + 1 < left) add_block<2>(from + columns[u + 1] * bytes, products);
+    }
+  }
+
  private:
   /// Adds the products of a block. First: of its sums.
   template <std::uint32_t First>

@@ -1,5 +1,6 @@
 // The rounds in which a CTA multiplies a row of A: the B segments of up to as many blocks of A as it has threads,
-// shared out evenly among its warps, in units of four blocks (sides 4 and 8) or by pairs.
+// shared out among its warps: in units of four blocks (sides 4 and 8), as they are if they are long (side 8), or by
+// pairs.
 #pragma once
 
 #include <type_traits>
@@ -27,6 +28,19 @@ __device__ CtaSum cta_sum(std::uint32_t own, std::uint32_t* of_warp) {
   const std::uint32_t warps_through = inclusive_warp_sum(lane < Warps ? of_warp[lane] : 0);
   const std::uint32_t before = __shfl_sync(~0u, warps_through, warp == 0 ? 0 : warp - 1);
   return {.all = __shfl_sync(~0u, warps_through, 31), .before = (warp == 0 ? 0 : before) + through - own};
+}
+
+/// Draws a number for this warp; it is known on the first lane. Shapes: next [1], shared.
+/// Threads: one whole warp.
+__device__ inline std::uint32_t draw(std::uint32_t* next) {
+  std::uint32_t number = 0;
+  if (threadIdx.x % 32 == 0) {
+    const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(next));
+    // An addition would have the compiler look for other lanes that add, 15 instructions; numbers stay far below the
+    // bound.
+    asm volatile("atom.shared.inc.u32 %0, [%1], 0x7FFFFFFF;" : "=r"(number) : "r"(at) : "memory");
+  }
+  return number;
 }
 
 /// Sides 4 and 8: the B segments of a round in units, as many at once as there is room for, and where their products
@@ -114,30 +128,75 @@ struct UnitRound {
     }
   }
 
-  /// Draws a batch for this warp; the number is known on the first lane.
-  /// Threads: one whole warp.
-  __device__ std::uint32_t draw() {
-    std::uint32_t number = 0;
-    if (threadIdx.x % 32 == 0) {
-      const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(&next));
-      // An addition would have the compiler look for other lanes that add, 15 instructions; numbers stay far below the
-      // bound.
-      asm volatile("atom.shared.inc.u32 %0, [%1], 0x7FFFFFFF;" : "=r"(number) : "r"(at) : "memory");
-    }
-    return number;
-  }
-
   /// Adds the products of listed units.
   /// Threads: all of the CTA.
   template <bool Fits, std::uint32_t M>
   __device__ void add_units(std::uint32_t num_units, const UnitProducts<P, M, Fits>& products) {
     const std::uint32_t num_batches = (num_units + kBatch - 1) / kBatch;
-    std::uint32_t drawn = draw();
+    std::uint32_t drawn = draw(&next);
     while (true) {
       const std::uint32_t batch = __shfl_sync(~0u, drawn, 0);
       if (batch >= num_batches) return;
-      drawn = draw();  // known when these products are added
+      drawn = draw(&next);  // known when these products are added
       products.add(units + batch * kBatch, reinterpret_cast<const uint2*>(places) + batch * kBatch);
+    }
+  }
+};
+
+/// Side 8, if B segments are long: warps draw them as they are.
+template <std::uint32_t Warps>
+struct DrawnRound {
+  static constexpr std::uint32_t kThreads = Warps * 32;  // and blocks of A
+  BSegment segments[kThreads];
+  std::uint32_t next;  // segment to be drawn
+
+  /// Adds the products of a round; is_last: no other round follows.
+  template <bool Fits, std::uint32_t M, class Part>
+  __device__ void add(BSegment segment, bool is_last, const std::uint16_t* a_blocks, const RowProduct& product,
+                      const Part& part, const Accumulators<M>& sums) {
+    const std::uint32_t* const b_columns = product.b.index.columns;
+    const std::uint32_t count = is_last ? (part.num_blocks - 1) % kThreads + 1 : kThreads;
+    __syncthreads();  // the segments before are no longer read
+    segments[threadIdx.x] = segment;
+    if (threadIdx.x == 0) next = 0;
+    __syncthreads();  // segments are listed; at first, sums are clear, too
+    flag(count, b_columns, part);
+    __syncthreads();  // all C blocks with pairs are flagged
+    if (is_last) part.all_placed();
+    const UnitProducts<8, M, Fits> products(a_blocks, product.b.values, M != 0 ? M : product.m, sums);
+    std::uint32_t drawn = draw(&next);
+    while (true) {
+      const std::uint32_t x = __shfl_sync(~0u, drawn, 0);
+      if (x >= count) return;
+      drawn = draw(&next);  // known when these products are added
+      products.add(x, segments[x], b_columns, part.first_column);
+    }
+  }
+
+ private:
+  /// Flags the C blocks that have pairs.
+  /// Threads: all of the CTA, once segments are listed.
+  template <class Part>
+  __device__ void flag(std::uint32_t count, const std::uint32_t* b_columns, const Part& part) const {
+    constexpr std::uint32_t kAtOnce = 2;  // segments, of which 64 blocks are loaded
+    const std::uint32_t lane = threadIdx.x % 32;
+    for (std::uint32_t x = threadIdx.x / 32; x < count; x += kAtOnce * Warps) {
+      std::uint32_t columns[2 * kAtOnce];
+#pragma unroll
+      for (std::uint32_t u = 0; u < 2 * kAtOnce; ++u) {
+        const BSegment one = segments[x + u / 2 * Warps];
+        const std::uint32_t q = one.first + u % 2 * 32 + lane;
+        columns[u] = q < one.end ? __ldg(b_columns + q) : kNoRow;
+      }
+#pragma unroll
+      for (std::uint32_t u = 0; u < 2 * kAtOnce; ++u) {
+        if (columns[u] != kNoRow) part.slot_of(columns[u]);
+      }
+#pragma unroll 1
+      for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+        const BSegment one = segments[x + u * Warps];
+        for (std::uint32_t q = one.first + 64 + lane; q < one.end; q += 32) part.slot_of(__ldg(b_columns + q));
+      }
     }
   }
 };

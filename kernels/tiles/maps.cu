@@ -29,14 +29,15 @@ __global__ void __launch_bounds__(kItemThreads)
       static_cast<std::uint32_t>(std::uint64_t{blockIdx.x % kSampledTileLines} * lines / kSampledTileLines);
   for (std::uint32_t w = threadIdx.x; w < kLineWords; w += kItemThreads) bits[w] = 0;
   __syncthreads();  // all bits are clear
-  const CompressedView& index = is_a ? a : b;
+  const std::uint32_t* const offsets = is_a ? a.offsets : b.offsets;  // a view chosen at run time would be copied
+  const std::uint32_t* const columns = is_a ? a.columns : b.columns;
   const std::uint32_t first =
       is_a ? line * grid.row_blocks() : warp_lower_bound(b.rows, 0, b.num_rows, grid.first_k_block(line));
   const std::uint32_t end =
       is_a ? first + grid.rows_of(line) : warp_lower_bound(b.rows, first, b.num_rows, grid.end_k_block(line));
   for (std::uint32_t row = first + threadIdx.x / 32; row < end; row += kItemWarps) {
-    for (std::uint32_t p = index.offsets[row] + threadIdx.x % 32; p < index.offsets[row + 1]; p += 32) {
-      const std::uint32_t column = index.columns[p];
+    for (std::uint32_t p = offsets[row] + threadIdx.x % 32; p < offsets[row + 1]; p += 32) {
+      const std::uint32_t column = columns[p];
       set_bit(bits, is_a ? grid.first_k_tile(column) : column / grid.column_blocks());
       if (is_a) set_bit(bits, grid.last_k_tile(column));
     }

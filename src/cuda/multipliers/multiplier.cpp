@@ -97,6 +97,7 @@ kernels::RowProduct RowOperands::product() const {
                               .b = operands.b_view(),
                               .b_row_index = operands.b_row_index.data(),
                               .pair_offsets = operands.pair_offsets.data(),
+                              .num_a_blocks = operands.a.columns.size(),
                               .num_b_blocks = static_cast<std::uint32_t>(operands.b.columns.size()),
                               .m = operands.m,
                               .max_element = operands.max_element};

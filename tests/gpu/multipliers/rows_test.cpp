@@ -79,6 +79,24 @@ TEST_CASE("row-rank: rows of as many C blocks as fit a window, one less, one mor
   }
 }
 
+TEST_CASE("row-spread: long B segments in several rounds, some of them empty, some of more blocks than lanes") {
+  constexpr std::uint32_t kNb = 700;
+  for (const std::uint32_t m : {5u, 8u}) {
+    for (const std::uint32_t max_value : {200u, test::kFullRange}) {
+      MatrixBuilder a(kNb, m, m);
+      MatrixBuilder b(kNb, m, m + 1);
+      for (std::uint32_t t = 0; t < 600; ++t) {
+        if (t % 11 != 5) add_row(b, t, t % 7, t % 50 == 0 ? 150 : 22, 4, max_value);
+      }
+      for (const std::uint32_t i : {2u, 3u, 400u}) {
+        for (std::uint32_t t = 0; t < 620; ++t) a.add_random(i, t, max_value);
+      }
+      INFO("m " << m << ", values to " << max_value);
+      check("row-spread", a.matrix(), b.matrix());
+    }
+  }
+}
+
 TEST_CASE("row-rank, small-blocks: panels of some rows, and of some columns of a row") {
   for (const auto& [kernel, m] :
        {std::pair("row-rank", 1u), {"row-rank", 8u}, {"small-blocks", 1u}, {"small-blocks", 3u}}) {
