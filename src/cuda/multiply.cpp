@@ -10,50 +10,33 @@
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
-#include "cuda/arrays/arrays.hpp"
+#include "cuda/arrays/collector.hpp"
 #include "cuda/arrays/gathered.hpp"
-#include "cuda/output/common_output.hpp"
+#include "cuda/output/downloader.hpp"
 #include "cuda/pipeline.hpp"
 
 namespace spmm::cuda {
 namespace {
 
-/// Ends a pipeline with its device current.
-struct OnItsDevice {
-  int device = 0;
-  void operator()(Pipeline* pipeline) const noexcept {
-    try {
-      const DeviceGuard guard(device);
-      delete pipeline;
-    } catch (...) {  // no device to give anything back to
-    }
-  }
-};
-
-/// One product whose panels the devices of a run share, run.device first: each parses and sorts both operands, which
-/// are read once, and computes its panels.
+/// One product whose panels the devices of a run share, run.device first, or that takes and makes arrays. Each device
+/// parses and sorts both operands, which are read once, and computes its panels.
 class SharedProduct {
  public:
-  SharedProduct(const Source& a, const Source& b, Output& output, const plan::Execution& expected,
-                const plan::Decide& decide, const DeviceRun& run)
+  SharedProduct(const Source& a, const Source& b, const plan::Execution& expected, const plan::Decide& decide,
+                const DeviceRun& run)
       : a_(a), b_(b), run_(run), uses_{{.device = run.device, .memory = run.memory}}, guard_(run.device->device()) {
     uses_.insert(uses_.end(), run.more_devices.begin(), run.more_devices.end());
-    output_.emplace(output, a.header().m, static_cast<std::uint32_t>(uses_.size()), run);
     for (std::size_t d = 0; d < uses_.size(); ++d) {
-      on_device(d, [&] {
+      with_device(d, [&] {
         pipelines_.emplace_back(new Pipeline(uses_[d], expected, decide, run), OnItsDevice{uses_[d].device->device()});
       });
     }
   }
 
-  ProductStats run(plan::Execution& execution) {
-    std::vector<UploadTarget> targets;
-    for (const auto& pipeline : pipelines_) targets.push_back(pipeline->upload_target());
-    parsed_ =
-        upload(a_, b_, pipelines_.front()->ring(), targets, run_,
-               {.prepare = [&](std::size_t d,
-                               const ParsedOperands& p) { pipelines_[d]->prepare_sort(p, a_.header(), b_.header()); },
-                .queue = [&](std::size_t d, const ParsedOperands& p) { pipelines_[d]->queue_sort(p); }});
+  /// From sources to a sink.
+  ProductStats run(Output& output, plan::Execution& execution) {
+    output_.emplace(output, a_.header().m, static_cast<std::uint32_t>(uses_.size()), run_);
+    parsed_ = upload(a_, b_, pipelines_, run_);
     std::vector<ProductStats> stats(uses_.size());
     {
       std::vector<std::jthread> threads;  // one for each device but the first, which has this one
@@ -71,19 +54,37 @@ class SharedProduct {
     return total(stats, execution);
   }
 
+  /// From arrays to arrays, on one device.
+  ProductStats run_arrays(plan::Execution& execution) {
+    const DeviceArrays& arrays = *run_.arrays;
+    Pipeline& pipeline = *pipelines_.front();
+    use_callers_memory(arrays, pipeline.memory());
+    pipeline.memory().cut_small_buffers();
+    std::optional<GatheredProducts> many;
+    if (arrays.batch != nullptr) {
+      many.emplace(arrays, pipeline.memory());
+    } else {
+      check_arrays(arrays, *run_.device);
+    }
+    SortedOperands parsed = read_arrays(arrays, many ? &*many : nullptr, a_.header(), pipeline.upload_target());
+    if (many) many->drop_read();
+    ArrayCollector collector(arrays, pipeline.memory(), pipeline.events());
+    const std::vector<ProductStats> stats{pipeline.run(std::move(parsed), a_, b_, collector)};
+    if (many) many->finish(pipeline.events());
+    return total(stats, execution);
+  }
+
  private:
   /// With the device current; errors name it if there are several.
   template <class Body>
-  void on_device(std::size_t d, const Body& body) {
-    const DeviceGuard guard(uses_[d].device->device());
-    if (uses_.size() == 1) return body();
-    naming_device(*uses_[d].device, body);
+  void with_device(std::size_t d, const Body& body) {
+    on_device(*uses_[d].device, uses_.size() > 1, body);
   }
 
   /// The panels of one device.
   void compute(std::size_t d, ProductStats& stats) noexcept {
     try {
-      on_device(d, [&] {
+      with_device(d, [&] {
         Pipeline& pipeline = *pipelines_[d];
         Downloader downloader(*output_, static_cast<std::uint32_t>(d), a_.header().m, pipeline.ring(),
                               pipeline.events(), run_);
@@ -104,7 +105,7 @@ class SharedProduct {
     for (std::size_t d = 0; d < stats.size(); ++d) {
       const ProductStats& one = stats[d];
       StageSpans of_device;
-      on_device(d, [&] { pipelines_[d]->events().collect(of_device, run_.clock.trace(), *uses_[d].device); });
+      with_device(d, [&] { pipelines_[d]->events().collect(of_device, run_.clock.trace(), *uses_[d].device); });
       DeviceShare share{.number = shown_gpu(uses_[d].device->device()),
                         .name = one.device,
                         .share = 0,
@@ -148,42 +149,16 @@ class SharedProduct {
   std::vector<DeviceUse> uses_;
   DeviceGuard guard_;  // some device is current wherever buffers go
   std::optional<CommonOutput> output_;
-  std::vector<std::unique_ptr<Pipeline, OnItsDevice>> pipelines_;
-  std::vector<ParsedOperands> parsed_;  // goes before the memory of the pipelines
+  Pipelines pipelines_;
+  std::vector<SortedOperands> parsed_;  // goes before the memory of the pipelines
 };
-
-/// Operands and result are arrays on one device.
-ProductStats multiply_arrays(const Source& a, const Source& b, plan::Execution& execution, const plan::Decide& decide,
-                             const DeviceRun& run) {
-  const DeviceArrays& arrays = *run.arrays;
-  const DeviceGuard guard(run.device->device());
-  Pipeline pipeline({.device = run.device, .memory = run.memory}, execution, decide, run);
-  use_callers_memory(arrays, pipeline.memory());
-  pipeline.memory().cut_small_buffers();
-  std::optional<GatheredProducts> many;
-  if (arrays.batch != nullptr) {
-    many.emplace(arrays, pipeline.memory());
-  } else {
-    check_arrays(arrays, *run.device);
-  }
-  ParsedOperands parsed = read_arrays(arrays, many ? &*many : nullptr, a.header(), pipeline.upload_target());
-  if (many) many->drop_read();
-  ArrayCollector collector(arrays, pipeline.memory(), pipeline.events());
-  ProductStats stats = pipeline.run(std::move(parsed), a, b, collector);
-  if (many) many->finish(pipeline.events());
-  StageSpans spans;
-  pipeline.events().collect(spans, run.clock.trace(), *run.device);
-  add_spans(std::move(spans), run.clock);
-  execution = pipeline.execution();
-  return stats;
-}
 
 }  // namespace
 
 ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
                       const plan::Decide& decide, const DeviceRun& run) {
-  return run.arrays != nullptr ? multiply_arrays(a, b, execution, decide, run)
-                               : SharedProduct(a, b, output, execution, decide, run).run(execution);
+  SharedProduct product(a, b, execution, decide, run);
+  return run.arrays != nullptr ? product.run_arrays(execution) : product.run(output, execution);
 }
 
 }  // namespace spmm::cuda

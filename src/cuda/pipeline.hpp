@@ -2,23 +2,76 @@
 // compact, while earlier panels leave.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "base/records/saturated_count.hpp"
 #include "base/run/run.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/device/context.hpp"
-#include "cuda/device/pinned_ring.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/operands/counted_sort.hpp"
 #include "cuda/operands/operands.hpp"
 #include "cuda/operands/upload.hpp"
-#include "cuda/output/download.hpp"
+#include "cuda/output/panels.hpp"
 #include "plan/execution.hpp"
+#include "plan/memory/device_bytes.hpp"
+#include "plan/registry.hpp"
+#include "plan/rule.hpp"
 
 namespace spmm::cuda {
+
+/// Whether some row of A has enough blocks to bring an element of C to kMaxVal: each is a sum over no more.
+inline bool may_saturate(const plan::Statistics& s) {
+  const std::uint64_t sure_blocks = sure_terms(s.max_element, s.max_element) / s.m();
+  return std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows) > sure_blocks;
+}
+
+/// Takes the pairs of rows over.
+inline plan::Statistics statistics_of(SortedOperands& sorted, const MatrixHeader& a, const MatrixHeader& b) {
+  plan::Statistics s{.a = a,
+                     .b = b,
+                     .exact = true,
+                     .num_pairs = static_cast<double>(sorted.num_pairs()),
+                     .a_rows = sorted.a.index.num_rows,
+                     .b_rows = sorted.b.index.num_rows,
+                     .c_columns_end = sorted.c_columns,
+                     .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
+                     .row_pairs = std::move(sorted.row_pairs)};
+  const plan::RowPairs& rows = s.row_pairs;
+  std::uint64_t num_c_blocks = 0;
+  for (std::size_t x = 0; x < rows.num_runs(); ++x) {
+    const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * s.c_columns();
+    num_c_blocks += std::min(rows.offsets[x + 1] - rows.offsets[x], c_blocks);
+  }
+  s.num_c_blocks = static_cast<double>(num_c_blocks);
+  return s;
+}
+
+/// C blocks lie in the tiles that products reach.
+inline void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
+  if (!tiles.counts.counted) return;
+  statistics.tiles = tiles.counts;
+  if (tiles.counts.rows.empty()) return;
+  plan::TileExtent all;
+  for (std::uint32_t row = 0; row < tiles.counts.rows.size(); ++row) {
+    all.add(plan::tile_row_extent(tiles.grid, tiles.counts, row));
+  }
+  statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
+}
+
+/// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
+inline bool wants_block_pairs(const plan::Execution& execution) {
+  if (!plan::row_of(execution.id).spreads_rows) return true;
+  return std::any_of(execution.panels.begin(), execution.panels.end(),
+                     [](const plan::Panel& panel) { return panel.expand; });
+}
 
 /// One device and one product. Threads: one at a time, with the device current.
 class Pipeline {
@@ -39,27 +92,86 @@ class Pipeline {
   [[nodiscard]] PinnedRing& ring() { return ring_; }
 
   /// Allocates, if there is room, for a sort that is put on the stream while records are still on their way.
-  void prepare_sort(const ParsedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b);
+  void prepare_sort(const SortedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
+    if (parsed.a.keys.size() == 0 || parsed.b.keys.size() == 0) return;
+    queued_ = CountedSort::make(parsed, build_room(a, b), memory_);
+  }
   /// Puts that sort, and what goes along with it, on the stream.
-  void queue_sort(const ParsedOperands& parsed);
+  void queue_sort(const SortedOperands& parsed) {
+    if (queued_ == nullptr) return;
+    events_.timed(Stage::build, stream_, [&] { queued_->sort(parsed); });
+    events_.timed(Stage::count, stream_, [&] { queued_->count(); });
+  }
 
-  /// From parsed operands to the last panel taken. Pairs are those of the whole product, blocks and panels those of
+  /// From uploaded operands to the last panel taken. Pairs are those of the whole product, blocks and panels those of
   /// this device.
-  ProductStats run(ParsedOperands parsed, const Source& a, const Source& b, PanelTaker& taker);
+  ProductStats run(SortedOperands operands, const Source& a, const Source& b, PanelTaker& taker) {
+    ProductStats stats{.device = context_.properties().name};
+    const plan::Statistics statistics = arrange(operands, a, b);
+    stats.pairs = statistics.row_pairs.offsets.back();
+    run_panels(operands, statistics, taker, stats);
+    stats.num_panels = execution_.panels.size();
+    stats.peak_device_bytes = memory_.peak_bytes();
+    return stats;
+  }
 
-  /// Operands sorted by row, and what has been counted; nothing is decided.
-  [[nodiscard]] SortedOperands sort_and_count(ParsedOperands parsed, const Source& a, const Source& b);
+  /// Sorts uploaded operands by row and counts their pairs; decides nothing.
+  [[nodiscard]] SortedOperands sort_and_count(SortedOperands operands, const Source& a, const Source& b) {
+    if (queued_ == nullptr) {
+      queued_ = CountedSort::make(operands, build_room(a.header(), b.header()), memory_);
+      queue_sort(operands);
+    }
+    if (queued_ == nullptr || !queued_->take(operands)) {
+      queued_.reset();
+      events_.timed(Stage::build, stream_, [&] { sort_rows(operands, a, b, memory_); });
+    }
+    queued_.reset();
+    operands.a.keys = {};  // only B may be arranged by columns
+    run_.check_cancelled();
+    if (operands.row_pairs.num_rows == 0) events_.timed(Stage::count, stream_, [&] { count_pairs(operands, memory_); });
+    return operands;
+  }
 
-  /// Operands as the exact decision wants them, and what has been counted. Values: keeps_order = for other values of
-  /// the same pattern.
-  struct Arranged {
-    plan::Statistics statistics{};
-    DeviceOperands operands{};
-  };
-  [[nodiscard]] Arranged arrange(ParsedOperands parsed, const Source& a, const Source& b, bool keeps_order = false);
+  /// Brings uploaded operands into the layout that the exact decision wants; returns what has been counted.
+  [[nodiscard]] plan::Statistics arrange(SortedOperands& operands, const Source& a, const Source& b) {
+    operands = sort_and_count(std::move(operands), a, b);
+    plan::Statistics statistics = statistics_of(operands, a.header(), b.header());
+    decide(statistics);
+    TileMaps tiles;
+    if (execution_.wants_tile_counts) tiles = count_tiles_of(operands, statistics);
+    if (execution_.wants_row_counts) {
+      events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(operands, operands.a.index.num_rows, memory_); });
+      statistics = statistics_of(operands, a.header(), b.header());
+      set_tiles(statistics, tiles);
+      decide(statistics);
+    }
+    if (plan::row_of(execution_.id).expansion == plan::Expansion::tiles) operands.tiles = std::move(tiles);
+    tiles = {};
+    if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
+      operands.b_row_index = {};
+      operands.pair_offsets = {};
+    } else if (wants_block_pairs(execution_)) {
+      events_.timed(Stage::count, stream_, [&] { count_block_pairs(operands, memory_); });
+    }
+    events_.timed(Stage::build, stream_, [&] { arrange_operands(operands, execution_.operand_layout, memory_); });
+    if (operands.b_by_columns) {  // its columns are known once it is arranged
+      statistics.b_columns = operands.b.index.num_rows;
+      decide(statistics);
+    }
+    return statistics;
+  }
+
   /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.
-  [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const DeviceOperands& operands,
-                                                          unsigned long long* num_saturated);
+  [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const SortedOperands& operands,
+                                                          unsigned long long* num_saturated) {
+    return make_multiplier({.operands = operands,
+                            .execution = execution_,
+                            .memory = memory_,
+                            .num_saturated = num_saturated,
+                            .stream = stream_,
+                            .events = events_,
+                            .run = run_});
+  }
 
   [[nodiscard]] DeviceMemory& memory() { return memory_; }
   [[nodiscard]] const Stream& stream() const { return stream_; }
@@ -74,12 +186,79 @@ class Pipeline {
     if (run.arrays == nullptr) return true;
     return !run.arrays->is_pattern && (run.arrays->is_timed || run.clock.trace() != nullptr);
   }
-  /// What the plan has counted for the build and is not in use. Values: side = of blocks as kernels read them.
-  [[nodiscard]] std::uint64_t build_room(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) const;
-  bool decide_anew(const plan::Statistics& more);
-  TileMaps count_tiles_of(const SortedOperands& sorted, plan::Statistics& statistics);
-  void decide(const plan::Statistics& statistics);
-  void run_panels(const Arranged& product, PanelTaker& taker, ProductStats& stats);
+  /// What the plan has counted for the build and is not in use.
+  [[nodiscard]] std::uint64_t build_room(const MatrixHeader& a, const MatrixHeader& b) const {
+    const std::uint64_t most = plan::operand_device_bytes(a, b, a.m).build_peak;
+    return most - std::min(most, memory_.used_bytes());
+  }
+
+  /// Decides with more statistics than before. Another kernel is chosen only if the memory for it is free: the product
+  /// waits for none. Returns whether the decision stands.
+  bool decide_anew(const plan::Statistics& more) {
+    plan::Execution before = std::move(execution_);
+    decide(more);
+    if (execution_.id == before.id || execution_.device_need_bytes <= memory_.most_bytes()) return true;
+    execution_ = std::move(before);  // other products hold what it would need
+    return false;
+  }
+
+  /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
+  TileMaps count_tiles_of(const SortedOperands& sorted, plan::Statistics& statistics) {
+    TileMaps tiles;
+    const kernels::TileGrid grid = plan::tile_grid(statistics);
+    events_.timed(Stage::count, stream_, [&] {
+      tiles = count_tiles(grid, sorted.a.index, sorted.b.index, execution_.max_tile_stages, memory_);
+    });
+    if (!tiles.counts.counted) return tiles;  // the decision stands
+    plan::Statistics with_tiles = statistics;
+    set_tiles(with_tiles, tiles);
+    if (!decide_anew(with_tiles)) return {};
+    statistics = std::move(with_tiles);
+    return tiles;
+  }
+
+  void decide(const plan::Statistics& statistics) {
+    const auto timing = run_.clock.scope(Stage::plan);
+    execution_ = decide_(statistics);
+    plan::throw_if_refused(execution_);
+  }
+
+  void run_panels(const SortedOperands& operands, const plan::Statistics& statistics, PanelTaker& taker,
+                  ProductStats& stats) {
+    const bool can_saturate = !execution_.panels.empty() && may_saturate(statistics);
+    std::deque<PackedPanel> packed;
+    const DeviceBuffer<unsigned long long> num_saturated(memory_, can_saturate ? 1 : 0, "count");
+    if (can_saturate)
+      check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
+    taker.start(execution_, num_saturated.data());
+    const std::vector<plan::Panel>& panels = execution_.panels;
+    if (panels.empty()) {
+      stats.num_blocks = taker.finish();
+      return;
+    }
+    const std::unique_ptr<Multiplier> multiplier = multiplier_of(operands, num_saturated.data());
+    if (multiplier->writes_arrays() && taker.takes_directly(execution_, statistics)) {
+      packed.emplace_back(memory_, 0, statistics.m());
+    } else {  // two panels, or more smaller ones in their memory
+      const std::uint64_t max_c_blocks = plan::most_c_blocks(panels);
+      const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
+      const std::uint64_t num_packed = std::min({num_that_fit, taker.max_buffers(), std::uint64_t{panels.size()}});
+      for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, max_c_blocks, statistics.m());
+    }
+    const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
+    for (std::size_t x = 0; x < panels.size(); ++x) {
+      run_.check_cancelled();
+      PackedPanel& packing = packed[x % packed.size()];
+      taker.wait_until_free(packing);
+      events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
+      multiplier->multiply(panels[x], packing.target);
+      packing.number = panels[x].number;
+      packing.ready.record(stream_);
+      taker.push(packing);
+    }
+    stats.num_blocks = taker.finish();
+    if (can_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
+  }
 
   plan::Execution execution_;
   const plan::Decide& decide_;

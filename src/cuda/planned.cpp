@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/arrays/arrays.hpp"
+#include "cuda/arrays/collector.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/pipeline.hpp"
 #include "kernels/blocks/arrays.hpp"
@@ -91,126 +91,107 @@ Cut cut_rows(const std::vector<std::uint32_t>& offsets, const std::vector<std::u
 /// Memory: 2.25 bytes a pair, 8 for each block of A and chunk of its row, B once more.
 class PlacedPairs : public KeptPairs {
  public:
-  PlacedPairs(DeviceOperands& operands, const std::uint32_t* heads, std::uint32_t num_c_blocks, DeviceMemory& memory)
-      : stream_(memory.stream()), m_(operands.m), num_a_(operands.a.columns.size()) {
-    const std::uint64_t num_borders = operands.a.num_rows + std::uint64_t{1};
-    const bool in_file_order = operands.a_numbers.size() != 0;
-    const kernels::PlannedOperands view{.a = operands.a.view(),
-                                        .b = operands.b.view(),
+  PlacedPairs(SortedOperands& operands, const std::uint32_t* heads, std::uint32_t num_c_blocks, DeviceMemory& memory)
+      : stream_(memory.stream()), kept_(memory), m_(operands.m), num_a_(operands.num_a()) {
+    const cudaStream_t stream = stream_.get();
+    const std::uint64_t num_borders = operands.a.index.num_rows + std::uint64_t{1};
+    const kernels::PlannedOperands view{.a = operands.a.index.view(),
+                                        .b = operands.b.index.view(),
                                         .b_row_index = operands.b_row_index.data(),
-                                        .a_order = in_file_order ? operands.a_numbers.data() : operands.a_order.data(),
+                                        .a_order = operands.a.numbers.data(),
                                         .heads = heads,
                                         .num_blocks = num_c_blocks};
-    const DeviceBuffer<std::uint32_t> first_blocks(memory, num_borders, "C blocks before rows");
-    kernels::launch_planned_rows(view, first_blocks.data(), stream_.get());
-    const Cut cut = cut_rows(fetch_all(view.a.offsets, num_borders, stream_),
-                             fetch_all(first_blocks.data(), num_borders, stream_), m_);
-    const DeviceBuffer<kernels::PlannedRow> rows(memory, num_borders, "rows of a plan");
-    copy_async(rows.data(), cut.rows.data(), num_borders, stream_);
-    tasks_ = {memory, cut.tasks.size(), "tasks"};
-    copy_async(tasks_.data(), cut.tasks.data(), tasks_.size(), stream_);
-    place(view, rows.data(), cut.rows.back().first_slot, memory);
-    b_values_ = {memory, operands.b.columns.size() * m_ * m_, "elements"};
-    largest_ = {memory, 1, "largest element"};
+    DeviceScratch scratch(memory);
+    auto* const first_blocks = scratch.take<std::uint32_t>(num_borders, "C blocks before rows");
+    kernels::launch_planned_rows(view, first_blocks, stream);
+    const Cut cut =
+        cut_rows(fetch_all(view.a.offsets, num_borders, stream_), fetch_all(first_blocks, num_borders, stream_), m_);
+    auto* const rows = scratch.take<kernels::PlannedRow>(num_borders, "rows of a plan");
+    copy_async(rows, cut.rows.data(), num_borders, stream_);
+    pairs_.tasks = kept_.take<kernels::PlannedTask>(cut.tasks.size(), "tasks");
+    copy_async(pairs_.tasks, cut.tasks.data(), cut.tasks.size(), stream_);
+    const std::uint32_t num_slots = cut.rows.back().first_slot;
+    auto* const sums = scratch.take<std::uint64_t>(num_slots + std::uint64_t{1}, "pairs before slots");
+    kernels::launch_planned_sums(view, rows, num_slots, scratch.take<std::uint32_t>(num_slots, "pairs of slots"), sums,
+                                 scratch.take_work(kernels::planned_sums_workspace_bytes(num_slots), "scan work space"),
+                                 stream);
+    const std::uint64_t all = fetch(sums + num_slots, stream_);
+    const auto num_pairs = static_cast<std::uint32_t>(all);
+    const std::uint64_t num_words = num_pairs / 32 + std::uint64_t{1};
+    pairs_.words = kept_.take<kernels::PlannedWord>(num_words, "starts of segments");
+    pairs_.places = kept_.take<std::uint16_t>(num_pairs, "places of pairs");
+    pairs_.segments = kept_.take<kernels::PlannedSegment>(all >> 32, "segments");
+    pairs_.num_tasks = static_cast<std::uint32_t>(cut.tasks.size() - 1);
+    pairs_.task_blocks = cut.task_blocks;
+    check(cudaMemsetAsync(pairs_.words, 0, num_words * sizeof(kernels::PlannedWord), stream), "clear");
+    kernels::launch_planned_pairs(view, rows, num_slots, sums, pairs_, stream);
+    b_values_ = kept_.take<std::uint16_t>(operands.num_b() * m_ * m_, "elements");
+    largest_ = kept_.take<std::uint32_t>(1, "largest element");
     stream_.synchronize();  // `cut` has been copied
-    b_order_ = std::move(in_file_order ? operands.b_numbers : operands.b_order);
+    b_order_ = std::move(operands.b.numbers);
     max_row_blocks_ = cut.max_row_blocks;
-    task_blocks_ = cut.task_blocks;
   }
 
   void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) const override {
     const cudaStream_t stream = stream_.get();
-    check(cudaMemsetAsync(largest_.data(), 0, sizeof(std::uint32_t), stream), "clear");
-    kernels::launch_max_element(a, num_a_ * m_ * m_, largest_.data(), stream);
-    kernels::launch_transpose_blocks({.values = b, .count = b_order_.size()}, b_order_.data(), m_, b_values_.data(),
-                                     largest_.data(), stream);
+    check(cudaMemsetAsync(largest_, 0, sizeof(std::uint32_t), stream), "clear");
+    kernels::launch_max_element(a, num_a_ * m_ * m_, largest_, stream);
+    kernels::launch_transpose_blocks({.values = b, .count = b_order_.size()}, b_order_.data(), m_, b_values_, largest_,
+                                     stream);
     kernels::launch_mul_planned_pairs(
-        places(),
-        {.a = a, .b = b_values_.data(), .c = c, .m = m_, .max_row_blocks = max_row_blocks_, .largest = largest_.data()},
+        pairs_, {.a = a, .b = b_values_, .c = c, .m = m_, .max_row_blocks = max_row_blocks_, .largest = largest_},
         stream);
   }
 
  private:
-  void place(const kernels::PlannedOperands& view, const kernels::PlannedRow* rows, std::uint32_t num_slots,
-             DeviceMemory& memory) {
-    const cudaStream_t stream = stream_.get();
-    const DeviceBuffer<std::uint32_t> counts(memory, num_slots, "pairs of slots");
-    const DeviceBuffer<std::uint64_t> sums(memory, num_slots + std::uint64_t{1}, "pairs before slots");
-    const DeviceBuffer<std::byte> work(memory, kernels::planned_sums_workspace_bytes(num_slots), "scan work space");
-    kernels::launch_planned_sums(view, rows, num_slots, counts.data(), sums.data(),
-                                 {.data = work.data(), .bytes = work.size()}, stream);
-    const std::uint64_t all = fetch(sums.data() + num_slots, stream_);
-    const auto num_pairs = static_cast<std::uint32_t>(all);
-    words_ = {memory, num_pairs / 32 + std::uint64_t{1}, "starts of segments"};
-    places_ = {memory, num_pairs, "places of pairs"};
-    segments_ = {memory, all >> 32, "segments"};
-    check(cudaMemsetAsync(words_.data(), 0, words_.size() * sizeof(kernels::PlannedWord), stream), "clear");
-    kernels::launch_planned_pairs(view, rows, num_slots, sums.data(), places(), stream);
-  }
-
-  [[nodiscard]] kernels::PlannedPairs places() const {
-    return {.words = words_.data(),
-            .places = places_.data(),
-            .segments = segments_.data(),
-            .tasks = tasks_.data(),
-            .num_tasks = static_cast<std::uint32_t>(tasks_.size() - 1),
-            .task_blocks = task_blocks_};
-  }
-
   const Stream& stream_;
+  DeviceScratch kept_;
   std::uint32_t m_;
-  std::uint64_t num_a_;                             // blocks of A
-  std::uint64_t max_row_blocks_ = 0;                // of A
-  DeviceBuffer<kernels::PlannedWord> words_;        // [num_pairs / 32 + 1]
-  DeviceBuffer<std::uint16_t> places_;              // [num_pairs]
-  DeviceBuffer<kernels::PlannedSegment> segments_;  // [segments]
-  DeviceBuffer<kernels::PlannedTask> tasks_;        // [num_tasks + 1]
-  DeviceBuffer<std::uint32_t> b_order_;             // [nnzb of B]: block of the caller
-  DeviceBuffer<std::uint16_t> b_values_;            // [nnzb of B, m, m], transposed
-  DeviceBuffer<std::uint32_t> largest_;             // [1], element of both operands
-  std::uint32_t task_blocks_ = 0;
+  std::uint64_t num_a_;               // blocks of A
+  std::uint64_t max_row_blocks_ = 0;  // of A
+  kernels::PlannedPairs pairs_;
+  DeviceBuffer<std::uint32_t> b_order_;  // [nnzb of B]: block of the caller
+  std::uint16_t* b_values_ = nullptr;    // [nnzb of B, m, m], transposed
+  std::uint32_t* largest_ = nullptr;     // [1], element of both operands
 };
 
 /// The pairs of short rows and side 8, listed by C block. Values: operands by rows, with their order and the pairs of
 /// blocks of A; those of a multiplication are read where the caller has them. Memory: 12 bytes a pair.
 class ListedPairs : public KeptPairs {
  public:
-  ListedPairs(const DeviceOperands& operands, const kernels::PanelPairs& all, std::uint64_t max_row_pairs,
+  ListedPairs(const SortedOperands& operands, const kernels::PanelPairs& all, std::uint64_t max_row_pairs,
               std::uint32_t num_c_blocks, DeviceMemory& memory)
-      : stream_(memory.stream()),
-        num_c_blocks_(num_c_blocks),
-        offsets_(memory, all.num_pairs + 1, "pair offsets of C blocks"),
-        pairs_(memory, all.num_pairs, "pairs") {
-    const DeviceBuffer<std::uint64_t> keys(memory, all.num_pairs, "C block keys");
-    const DeviceBuffer<std::uint32_t> count(memory, 1, "count");
-    const DeviceBuffer<std::byte> work(memory, kernels::short_rows_workspace_bytes(all.num_pairs, max_row_pairs),
-                                       "pair work space");
-    PinnedWord host_count(memory.context());
+      : stream_(memory.stream()), kept_(memory) {
+    auto* const offsets = kept_.take<std::uint32_t>(all.num_pairs + 1, "pair offsets of C blocks");
+    auto* const pairs = kept_.take<kernels::BlockPair>(all.num_pairs, "pairs");
+    list_ = {.num_c_blocks = num_c_blocks, .offsets = offsets, .pairs = pairs};
+    DeviceScratch scratch(memory);
+    const PinnedWord host_count(memory.context());
     kernels::PairListBuffers buffers{.keys = {},
-                                     .pairs = {{pairs_.data(), nullptr}},
-                                     .c_block_keys = keys.data(),
-                                     .offsets = offsets_.data(),
-                                     .num_c_blocks = count.data(),
+                                     .pairs = {{pairs, nullptr}},
+                                     .c_block_keys = scratch.take<std::uint64_t>(all.num_pairs, "C block keys"),
+                                     .offsets = offsets,
+                                     .num_c_blocks = scratch.take<std::uint32_t>(1, "count"),
                                      .host_num_c_blocks = host_count.data()};
-    kernels::launch_list_short_rows(operands.expand_view(), all, max_row_pairs, buffers,
-                                    {.data = work.data(), .bytes = work.size()}, stream_.get());
-    if (operands.a_numbers.size() == 0) {  // pairs name positions
-      kernels::launch_name_planned_pairs(operands.a_order.data(), operands.b_order.data(), all.num_pairs, pairs_.data(),
+    kernels::launch_list_short_rows(
+        operands.expand_view(), all, max_row_pairs, buffers,
+        scratch.take_work(kernels::short_rows_workspace_bytes(all.num_pairs, max_row_pairs), "pair work space"),
+        stream_.get());
+    if (!operands.in_file_order) {  // pairs name positions
+      kernels::launch_name_planned_pairs(operands.a.numbers.data(), operands.b.numbers.data(), all.num_pairs, pairs,
                                          stream_.get());
     }
     stream_.synchronize();  // the word of the host has been written
   }
 
   void multiply(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c) const override {
-    kernels::launch_mul_planned_list(
-        {.num_c_blocks = num_c_blocks_, .offsets = offsets_.data(), .pairs = pairs_.data()}, a, b, c, stream_.get());
+    kernels::launch_mul_planned_list(list_, a, b, c, stream_.get());
   }
 
  private:
   const Stream& stream_;
-  std::uint32_t num_c_blocks_;
-  DeviceBuffer<std::uint32_t> offsets_;     // [num_pairs + 1], of which C blocks have the first ones
-  DeviceBuffer<kernels::BlockPair> pairs_;  // [num_pairs]
+  DeviceScratch kept_;
+  kernels::PairListView list_;
 };
 
 class Planned : public PlannedProduct {
@@ -225,20 +206,21 @@ class Planned : public PlannedProduct {
     kept_.emplace(DeviceUse{.device = run_.device, .memory = run_.memory}, expected, decide_, run_);
     Pipeline& pipeline = kept_->pipeline;
     use_callers_memory(*run_.arrays, pipeline.memory());
-    ParsedOperands parsed = read_arrays(*run_.arrays, nullptr, a.header(), pipeline.upload_target());
+    SortedOperands parsed = read_arrays(*run_.arrays, nullptr, a.header(), pipeline.upload_target());
     const std::uint32_t largest = std::max(parsed.a.max_element, parsed.b.max_element);  // of the arrays; 0: no values
     const DeviceBuffer<std::uint16_t> ones = set_to_ones(parsed, a.header().m);  // that operands in file order borrow
-    Pipeline::Arranged arranged = pipeline.arrange(std::move(parsed), a, b, true);
-    kept_->operands = std::move(arranged.operands);
-    find_pattern(static_cast<std::uint64_t>(arranged.statistics.num_pairs));
+    parsed.keeps_order = true;
+    const plan::Statistics statistics = pipeline.arrange(parsed, a, b);
+    kept_->operands = std::move(parsed);
+    find_pattern(static_cast<std::uint64_t>(statistics.num_pairs));
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
-    if (keep_pairs(arranged.statistics)) return;
+    if (keep_pairs(statistics)) return;
     const bool any_visits =
         std::any_of(panels().begin(), panels().end(), [](const auto& panel) { return !panel.expand; });
     if (largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(largest + 1) - 1);
-    const DeviceOperands& operands = kept_->operands;
-    const bool is_copied = operands.m > 1 && (operands.a_numbers.size() != 0 || operands.side != operands.m);
-    kept_->b_transposed = {pipeline.memory(), is_copied ? operands.b.columns.size() * block_elements() : 0, "elements"};
+    const SortedOperands& operands = kept_->operands;
+    const bool is_copied = operands.m > 1 && (operands.in_file_order || operands.side != operands.m);
+    kept_->b_transposed = {pipeline.memory(), is_copied ? operands.num_b() * block_elements() : 0, "elements"};
     kept_->largest = {pipeline.memory(), 1, "largest element"};
   }
   ~Planned() override {
@@ -293,7 +275,7 @@ class Planned : public PlannedProduct {
     Kept(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const DeviceRun& run)
         : pipeline(use, expected, decide, run) {}
     Pipeline pipeline;
-    DeviceOperands operands;
+    SortedOperands operands;
     ArrayCollector::Pattern pattern;
     DeviceBuffer<std::uint16_t> b_transposed;  // [nnzb of B, m, m]
     DeviceBuffer<std::uint32_t> largest;       // [1], element of both operands
@@ -317,12 +299,12 @@ class Planned : public PlannedProduct {
   }
 
   /// Every value counts as the largest there is, no block as zero, no sum of products as zero.
-  DeviceBuffer<std::uint16_t> set_to_ones(ParsedOperands& parsed, std::uint32_t m) {
+  DeviceBuffer<std::uint16_t> set_to_ones(SortedOperands& parsed, std::uint32_t m) {
     const std::uint64_t most_blocks = std::max(parsed.a.keys.size(), parsed.b.keys.size());
     const Stream& stream = kept_->pipeline.stream();
     DeviceBuffer<std::uint16_t> ones(kept_->pipeline.memory(), most_blocks * m * m, "elements");
     check(cudaMemsetAsync(ones.data(), 1, ones.size() * sizeof(std::uint16_t), stream.get()), "set elements");
-    for (ParsedMatrix* matrix : {&parsed.a, &parsed.b}) {
+    for (SortedRows* matrix : {&parsed.a, &parsed.b}) {
       matrix->values = DeviceBuffer<std::uint16_t>::borrow(ones.data(), matrix->keys.size() * m * m);
       matrix->max_element = kMaxElement;
       matrix->has_zeros = false;
@@ -330,25 +312,21 @@ class Planned : public PlannedProduct {
     return ones;
   }
 
-  /// Multiplies as it is right for operands whose largest element lies between these; nothing happens for others.
+  /// Multiplies as it is right for operands whose largest element lies between these; nothing happens for others. The
+  /// heads of records are those of the pattern.
   void multiply_if(std::uint32_t least, std::uint32_t most, std::uint32_t* c) {
     kept_->operands.max_element = most;
     for (std::size_t x = 0; x < panels().size(); ++x) {
-      PanelTarget target = target_of(x, c);
-      target.is_known = true;
-      if (largest_ < kMaxElement) target.largest = kept_->largest.data();
-      target.least_largest = least;
-      target.most_largest = most;
+      std::uint32_t* const num_so_far = kept_->pattern.num_so_far.data() + x;
+      PanelTarget target{.records = kernels::records_in_arrays(kept_->pattern.heads.data(), c, kept_->operands.m),
+                         .num_before = num_so_far,
+                         .num_blocks = num_so_far + 1,
+                         .is_known = true,
+                         .largest = largest_ < kMaxElement ? kept_->largest.data() : nullptr,
+                         .least_largest = least,
+                         .most_largest = most};
       kept_->multiplier->multiply(panels()[x], target);
     }
-  }
-
-  /// Where a panel's records go: their heads are those of the pattern.
-  [[nodiscard]] PanelTarget target_of(std::size_t panel, std::uint32_t* values) {
-    std::uint32_t* const num_so_far = kept_->pattern.num_so_far.data() + panel;
-    return {.records = kernels::records_in_arrays(kept_->pattern.heads.data(), values, kept_->operands.m),
-            .num_before = num_so_far,
-            .num_blocks = num_so_far + 1};
   }
 
   /// Multiplies blocks of ones. Errors: OutOfMemory.
@@ -377,13 +355,18 @@ class Planned : public PlannedProduct {
 
   /// Keeps pairs instead of all else; returns false if there is no room for them, or other kernels are faster.
   bool keep_pairs(const plan::Statistics& statistics) {
-    DeviceOperands& operands = kept_->operands;
+    SortedOperands& operands = kept_->operands;
     const std::uint32_t m = operands.m;
     const bool is_automatic =
         plan::row_of(kept_->pipeline.execution().id).listing == plan::Listing::by_density;  // no other was asked for
     if (num_blocks_ == 0 || num_blocks_ > kMostNumbered || statistics.num_pairs > kMostNumbered) return false;
     try {
-      kept_->pairs = m <= kernels::kMaxSmallSide && is_automatic ? place_pairs() : list_pairs();
+      if (m <= kernels::kMaxSmallSide && is_automatic) {
+        kept_->pairs = std::make_unique<PlacedPairs>(operands, kept_->pattern.heads.data(),
+                                                     static_cast<std::uint32_t>(num_blocks_), kept_->pipeline.memory());
+      } else {
+        kept_->pairs = list_pairs();
+      }
     } catch (const OutOfMemory&) {  // what there is will do
     }
     if (kept_->pairs == nullptr) return false;
@@ -394,16 +377,11 @@ class Planned : public PlannedProduct {
     return true;
   }
 
-  std::unique_ptr<KeptPairs> place_pairs() {
-    return std::make_unique<PlacedPairs>(kept_->operands, kept_->pattern.heads.data(),
-                                         static_cast<std::uint32_t>(num_blocks_), kept_->pipeline.memory());
-  }
-
   /// Null if blocks have another side, or a row has many pairs.
   std::unique_ptr<KeptPairs> list_pairs() {
-    const DeviceOperands& operands = kept_->operands;
+    const SortedOperands& operands = kept_->operands;
     if (operands.m != kernels::kPlannedListSide) return nullptr;
-    kernels::PanelPairs all{.num_rows = operands.a.num_rows,
+    kernels::PanelPairs all{.num_rows = operands.a.index.num_rows,
                             .column_bits = static_cast<unsigned>(std::bit_width(operands.num_c_columns()))};
     std::uint64_t max_row_pairs = 0;
     for (const plan::Panel& panel : panels()) {
@@ -417,9 +395,9 @@ class Planned : public PlannedProduct {
 
   /// The caller's values as the kernel reads them, and their largest one if that is to decide.
   void take_values(const std::uint16_t* a, const std::uint16_t* b) {
-    DeviceOperands& operands = kept_->operands;
+    SortedOperands& operands = kept_->operands;
     const Stream& stream = kept_->pipeline.stream();
-    const std::uint64_t num_a = operands.a.columns.size();
+    const std::uint64_t num_a = operands.num_a();
     std::uint32_t* const largest = largest_ < kMaxElement ? kept_->largest.data() : nullptr;
     if (largest != nullptr) {
       check(cudaMemsetAsync(largest, 0, sizeof *largest, stream.get()), "clear");
@@ -427,17 +405,17 @@ class Planned : public PlannedProduct {
     }
     using Values = DeviceBuffer<std::uint16_t>;
     Values from_a = Values::borrow(const_cast<std::uint16_t*>(a), num_a * block_elements());  // never written
-    if (operands.a_numbers.size() != 0) {  // blocks are found through their numbers
-      operands.b_values = taken_b(b, nullptr, kept_->b_transposed, largest);
-      operands.a_values = std::move(from_a);
+    if (operands.in_file_order) {  // blocks are found through their numbers
+      operands.b.values = taken_b(b, nullptr, kept_->b_transposed, largest);
+      operands.a.values = std::move(from_a);
       return;
     }
-    gather(from_a, operands.a_order, operands.shape(), operands.a_values, stream);
+    gather(from_a, operands.a.numbers, operands.shape(), operands.a.values, stream);
     if (operands.m > 1 && operands.side == operands.m) {
-      taken_b(b, operands.b_order.data(), operands.b_values, largest);
+      taken_b(b, operands.b.numbers.data(), operands.b.values, largest);
       return;
     }
-    gather(taken_b(b, nullptr, kept_->b_transposed, largest), operands.b_order, operands.shape(), operands.b_values,
+    gather(taken_b(b, nullptr, kept_->b_transposed, largest), operands.b.numbers, operands.shape(), operands.b.values,
            stream);
   }
 
@@ -446,7 +424,7 @@ class Planned : public PlannedProduct {
                                       const DeviceBuffer<std::uint16_t>& to, std::uint32_t* largest) {
     const cudaStream_t stream = kept_->pipeline.stream().get();
     const std::uint32_t m = kept_->operands.m;
-    const std::uint64_t num_blocks = kept_->operands.b.columns.size();
+    const std::uint64_t num_blocks = kept_->operands.num_b();
     if (m > 1) {
       kernels::launch_transpose_blocks({.values = b, .count = num_blocks}, numbers, m, to.data(), largest, stream);
       return to.lend();

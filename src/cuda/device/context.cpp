@@ -18,8 +18,6 @@
 namespace spmm::cuda {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
-
 /// The few functions of the driver that the runtime has no counterpart for. Found at run time: a program that links the
 /// driver does not start on a machine without one.
 struct Driver {
@@ -110,34 +108,18 @@ double speed(int device, double count, cudaDeviceAttr clock, double measured) {
   return khz > 0 && count > 0 ? count * khz / measured : 1;
 }
 
-constexpr const char* kGpu = "GPU ";
-
-/// Problem and hint of an error's text "<where>: <problem>; <hint>", where and problem as one.
-std::pair<std::string, std::string> parts_of(const Error& error) {
-  const std::string what = error.what();
-  const std::size_t border = what.rfind("; ");
-  return {what.substr(0, border), border == std::string::npos ? "" : what.substr(border + 2)};
-}
-
-template <class Kind>
-[[noreturn]] void rethrow(const std::string& device, const Kind& error) {
-  if (std::string(error.what()).starts_with(kGpu)) throw;  // named before
-  const auto [problem, hint] = parts_of(error);
-  throw Kind(device, problem, hint);
-}
-
 }  // namespace
 
 void rethrow_naming(const DeviceContext& context) {
-  const std::string device = text(kGpu, shown_gpu(context.device()), " (", context.properties().name, ")");
+  const std::string device = text("GPU ", shown_gpu(context.device()), " (", context.properties().name, ")");
+  const auto what = [](const Error& error) { return text(error.where(), ": ", error.problem()); };
   try {
     throw;
   } catch (const OutOfMemory& error) {
-    rethrow(device, error);
+    throw OutOfMemory(device, what(error), std::string(error.hint()));
   } catch (const DeviceError& error) {
-    rethrow(device, error);
+    throw DeviceError(device, what(error), std::string(error.hint()));
   } catch (const CudaError& error) {
-    if (std::string(error.what()).starts_with(kGpu)) throw;
     throw CudaError(device + ": " + error.what());
   }
 }
@@ -259,11 +241,7 @@ std::uint32_t* DeviceContext::take_table() {
 }
 
 std::uint32_t* DeviceContext::take_word() {
-  return words_.take([this] {  // a page of them
-    const auto word = [page = pin(kPageBytes)](std::size_t at) { return reinterpret_cast<std::uint32_t*>(page + at); };
-    for (std::size_t at = kPinnedWordBytes; at < kPageBytes; at += kPinnedWordBytes) words_.add(word(at));
-    return word(0);
-  });
+  return words_.take([this] { return reinterpret_cast<std::uint32_t*>(pin(kPinnedWordBytes)); });
 }
 
 }  // namespace spmm::cuda

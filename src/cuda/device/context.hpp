@@ -77,14 +77,6 @@ class FreeList {
     free_.push_back(handle);
   }
 
-  /// One more. Errors: std::bad_alloc.
-  void add(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    free_.reserve(num_made_ + 1);
-    ++num_made_;
-    free_.push_back(handle);
-  }
-
   /// Calls destroy(handle) for all that are back.
   template <class Destroy>
   void clear(const Destroy& destroy) {
@@ -96,7 +88,7 @@ class FreeList {
  private:
   std::mutex mutex_;
   std::vector<Handle> free_;
-  std::size_t num_made_ = 0;  // at least as many as were made
+  std::size_t num_made_ = 0;
 };
 
 /// One device in the hands of one engine. Everything is done on streams of its own: the legacy default stream is
@@ -164,9 +156,11 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
   std::vector<void*> pages_;  // all that is page-locked
 };
 
-/// Runs body(). Errors: as rethrow_naming().
+/// Runs body() with the device current. Values: names = whether errors name the device; as rethrow_naming().
 template <class Body>
-void naming_device(const DeviceContext& context, const Body& body) {
+void on_device(const DeviceContext& context, bool names, const Body& body) {
+  const DeviceGuard guard(context.device());
+  if (!names) return body();
   try {
     body();
   } catch (...) {

@@ -3,19 +3,23 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/memory/budget.hpp"
+#include "base/text.hpp"
 #include "cuda/device/context.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
+#include "kernels/views.hpp"
 #include "spmm/device.hpp"
 
 namespace spmm::cuda {
@@ -74,15 +78,45 @@ class DeviceMemory {
       : stream_(stream), limit_bytes_(limit_bytes), share_(share) {}
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory();
+  ~DeviceMemory() {
+    if (std::byte* const small = std::exchange(small_, nullptr)) release(small, kSmallBytes);
+  }
 
   /// From now on small buffers are cut from one allocation, if there is plenty of memory: each call of the driver takes
   /// the host 3 us. Errors: OutOfMemory.
-  void cut_small_buffers();
+  void cut_small_buffers() {
+    if (free_bytes() >= kPlenty) small_ = static_cast<std::byte*>(allocate(kSmallBytes, "small buffers"));
+  }
 
   /// Errors: OutOfMemory beyond the limit or if the device has no more.
-  void* allocate(std::uint64_t bytes, const char* what);
-  void release(void* data, std::uint64_t bytes) noexcept;
+  void* allocate(std::uint64_t bytes, const char* what) {
+    if (bytes == 0) return nullptr;
+    if (void* const small = cut(bytes)) return small;
+    const std::uint64_t used = used_bytes_.fetch_add(bytes) + bytes;
+    void* data = nullptr;
+    try {
+      check_limit(used, what);
+      data = allocate_from_device(bytes, what);
+    } catch (...) {
+      used_bytes_ -= bytes;
+      throw;
+    }
+    std::uint64_t peak = peak_bytes_.load();
+    while (peak < used && !peak_bytes_.compare_exchange_weak(peak, used)) {
+    }
+    return data;
+  }
+
+  void release(void* data, std::uint64_t bytes) noexcept {
+    const auto* const at = static_cast<const std::byte*>(data);
+    if (small_ != nullptr && at >= small_ && at < small_ + kSmallBytes) return;  // goes with all of them
+    if (callers_ == nullptr) {
+      context().release(data, stream_.get());
+    } else {
+      callers_->release(data, stream_.get());
+    }
+    used_bytes_ -= bytes;
+  }
 
   /// From now on memory comes from the caller's functions, which must outlive all of it.
   void take_from(const DeviceAllocator& callers) { callers_ = &callers; }
@@ -92,16 +126,57 @@ class DeviceMemory {
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
   [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
   /// What could be allocated now.
-  [[nodiscard]] std::uint64_t free_bytes() const;
+  [[nodiscard]] std::uint64_t free_bytes() const {
+    const std::uint64_t most = most_bytes();
+    const std::uint64_t used = used_bytes_;
+    return most - std::min(most, used);
+  }
   /// What could be held in all now.
-  [[nodiscard]] std::uint64_t most_bytes() const;
+  [[nodiscard]] std::uint64_t most_bytes() const {
+    if (share_ == nullptr) return limit_bytes_;
+    return std::min(limit_bytes_, share_->reserved().device + share_->free().device);
+  }
 
  private:
+  static constexpr std::uint64_t kSmallBytes = 8u << 20;  // all small buffers of S1, and some more
+  static constexpr std::uint64_t kMostSmall = 1u << 20;
+  static constexpr std::uint64_t kPlenty = 16 * kSmallBytes;
+
   /// Errors: OutOfMemory if that many bytes in all are too many.
-  void check_limit(std::uint64_t used_bytes, const char* what);
-  void* allocate_from_device(std::uint64_t bytes, const char* what);
+  void check_limit(std::uint64_t used_bytes, const char* what) {
+    const std::string where = text("device memory for ", what);
+    if (used_bytes > limit_bytes_) {
+      throw OutOfMemory(
+          where,
+          text("need ", human_bytes(used_bytes), " (", used_bytes, " bytes), the limit is ", human_bytes(limit_bytes_)),
+          "raise EngineOptions::memory_limit_bytes, or use ProductOptions::backend = cpu");
+    }
+    if (share_ == nullptr) return;
+    const std::lock_guard lock(share_mutex_);
+    const std::uint64_t reserved = share_->reserved().device;
+    if (used_bytes <= reserved || share_->grow_device(used_bytes - reserved)) return;
+    throw OutOfMemory(where,
+                      text("need ", human_bytes(used_bytes), ", and other products hold all but ",
+                           human_bytes(reserved + share_->free().device)),
+                      "run fewer products at once, or raise the memory limit");
+  }
+
+  void* allocate_from_device(std::uint64_t bytes, const char* what) {
+    if (callers_ != nullptr) {
+      if (void* const data = callers_->allocate(bytes, kDeviceAlignment, stream_.get())) return data;
+      throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
+                        "free memory in its pool");
+    }
+    return context().allocate(bytes, stream_.get(), what);
+  }
+
   /// Null if the buffer is not small, or none is cut any more.
-  void* cut(std::uint64_t bytes) noexcept;
+  void* cut(std::uint64_t bytes) noexcept {
+    if (small_ == nullptr || bytes > kMostSmall) return nullptr;
+    const std::uint64_t room = (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+    const std::uint64_t at = small_used_.fetch_add(room);
+    return at + room <= kSmallBytes ? small_ + at : nullptr;
+  }
 
   const Stream& stream_;
   std::uint64_t limit_bytes_;
@@ -156,6 +231,25 @@ class DeviceBuffer {
   T* data_ = nullptr;
 };
 
+/// Device arrays that go together, not initialised; the DeviceMemory must outlive them.
+class DeviceScratch {
+ public:
+  explicit DeviceScratch(DeviceMemory& memory) : memory_(memory) {}
+
+  /// Null for no elements. Errors: OutOfMemory.
+  template <class T>
+  T* take(std::uint64_t count, const char* what) {
+    return reinterpret_cast<T*>(arrays_.emplace_back(memory_, count * sizeof(T), what).data());
+  }
+  kernels::Workspace take_work(std::size_t bytes, const char* what) {
+    return {.data = take<std::byte>(bytes, what), .bytes = bytes};
+  }
+
+ private:
+  DeviceMemory& memory_;
+  std::vector<DeviceBuffer<std::byte>> arrays_;
+};
+
 /// Page-locked memory that the context lends and the device can write. No work may use it when it goes.
 template <class T, T* (DeviceContext::*Take)(), void (DeviceContext::*Put)(T*) noexcept>
 class Pinned {
@@ -175,6 +269,42 @@ class Pinned {
 using PinnedWord = Pinned<std::uint32_t, &DeviceContext::take_word, &DeviceContext::put_word>;
 using PinnedTable = Pinned<std::uint32_t, &DeviceContext::take_table, &DeviceContext::put_table>;
 using PinnedSlot = Pinned<std::byte, &DeviceContext::take_slot, &DeviceContext::put_slot>;
+
+/// The pinned slots of one product, on the way in, then on the way out: of kernels::kRingSlotBytes, lent by the
+/// context, at most max_slots at once. Threads: any.
+class PinnedRing {
+ public:
+  PinnedRing(DeviceContext& context, std::uint64_t max_slots) : context_(context), max_slots_(max_slots) {}
+
+  /// A free slot; null if all are out. Errors: OutOfMemory.
+  std::byte* take() {
+    const std::lock_guard lock(mutex_);
+    if (num_out_ == max_slots_) return nullptr;
+    std::byte* const slot = context_.take_slot();
+    ++num_out_;
+    return slot;
+  }
+  /// Values: no work on the device uses the slot.
+  void put(std::byte* slot) noexcept {
+    const std::lock_guard lock(mutex_);
+    context_.put_slot(slot);
+    --num_out_;
+  }
+
+  [[nodiscard]] DeviceContext& context() const { return context_; }
+  [[nodiscard]] std::uint64_t max_slots() const { return max_slots_; }
+  /// Whether every slot is back.
+  [[nodiscard]] bool all_back() const {
+    const std::lock_guard lock(mutex_);
+    return num_out_ == 0;
+  }
+
+ private:
+  DeviceContext& context_;
+  std::uint64_t max_slots_;
+  mutable std::mutex mutex_;
+  std::uint64_t num_out_ = 0;
+};
 
 /// A point in a stream. Timed events can be compared; untimed ones are cheaper.
 class Event {

@@ -54,8 +54,8 @@ class HostDrivenMultiplier : public BaselineMultiplier {
  public:
   explicit HostDrivenMultiplier(const MultiplierContext& context)
       : BaselineMultiplier(context, nullptr),
-        a_(fetch_rows(c_.operands.a)),
-        b_(fetch_rows(c_.operands.b)),
+        a_(fetch_rows(c_.operands.a.index)),
+        b_(fetch_rows(c_.operands.b.index)),
         max_pairs_(std::max(kPairsInFlight, std::uint64_t{a_.columns.size()})),
         pairs_(make_pinned(max_pairs_)) {}
 

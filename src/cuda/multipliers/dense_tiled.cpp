@@ -18,7 +18,7 @@ class DenseTiledMultiplier : public CBlockFiller {
         b_(c_.memory, shape_.b_bytes(group_), "dense columns of B") {}
 
   kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) override {
-    const DeviceOperands& operands = c_.operands;
+    const SortedOperands& operands = c_.operands;
     const auto side = static_cast<std::uint32_t>(shape_.side());
     const kernels::DenseView a{
         .data = reinterpret_cast<std::uint16_t*>(a_.data()), .num_rows = panel.num_rows * operands.m, .stride = side};
@@ -38,8 +38,8 @@ class DenseTiledMultiplier : public CBlockFiller {
         if (!holds_b_) {
           kernels::launch_expand_dense(
               operands.b_view(), true,
-              {.num_rows = operands.b.num_rows, .first_column = first, .end_column = first + count}, operands.m, b,
-              c_.stream.get());
+              {.num_rows = operands.b.index.num_rows, .first_column = first, .end_column = first + count}, operands.m,
+              b, c_.stream.get());
         }
         holds_b_ = group_ == operands.nb;  // all of it, for all panels
         kernels::launch_mul_dense_tiled(a, b,

@@ -3,16 +3,15 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "base/run/run.hpp"
 #include "cuda/device/stage_events.hpp"
 #include "cuda/operands/operands.hpp"
-#include "cuda/output/download.hpp"
+#include "cuda/output/panels.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/rows/launch.hpp"
 #include "plan/execution.hpp"
@@ -21,7 +20,7 @@ namespace spmm::cuda {
 
 /// What every multiplier works with.
 struct MultiplierContext {
-  const DeviceOperands& operands;
+  const SortedOperands& operands;
   const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
   DeviceMemory& memory;
   unsigned long long* num_saturated;  // [1], device: raised by elements at the limit, if they are counted at all
@@ -43,6 +42,8 @@ struct MultiplierContext {
 
   /// The C blocks of a panel before any listing: all of them.
   [[nodiscard]] kernels::CBlocksView all_c_blocks(const plan::Panel& panel) const;
+  /// What the kernels that sum by row multiply.
+  [[nodiscard]] kernels::RowProduct row_product() const;
   /// Where the records of a panel go.
   [[nodiscard]] kernels::RecordOutput output(const PanelTarget& target, std::uint64_t* look_back = nullptr) const;
 
@@ -67,6 +68,7 @@ class Multiplier {
 
  protected:
   const MultiplierContext c_;
+  DeviceScratch scratch_{c_.memory};
 };
 
 /// A multiplier whose kernel fills whole C blocks; zero blocks are dropped and the others packed afterwards.
@@ -82,23 +84,9 @@ class CBlockFiller : public Multiplier {
   virtual kernels::CBlocksView fill(const plan::Panel& panel, const kernels::CBlockResults& results) = 0;
 
  private:
-  DeviceBuffer<std::uint32_t> values_;     // [max_c_blocks, m, m]
-  DeviceBuffer<std::uint8_t> non_zero_;    // [max_c_blocks]
-  DeviceBuffer<std::uint32_t> positions_;  // [max_c_blocks]
-  DeviceBuffer<std::byte> work_;
-};
-
-/// What the kernels that sum by row multiply. They read some blocks of B at once: if B has fewer, it is copied.
-class RowOperands {
- public:
-  explicit RowOperands(const MultiplierContext& context);
-
-  /// Stream: the copy, of the blocks as they are now.
-  [[nodiscard]] kernels::RowProduct product() const;
-
- private:
-  const MultiplierContext c_;
-  DeviceBuffer<std::uint16_t> few_b_values_;  // [kUnitBlocks, side, side], if B has fewer blocks
+  kernels::CBlockResults results_;
+  std::uint32_t* positions_;  // [max_c_blocks]
+  kernels::Workspace work_;
 };
 
 /// The pairs of a panel that is listed.
@@ -107,43 +95,20 @@ kernels::PanelPairs panel_pairs(const plan::Panel& panel, std::uint32_t column_b
 /// Lists of C blocks with their pairs, one panel at a time.
 class PairLists {
  public:
-  /// Makes room for those of all panels that are listed, but `skipped` ones, whose pairs need none.
-  template <class Skipped>
-  PairLists(const MultiplierContext& context, const Skipped& skipped) : PairLists(context, room_of(context, skipped)) {}
+  /// Makes room for those of all panels that are listed, but of those with is_skipped(panel), whose pairs need none.
+  PairLists(const MultiplierContext& context, const std::function<bool(const plan::Panel&)>& is_skipped);
 
   /// Lists a panel; its C blocks become those with pairs. Waits for the stream, unless the panel is known, and has been
   /// listed before. If it is the only one that is, the list is still there.
   kernels::PairListView list(const plan::Panel& panel, bool is_known, kernels::CBlocksView& c_blocks);
-  [[nodiscard]] kernels::Workspace work() const { return {.data = work_.data(), .bytes = work_.size()}; }
+  [[nodiscard]] kernels::Workspace work() const { return work_; }
 
  private:
-  /// What suffices for any of the panels.
-  struct Room {
-    std::uint64_t pairs = 0;  // of a panel whose list lies in memory
-    std::uint64_t sorted_pairs =
-        0;  // of one that is sorted as a whole: if all rows are short they are sorted one by one
-    std::size_t work_bytes = 0;
-
-    void raise(const plan::Panel& panel, bool is_skipped);
-  };
-  template <class Skipped>
-  static Room room_of(const MultiplierContext& context, const Skipped& skipped) {
-    Room room;
-    for (const plan::Panel& panel : context.execution.panels) {
-      if (panel.expand) room.raise(panel, skipped(panel));
-    }
-    return room;
-  }
-  PairLists(const MultiplierContext& context, const Room& room);
-
   const MultiplierContext c_;
-  std::array<DeviceBuffer<std::uint64_t>, 2> keys_;        // [sorted_pairs] each
-  std::array<DeviceBuffer<kernels::BlockPair>, 2> pairs_;  // [pairs], [sorted_pairs]
-  DeviceBuffer<std::uint64_t> c_block_keys_;               // [pairs]
-  DeviceBuffer<std::uint32_t> offsets_;                    // [pairs + 1]
-  DeviceBuffer<std::uint32_t> num_c_blocks_;
-  PinnedWord host_num_c_blocks_;
-  DeviceBuffer<std::byte> work_;
+  DeviceScratch scratch_{c_.memory};
+  PinnedWord host_num_c_blocks_{c_.memory.context()};
+  kernels::PairListBuffers buffers_;
+  kernels::Workspace work_;
   std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair
 };
 

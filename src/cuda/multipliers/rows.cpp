@@ -13,7 +13,7 @@ std::uint64_t max_split_k(const plan::Panel& panel) {
 }
 
 /// Whether a listed panel is multiplied while it is listed, so that its list needs no memory.
-bool is_multiplied_at_once(const plan::Panel& panel, const DeviceOperands& operands) {
+bool is_multiplied_at_once(const plan::Panel& panel, const SortedOperands& operands) {
   return panel.max_row_pairs <= kernels::kShortRowPairs && operands.m == kernels::kShortRowSide &&
          !operands.can_be_zero;
 }
@@ -22,21 +22,20 @@ class RowMultiplier : public Multiplier {
  public:
   explicit RowMultiplier(const MultiplierContext& context)
       : Multiplier(context),
-        operands_(context),
         lists_(context, [&](const plan::Panel& panel) { return is_multiplied_at_once(panel, c_.operands); }),
-        split_k_sums_(c_.memory, c_.most(max_split_k) * c_.operands.m * c_.operands.m, "split-K sums"),
-        look_back_(c_.memory, c_.max_c_blocks() + 1, "look-back states") {}
+        split_k_sums_(
+            scratch_.take<std::uint64_t>(c_.most(max_split_k) * c_.operands.m * c_.operands.m, "split-K sums")),
+        look_back_(scratch_.take<std::uint64_t>(c_.max_c_blocks() + 1, "look-back states")) {}
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
-    const DeviceOperands& operands = c_.operands;
-    const kernels::RecordOutput out = c_.output(target, look_back_.data());
-    const kernels::PairValues values{.a = operands.a_values.data(), .b = operands.b_values.data()};
+    const SortedOperands& operands = c_.operands;
+    const kernels::RecordOutput out = c_.output(target, look_back_);
+    const kernels::PairValues values{.a = operands.a.values.data(), .b = operands.b.values.data()};
     const cudaStream_t stream = c_.stream.get();
     kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     if (!panel.expand) {
       c_.timed(Stage::multiply, [&] {
-        kernels::launch_mul_spread(operands_.product(), c_blocks, target.is_known || !operands.can_be_zero, out,
-                                   stream);
+        kernels::launch_mul_spread(c_.row_product(), c_blocks, target.is_known || !operands.can_be_zero, out, stream);
       });
       return;
     }
@@ -53,11 +52,11 @@ class RowMultiplier : public Multiplier {
     c_.timed(Stage::multiply, [&] {
       const bool splits = max_split_k(panel) != 0;
       if (splits) {
-        kernels::launch_add_split_k(values, list, panel.num_pairs, operands.m, split_k_sums_.data(), stream);
+        kernels::launch_add_split_k(values, list, panel.num_pairs, operands.m, split_k_sums_, stream);
       }
       kernels::launch_mul_esc({.values = values,
                                .list = list,
-                               .split_k_sums = splits ? split_k_sums_.data() : nullptr,
+                               .split_k_sums = splits ? split_k_sums_ : nullptr,
                                .m = operands.m,
                                .max_element = operands.max_element,
                                .can_be_zero = operands.can_be_zero},
@@ -66,10 +65,9 @@ class RowMultiplier : public Multiplier {
   }
 
  private:
-  RowOperands operands_;
   PairLists lists_;
-  DeviceBuffer<std::uint64_t> split_k_sums_;  // [most split-K blocks, m, m]
-  DeviceBuffer<std::uint64_t> look_back_;     // [max_c_blocks + 1]
+  std::uint64_t* split_k_sums_;  // [most split-K blocks, m, m]
+  std::uint64_t* look_back_;     // [max_c_blocks + 1]
 };
 
 }  // namespace

@@ -14,23 +14,26 @@ class SmallMultiplier : public Multiplier {
       : Multiplier(context),
         max_row_pairs_(c_.most([](const plan::Panel& panel) { return panel.max_row_pairs; })),
         sorts_(sorts_rows()),
-        is_uneven_(c_.most([&](const plan::Panel& panel) { return is_uneven(panel); }) != 0),
-        max_tasks_(max_tasks()),
-        tasks_(c_.memory, sorts_ ? 0 : max_tasks_ + 1, "tasks"),
-        look_back_(c_.memory, max_tasks_ + 1, "look-back states"),
-        task_offsets_(c_.memory, sorts_ ? 0 : c_.max_rows() + std::uint64_t{1}, "task offsets"),
-        spans_(c_.memory, sorts_ ? 0 : c_.max_rows(), "column spans"),
-        splits_(c_.memory, num_splits(), "split offsets"),
-        arrived_(c_.memory, is_uneven_ ? c_.max_c_blocks() * (output_record_bytes(c_.operands.m) / 4) : 0, "records"),
-        num_arrived_(c_.memory, 1, "count"),
-        task_records_(c_.memory, is_uneven_ ? max_tasks_ + 1 : 0, "task records"),
-        places_(c_.memory, is_uneven_ ? max_tasks_ + 1 : 0, "places"),
-        work_(c_.memory, sorts_ ? 0 : kernels::small_tasks_workspace_bytes(c_.max_rows(), max_tasks_),
-              "task work space") {}
+        is_uneven_(c_.most([&](const plan::Panel& panel) { return is_uneven(panel); }) != 0) {
+    const std::uint64_t max_tasks = this->max_tasks();
+    look_back_ = scratch_.take<std::uint64_t>(max_tasks + 1, "look-back states");
+    if (sorts_) return;
+    room_.tasks = scratch_.take<kernels::SmallTask>(max_tasks + 1, "tasks");
+    room_.task_offsets = scratch_.take<std::uint32_t>(c_.max_rows() + std::uint64_t{1}, "task offsets");
+    room_.spans = scratch_.take<kernels::ColumnSpan>(c_.max_rows(), "column spans");
+    room_.splits = scratch_.take<std::uint32_t>(num_splits(), "split offsets");
+    room_.work = scratch_.take_work(kernels::small_tasks_workspace_bytes(c_.max_rows(), max_tasks), "task work space");
+    if (!is_uneven_) return;
+    room_.arrivals = {.records = scratch_.take<std::uint32_t>(
+                          c_.max_c_blocks() * (output_record_bytes(c_.operands.m) / 4), "records"),
+                      .num_records = scratch_.take<std::uint32_t>(1, "count"),
+                      .tasks = scratch_.take<kernels::TaskRecords>(max_tasks + 1, "task records"),
+                      .places = scratch_.take<std::uint32_t>(max_tasks + 1, "places")};
+  }
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
-    const DeviceOperands& operands = c_.operands;
-    const kernels::RecordOutput out = c_.output(target, look_back_.data());
+    const SortedOperands& operands = c_.operands;
+    const kernels::RecordOutput out = c_.output(target, look_back_);
     const kernels::SmallBlocksProduct product{.a = operands.a_view(),
                                               .b = operands.b_view(),
                                               .b_row_index = operands.b_row_index.data(),
@@ -46,13 +49,9 @@ class SmallMultiplier : public Multiplier {
                                         c_.stream.get());
       });
     }
-    const kernels::SmallBlocksScratch scratch{.max_tasks = max_tasks_of(panel),
-                                              .tasks = tasks_.data(),
-                                              .task_offsets = task_offsets_.data(),
-                                              .spans = spans_.data(),
-                                              .splits = splits_.size() == 0 ? nullptr : splits_.data(),
-                                              .arrivals = is_uneven(panel) ? arrivals() : kernels::SmallArrivals{},
-                                              .work = {.data = work_.data(), .bytes = work_.size()}};
+    kernels::SmallBlocksScratch scratch = room_;
+    scratch.max_tasks = max_tasks_of(panel);
+    if (!is_uneven(panel)) scratch.arrivals = {};
     c_.timed(Stage::multiply, [&] {
       kernels::launch_mul_small_blocks(product, c_blocks, panel.max_row_pairs, scratch, out, c_.stream.get());
     });
@@ -89,7 +88,7 @@ class SmallMultiplier : public Multiplier {
     const kernels::SmallShape shape =
         kernels::small_shape(c_.operands.m, c_.operands.num_c_columns(), kernels::small_region_bytes());
     const std::uint64_t count = std::uint64_t{c_.operands.b_view().index.num_rows} * (shape.dense_chunks + 1);
-    return sorts_ || shape.dense_chunks == 1 || count * sizeof(std::uint32_t) > kMostBytes ? 0 : count;
+    return shape.dense_chunks == 1 || count * sizeof(std::uint32_t) > kMostBytes ? 0 : count;
   }
 
   /// Whether a row of the panel takes so much longer than others that its tasks should not wait for each other.
@@ -100,27 +99,11 @@ class SmallMultiplier : public Multiplier {
     return panel.max_row_pairs > std::max<std::uint64_t>(hashed, kernels::kSmallEvenRows * mean);
   }
 
-  [[nodiscard]] kernels::SmallArrivals arrivals() const {
-    return {.records = arrived_.data(),
-            .num_records = num_arrived_.data(),
-            .tasks = task_records_.data(),
-            .places = places_.data()};
-  }
-
-  std::uint64_t max_row_pairs_;               // of a panel
-  bool sorts_;                                // all rows; then tasks, their offsets, spans and work space are empty
-  bool is_uneven_;                            // of some panel
-  std::uint64_t max_tasks_;                   // of a panel
-  DeviceBuffer<kernels::SmallTask> tasks_;    // [max_tasks + 1]
-  DeviceBuffer<std::uint64_t> look_back_;     // [max_tasks + 1]
-  DeviceBuffer<std::uint32_t> task_offsets_;  // [rows of a panel + 1]
-  DeviceBuffer<kernels::ColumnSpan> spans_;   // [rows of a panel]
-  DeviceBuffer<std::uint32_t> splits_;        // [rows of B, dense chunks + 1], or none
-  DeviceBuffer<std::uint32_t> arrived_;       // [max_c_blocks, 2 + m * m], if a panel is uneven, like the next ones
-  DeviceBuffer<std::uint32_t> num_arrived_;   // [1]
-  DeviceBuffer<kernels::TaskRecords> task_records_;  // [max_tasks + 1]
-  DeviceBuffer<std::uint32_t> places_;               // [max_tasks + 1]
-  DeviceBuffer<std::byte> work_;
+  std::uint64_t max_row_pairs_;       // of a panel
+  bool sorts_;                        // all rows
+  bool is_uneven_;                    // of some panel
+  std::uint64_t* look_back_;          // [max_tasks + 1]
+  kernels::SmallBlocksScratch room_;  // for any panel; none if all rows are sorted
 };
 
 }  // namespace

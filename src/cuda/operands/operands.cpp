@@ -1,13 +1,15 @@
-// Parsed matrices -> rows sorted by radix, and the layout that a kernel wants.
+// Uploaded matrices -> rows sorted by radix, their pairs counted, and the layout that a kernel wants.
 #include "cuda/operands/operands.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "base/records/errors.hpp"
+#include "kernels/rows/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
 
@@ -15,12 +17,6 @@ namespace spmm::cuda {
 namespace {
 
 constexpr unsigned long long kNone = std::numeric_limits<unsigned long long>::max();
-
-/// Keys in sorted order, and the number that came with each.
-struct SortedKeys {
-  DeviceBuffer<std::uint64_t> keys;     // [nnzb]
-  DeviceBuffer<std::uint32_t> numbers;  // [nnzb]
-};
 
 /// What compressing rows tells.
 struct Findings {
@@ -32,50 +28,42 @@ struct Findings {
 /// What all steps of the build share.
 class Builder {
  public:
-  Builder(DeviceMemory& memory, const Stream& stream, std::uint64_t max_blocks, unsigned key_bits)
+  Builder(DeviceMemory& memory, std::uint64_t max_blocks, unsigned key_bits)
       : memory_(memory),
-        stream_(stream),
         key_bits_(key_bits),
         work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space") {}
 
-  /// Sorts keys with the numbers 0, 1, 2, ...; stable.
-  SortedKeys sort(DeviceBuffer<std::uint64_t> keys) {
-    const std::uint64_t count = keys.size();
-    SortedKeys sorted{.keys = std::move(keys), .numbers = {memory_, count, "record numbers"}};
-    SortedKeys other{.keys = {memory_, count, "sort keys"}, .numbers = {memory_, count, "record numbers"}};
-    kernels::SortBuffers<std::uint64_t> k{{sorted.keys.data(), other.keys.data()}};
-    kernels::SortBuffers<std::uint32_t> n{{sorted.numbers.data(), other.numbers.data()}};
-    kernels::launch_sort_blocks(k, n, count, key_bits_, workspace(), stream_.get());
-    if (k.current != 0) std::swap(sorted.keys, other.keys);
-    if (n.current != 0) std::swap(sorted.numbers, other.numbers);
-    return sorted;
-  }
-
-  /// The index of sorted keys, all but the number of its rows, which is written to `findings`, on the device.
-  CompressedRows compress(const DeviceBuffer<std::uint64_t>& keys, std::uint32_t nb, Findings* findings) {
-    CompressedRows index({keys.size(), nb}, memory_);
+  /// Sorts keys with the numbers 0, 1, 2, ... (stable), and makes their index but for the number of its rows, which is
+  /// written to `findings`, on the device.
+  void sort(SortedRows& rows, std::uint32_t nb, Findings* findings) {
+    const cudaStream_t stream = memory_.stream().get();
+    const kernels::Workspace work{.data = work_.data(), .bytes = work_.size()};
+    const std::uint64_t count = rows.keys.size();
+    {
+      rows.numbers = {memory_, count, "record numbers"};
+      DeviceBuffer<std::uint64_t> other_keys(memory_, count, "sort keys");
+      DeviceBuffer<std::uint32_t> other_numbers(memory_, count, "record numbers");
+      kernels::SortBuffers<std::uint64_t> k{{rows.keys.data(), other_keys.data()}};
+      kernels::SortBuffers<std::uint32_t> n{{rows.numbers.data(), other_numbers.data()}};
+      kernels::launch_sort_blocks(k, n, count, key_bits_, work, stream);
+      if (k.current != 0) std::swap(rows.keys, other_keys);
+      if (n.current != 0) std::swap(rows.numbers, other_numbers);
+    }
+    rows.index = {{count, nb}, memory_};
     kernels::launch_compress_rows(
-        {.keys = keys.data(), .count = keys.size(), .key_bits = key_bits_},
-        {.rows = index.rows.data(), .offsets = index.offsets.data(), .columns = index.columns.data()},
-        &findings->num_rows, &findings->first_duplicate, workspace(), stream_.get());
-    return index;
+        {.keys = rows.keys.data(), .count = count, .key_bits = key_bits_},
+        {.rows = rows.index.rows.data(), .offsets = rows.index.offsets.data(), .columns = rows.index.columns.data()},
+        &findings->num_rows, &findings->first_duplicate, work, stream);
   }
-
-  [[nodiscard]] unsigned key_bits() const { return key_bits_; }
-  [[nodiscard]] const Stream& stream() const { return stream_; }
-  [[nodiscard]] DeviceMemory& memory() const { return memory_; }
 
  private:
-  [[nodiscard]] kernels::Workspace workspace() const { return {.data = work_.data(), .bytes = work_.size()}; }
-
   DeviceMemory& memory_;
-  const Stream& stream_;
   unsigned key_bits_;
   DeviceBuffer<std::byte> work_;
 };
 
 /// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
-void check_duplicates(const Findings& findings, const SortedKeys& sorted, const Source& source, unsigned key_bits,
+void check_duplicates(const Findings& findings, const SortedRows& sorted, const Source& source, unsigned key_bits,
                       const Stream& stream) {
   const unsigned long long at = findings.first_duplicate;
   if (at == kNone) return;
@@ -87,50 +75,121 @@ void check_duplicates(const Findings& findings, const SortedKeys& sorted, const 
 }
 
 /// Block-CSC of B from its block-CSR.
-void arrange_by_columns(SortedRows b, Builder& builder, DeviceOperands& out) {
+void arrange_by_columns(SortedOperands& operands, DeviceMemory& memory) {
+  const Stream& stream = memory.stream();
+  SortedRows& b = operands.b;
   const std::uint64_t count = b.keys.size();
-  const cudaStream_t stream = builder.stream().get();
-  kernels::launch_swap_keys(b.keys.data(), count, builder.key_bits(), stream);
-  SortedKeys sorted = builder.sort(std::move(b.keys));  // numbers = positions in row order
+  Builder builder(memory, count, operands.key_bits);
+  kernels::launch_swap_keys(b.keys.data(), count, operands.key_bits, stream.get());
   const Findings nothing{};
-  const DeviceBuffer<Findings> found(builder.memory(), 1, "flags");
-  copy_async(found.data(), &nothing, 1, builder.stream());
-  out.b = builder.compress(sorted.keys, out.nb, found.data());
-  out.b.num_rows = fetch(found.data(), builder.stream()).num_rows;
-  sorted.keys = {};
+  const DeviceBuffer<Findings> found(memory, 1, "flags");
+  copy_async(found.data(), &nothing, 1, stream);
+  operands.b_rows = std::move(b.index);
+  const DeviceBuffer<std::uint32_t> by_rows = std::move(b.numbers);
+  builder.sort(b, operands.nb, found.data());  // numbers = positions in row order
+  b.index.num_rows = fetch(found.data(), stream).num_rows;
+  b.keys = {};
   // Column order -> row order -> record.
-  DeviceBuffer<std::uint32_t> records(builder.memory(), count, "record numbers");
-  kernels::launch_compose(b.numbers.data(), sorted.numbers.data(), count, records.data(), stream);
-  out.b_values = {builder.memory(), count * out.side * out.side, "operand"};
-  gather(b.parsed_values, records, out.shape(), out.b_values, builder.stream());
-  b.parsed_values = {};
-  out.b_rows = std::move(b.index);
-  kernels::launch_find_row_index(out.b_rows.columns.data(), count, out.b.view(), out.b_rows.columns.data(), stream);
+  const DeviceBuffer<std::uint32_t> positions = std::move(b.numbers);
+  b.numbers = {memory, count, "record numbers"};
+  kernels::launch_compose(by_rows.data(), positions.data(), count, b.numbers.data(), stream.get());
+  std::uint32_t* const columns = operands.b_rows.columns.data();
+  kernels::launch_find_row_index(columns, count, b.index.view(), columns, stream.get());
+}
+
+constexpr std::size_t kTotalWords = sizeof(kernels::MatchTotals) / sizeof(std::uint64_t);
+
+/// Looks up the row of B for each block of A.
+void find_b_rows(SortedOperands& operands, DeviceMemory& memory) {
+  const Stream& stream = memory.stream();
+  const CompressedRows& a = operands.a.index;
+  const std::uint64_t count = a.columns.size();
+  const kernels::CompressedView b_rows = operands.b.index.view();
+  if (plan::has_device_row_table(count, operands.nb)) {
+    const DeviceBuffer<std::uint32_t> table(memory, operands.nb, "row table");
+    kernels::launch_look_up_row_index(a.columns.data(), count, b_rows, operands.nb, table.data(),
+                                      operands.b_row_index.data(), stream.get());
+  } else {
+    kernels::launch_find_row_index(a.columns.data(), count, b_rows, operands.b_row_index.data(), stream.get());
+  }
 }
 
 }  // namespace
 
-void sort_rows(ParsedOperands& parsed, const Source& a, const Source& b, SortedOperands& out, DeviceMemory& memory,
-               const Stream& stream) {
+void sort_rows(SortedOperands& operands, const Source& a, const Source& b, DeviceMemory& memory) {
   using Both = std::array<Findings, 2>;
+  const Stream& stream = memory.stream();
   const Both nothing{};
   const DeviceBuffer<Both> found(memory, 1, "flags");
   copy_async(found.data(), &nothing, 1, stream);
   auto* const findings_there = reinterpret_cast<Findings*>(found.data());
-  Builder builder(memory, stream, std::max(parsed.a.keys.size(), parsed.b.keys.size()), out.key_bits);
-  std::array<SortedKeys, 2> sorted;
-  for (std::size_t x = 0; x < 2; ++x) {
-    sorted[x] = builder.sort(std::move(x == 0 ? parsed.a.keys : parsed.b.keys));
-    (x == 0 ? out.a : out.b).index = builder.compress(sorted[x].keys, out.nb, findings_there + x);
-  }
+  Builder builder(memory, std::max(operands.a.keys.size(), operands.b.keys.size()), operands.key_bits);
+  builder.sort(operands.a, operands.nb, findings_there);
+  builder.sort(operands.b, operands.nb, findings_there + 1);
   const Both findings = fetch(found.data(), stream);
   for (std::size_t x = 0; x < 2; ++x) {
-    check_duplicates(findings[x], sorted[x], x == 0 ? a : b, out.key_bits, stream);
-    SortedRows& rows = x == 0 ? out.a : out.b;
+    SortedRows& rows = x == 0 ? operands.a : operands.b;
+    check_duplicates(findings[x], rows, x == 0 ? a : b, operands.key_bits, stream);
     rows.index.num_rows = findings[x].num_rows;
-    rows.numbers = std::move(sorted[x].numbers);
-    rows.keys = std::move(sorted[x].keys);
   }
+}
+
+void set_row_pairs(SortedOperands& operands, std::uint32_t max_runs, const std::uint64_t* offsets,
+                   const kernels::MatchTotals& totals) {
+  plan::RowPairs& pairs = operands.row_pairs;
+  pairs.num_rows = operands.a.index.num_rows;
+  pairs.rows_per_run = kernels::run_stride(pairs.num_rows, max_runs);
+  pairs.offsets.assign(offsets, offsets + (pairs.num_rows - 1) / pairs.rows_per_run + 2);
+  pairs.max_row_pairs = totals.max_row_pairs;
+  pairs.max_row_blocks = totals.max_row_blocks;
+  operands.max_row_blocks = static_cast<std::uint32_t>(totals.max_row_blocks);
+  operands.c_columns = static_cast<std::uint32_t>(totals.columns_end);
+}
+
+void count_block_pairs(SortedOperands& operands, DeviceMemory& memory) {
+  const Stream& stream = memory.stream();
+  const std::uint64_t count = operands.b_row_index.size();
+  if (count == 0 || operands.pair_offsets.size() != 0) return;
+  operands.pair_offsets = {memory, count + 1, "pair offsets"};
+  const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
+  kernels::launch_pair_offsets(operands.b_row_index.data(), count, operands.b.index.view(),
+                               operands.pair_offsets.data(), {.data = work.data(), .bytes = work.size()}, stream.get());
+}
+
+void fetch_row_pairs(SortedOperands& operands, std::uint32_t max_runs, DeviceMemory& memory) {
+  const Stream& stream = memory.stream();
+  const CompressedRows& a = operands.a.index;
+  const std::uint32_t rows_per_run = kernels::run_stride(a.num_rows, max_runs);
+  count_block_pairs(operands, memory);
+  const std::size_t num_offsets = (a.num_rows - 1) / rows_per_run + std::size_t{2};
+  // The totals come behind the offsets: one copy.
+  const DeviceBuffer<std::uint64_t> offsets(memory, num_offsets + kTotalWords, "row pair offsets");
+  auto* const totals = reinterpret_cast<kernels::MatchTotals*>(offsets.data() + num_offsets);
+  check(cudaMemsetAsync(totals, 0, sizeof *totals, stream.get()), "totals of rows");
+  kernels::launch_count_runs({.a = a.view(),
+                              .b = operands.b.index.view(),
+                              .pair_offsets = operands.pair_offsets.data(),
+                              .max_runs = max_runs,
+                              .totals = totals,
+                              .run_offsets = offsets.data(),
+                              .work = {}},
+                             stream.get());
+  const std::vector<std::uint64_t> counted = fetch_all(offsets.data(), offsets.size(), stream);
+  kernels::MatchTotals found;
+  std::memcpy(static_cast<void*>(&found), counted.data() + num_offsets, sizeof found);
+  set_row_pairs(operands, max_runs, counted.data(), found);
+}
+
+void count_pairs(SortedOperands& operands, DeviceMemory& memory) {
+  const CompressedRows& a = operands.a.index;
+  const std::uint64_t count = a.columns.size();
+  if (count == 0 || operands.b.index.num_rows == 0) {
+    operands.row_pairs.max_row_pairs = 0;
+    return;
+  }
+  operands.b_row_index = {memory, count, "row index"};
+  find_b_rows(operands, memory);
+  fetch_row_pairs(operands, kMaxCountedRuns, memory);
 }
 
 void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::uint32_t>& numbers,
@@ -139,53 +198,30 @@ void gather(const DeviceBuffer<std::uint16_t>& values, const DeviceBuffer<std::u
                                 stream.get());
 }
 
-DeviceOperands arrange_operands(SortedOperands sorted, plan::Layout layout, DeviceMemory& memory,
-                                const Stream& stream) {
-  DeviceOperands out;
-  out.b_by_columns = layout == plan::Layout::b_by_columns;
-  out.m = sorted.m;
-  out.side = layout == plan::Layout::rows ? kernels::padded_side(out.m) : out.m;
-  out.nb = sorted.nb;
-  out.c_columns = sorted.c_columns == 0 ? sorted.nb : sorted.c_columns;
-  out.max_element = std::max(sorted.a.max_element, sorted.b.max_element);
-  out.can_be_zero = sorted.a.has_zeros || sorted.b.has_zeros;
-  out.b_row_index = std::move(sorted.b_row_index);
-  out.pair_offsets = std::move(sorted.pair_offsets);
-  const bool in_file_order = layout == plan::Layout::rows_file_order;
-  out.a = std::move(sorted.a.index);
-  sorted.a.keys = {};
-  if (!out.b_by_columns) {
-    out.b = std::move(sorted.b.index);
-    sorted.b.keys = {};
-  }
-  if (in_file_order) {
-    out.a_values = std::move(sorted.a.parsed_values);
-    out.b_values = std::move(sorted.b.parsed_values);
-    out.a_numbers = std::move(sorted.a.numbers);
-    out.b_numbers = std::move(sorted.b.numbers);
-    return out;
-  }
-  const auto arrange = [&](SortedRows& rows, DeviceBuffer<std::uint16_t>& values) {
-    if (rows.in_order && out.side == out.m && !sorted.keeps_order) {
-      values = std::move(rows.parsed_values);
-    } else {
-      values = {memory, rows.numbers.size() * out.side * out.side, "operand"};
-      gather(rows.parsed_values, rows.numbers, out.shape(), values, stream);
-      rows.parsed_values = {};
+void arrange_operands(SortedOperands& operands, plan::Layout layout, DeviceMemory& memory) {
+  operands.b_by_columns = layout == plan::Layout::b_by_columns;
+  operands.in_file_order = layout == plan::Layout::rows_file_order;
+  operands.side = layout == plan::Layout::rows ? kernels::padded_side(operands.m) : operands.m;
+  if (operands.c_columns == 0) operands.c_columns = operands.nb;
+  operands.max_element = std::max(operands.a.max_element, operands.b.max_element);
+  operands.can_be_zero = operands.a.has_zeros || operands.b.has_zeros;
+  if (operands.b_by_columns) arrange_by_columns(operands, memory);
+  for (SortedRows* const rows : {&operands.a, &operands.b}) {
+    rows->keys = {};
+    if (operands.in_file_order) continue;
+    const bool is_by_columns = operands.b_by_columns && rows == &operands.b;
+    const std::uint64_t count = rows->index.columns.size();
+    const std::uint64_t room = std::max<std::uint64_t>(count, kernels::kUnitBlocks);
+    if (!rows->in_order || is_by_columns || operands.side != operands.m || operands.keeps_order || count < room) {
+      DeviceBuffer<std::uint16_t> values(memory, room * operands.side * operands.side, "operand");
+      if (count < room) {
+        check(cudaMemsetAsync(values.data(), 0, values.size() * sizeof(std::uint16_t), memory.stream().get()), "clear");
+      }
+      gather(rows->values, rows->numbers, operands.shape(), values, memory.stream());
+      rows->values = std::move(values);
     }
-  };
-  arrange(sorted.a, out.a_values);
-  if (out.b_by_columns) {
-    Builder builder(memory, stream, sorted.b.numbers.size(), sorted.key_bits);
-    arrange_by_columns(std::move(sorted.b), builder, out);
-  } else {
-    arrange(sorted.b, out.b_values);
+    if (!operands.keeps_order) rows->numbers = {};
   }
-  if (sorted.keeps_order) {
-    out.a_order = std::move(sorted.a.numbers);
-    out.b_order = std::move(sorted.b.numbers);
-  }
-  return out;
 }
 
 }  // namespace spmm::cuda

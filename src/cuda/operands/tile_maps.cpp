@@ -8,7 +8,8 @@ namespace {
 /// wide matrix.
 constexpr std::uint64_t kMaxUnionWords = std::uint64_t{1} << 27;
 
-DeviceBuffer<std::uint32_t> clear_words(DeviceMemory& memory, std::uint64_t count, const Stream& stream) {
+DeviceBuffer<std::uint32_t> clear_words(DeviceMemory& memory, std::uint64_t count) {
+  const Stream& stream = memory.stream();
   DeviceBuffer<std::uint32_t> words(memory, count, "tile bitmap");
   if (count != 0) check(cudaMemsetAsync(words.data(), 0, count * sizeof(std::uint32_t), stream.get()), "clear tiles");
   return words;
@@ -16,7 +17,8 @@ DeviceBuffer<std::uint32_t> clear_words(DeviceMemory& memory, std::uint64_t coun
 
 /// Whether some lines of each operand show so many tiles that counting all of them is in vain.
 bool are_too_many(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
-                  std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
+                  std::uint64_t max_stages, DeviceMemory& memory) {
+  const Stream& stream = memory.stream();
   constexpr double kMargin = 2;        // a sample may be off; an exact count corrects it
   constexpr double kDenseShare = 0.5;  // of all products of tiles: dense-tensor shares its tiles better in L2
   const DeviceBuffer<kernels::TileTotals> sample(memory, 1, "tile counts");
@@ -31,21 +33,20 @@ bool are_too_many(const kernels::TileGrid& grid, const CompressedRows& a, const 
 }  // namespace
 
 TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
-                     std::uint64_t max_stages, DeviceMemory& memory, const Stream& stream) {
+                     std::uint64_t max_stages, DeviceMemory& memory) {
+  const Stream& stream = memory.stream();
   const bool empty = grid.num_row_tiles() == 0 || b.num_rows == 0;
   const bool limited = max_stages != plan::kAnyTileStages;
-  if (limited && !empty && are_too_many(grid, a, b, max_stages, memory, stream)) return {};
-  TileMaps maps{.grid = grid,
-                .a = clear_words(memory, grid.a_words(), stream),
-                .b = clear_words(memory, grid.b_words(), stream),
-                .c = {}};
+  if (limited && !empty && are_too_many(grid, a, b, max_stages, memory)) return {};
+  TileMaps maps{
+      .grid = grid, .a = clear_words(memory, grid.a_words()), .b = clear_words(memory, grid.b_words()), .c = {}};
   plan::TileCounts& counts = maps.counts;
   counts.counted = true;
   if (empty) {
     counts.rows.resize(grid.num_row_tiles());
     return maps;
   }
-  const DeviceBuffer<std::uint32_t> across = clear_words(memory, grid.b_across_words(), stream);
+  const DeviceBuffer<std::uint32_t> across = clear_words(memory, grid.b_across_words());
   const DeviceBuffer<std::uint32_t> b_per_k(memory, grid.num_k_tiles(), "tile counts");
   const DeviceBuffer<kernels::TileRowCounts> rows(memory, grid.num_row_tiles(), "tile counts");
   const DeviceBuffer<kernels::TileTotals> totals(memory, 1, "tile counts");

@@ -12,9 +12,9 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
+#include "cuda/pipeline.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/memory/device_bytes.hpp"
 
 namespace spmm::cuda {
 namespace {
@@ -28,18 +28,10 @@ struct ParseFindings {
   std::uint32_t has_zeros = 0;
 };
 
-/// Does something on the device of a target; errors name it if there are several.
-template <class Body>
-void on_device(std::span<const UploadTarget> targets, std::size_t d, const Body& body) {
-  DeviceContext& context = targets[d].memory.context();
-  const DeviceGuard guard(context.device());
-  if (targets.size() == 1) return body();
-  naming_device(context, body);
-}
-
-/// Records that fit a slot, at least one.
+/// Records that fit a slot; so many that sections of them begin at multiples of 8 bytes.
 std::uint64_t chunk_records(const MatrixHeader& header) {
-  return std::max<std::uint64_t>(1, kernels::kRingSlotBytes / input_record_bytes(header.m));
+  constexpr std::uint64_t kAligned = 4;
+  return kernels::kRingSlotBytes / input_record_bytes(header.m) / kAligned * kAligned;
 }
 
 /// Records of either matrix that are parsed together. Values: a = A's header.
@@ -56,9 +48,9 @@ struct Chunk {
 
 /// A slot of the ring, until it goes, and the points at which it is free again: one for each device.
 struct Slot {
-  Slot(PinnedRing& of, std::span<const UploadTarget> targets) : ring(of) {
-    for (const UploadTarget& target : targets) {
-      const DeviceGuard guard(target.memory.context().device());
+  Slot(PinnedRing& of, const Pipelines& pipelines) : ring(of) {
+    for (const auto& pipeline : pipelines) {
+      const DeviceGuard guard(pipeline->memory().context().device());
       free.emplace_back();
     }
     host = ring.take();
@@ -79,34 +71,27 @@ struct Slot {
 
 /// A matrix on its way to one device.
 struct Destination {
-  Destination(const MatrixHeader& header, std::uint64_t section_records, ParsedMatrix& to, const UploadTarget& target)
+  Destination(const MatrixHeader& header, std::uint64_t section_records, SortedRows& to, Pipeline& pipeline)
       : parsed(to),
-        events(target.events),
-        staging{staging_of(header, section_records, 0, target.memory),
-                staging_of(header, section_records, 1, target.memory)},
-        findings(target.memory, 1, "flags"),
-        stream(target.memory.context()) {
+        events(pipeline.events()),
+        staging(pipeline.memory(),
+                std::min<std::uint64_t>(2 * section_records, header.num_blocks) * input_record_bytes(header.m),
+                "upload"),
+        findings(pipeline.memory(), 1, "flags"),
+        stream(pipeline.memory().context()) {
     const ParseFindings nothing;
     const Event allocated;
-    allocated.record(target.memory.stream());
+    allocated.record(pipeline.memory().stream());
     stream.wait_for(allocated);
     copy_async(findings.data(), &nothing, 1, stream);
     stream.synchronize();
   }
 
-  /// Staging for a section; the second one only if there are several.
-  static DeviceBuffer<std::byte> staging_of(const MatrixHeader& header, std::uint64_t records, int turn,
-                                            DeviceMemory& memory) {
-    const bool is_used = turn == 0 || header.num_blocks > records;
-    const std::uint64_t held = is_used ? std::min<std::uint64_t>(records, header.num_blocks) : 0;
-    return {memory, held * input_record_bytes(header.m), "upload"};
-  }
-
-  ParsedMatrix& parsed;
+  SortedRows& parsed;
   StageEvents& events;
-  std::array<DeviceBuffer<std::byte>, 2> staging;  // raw records of a section; sections take turns
-  DeviceBuffer<ParseFindings> findings;            // [1]
-  Stream stream;                                   // last: waits for the parsing before anything else goes
+  DeviceBuffer<std::byte> staging;       // raw records of two sections, which take turns
+  DeviceBuffer<ParseFindings> findings;  // [1]
+  Stream stream;                         // last: waits for the parsing before anything else goes
 };
 
 /// One matrix while it travels, in sections of records that are parsed together.
@@ -149,33 +134,30 @@ void finish(const Source& source, const Destination& to) {
 /// The readers: each owns some slots and takes chunk after chunk.
 class Uploader {
  public:
-  Uploader(const Source& a, const Source& b, std::span<const UploadTarget> targets, const Run& run,
-           const WorkAhead& ahead)
-      : parsed_(targets.size()),
-        a_{.source = a, .is_b = false, .section_records = section_records(a.header())},
+  Uploader(const Source& a, const Source& b, const Pipelines& pipelines, const Run& run)
+      : a_{.source = a, .is_b = false, .section_records = section_records(a.header())},
         b_{.source = b, .is_b = true, .section_records = section_records(a.header())},
-        targets_(targets),
-        run_(run),
-        ahead_(ahead) {
+        pipelines_(pipelines),
+        run_(run) {
+    for (std::size_t d = 0; d < pipelines.size(); ++d) parsed_.emplace_back(a.header());
     const auto parsed_place = [&](const MatrixHeader& header, DeviceMemory& memory) {
       const std::uint64_t elements = std::uint64_t{header.m} * header.m * header.num_blocks;
-      return ParsedMatrix{.keys = {memory, header.num_blocks, "sort keys"},
-                          .values = {memory, elements, "input elements"},
-                          .max_element = 0,
-                          .has_zeros = false};
+      SortedRows place;
+      place.keys = {memory, header.num_blocks, "sort keys"};
+      place.values = {memory, elements, "input elements"};
+      return place;
     };
     for_each_device([&](std::size_t d) {
-      DeviceMemory& memory = targets[d].memory;
-      parsed_[d] = {.a = parsed_place(a.header(), memory),
-                    .b = parsed_place(b.header(), memory),
-                    .key_bits = key_bits_of(a.header().blocks_per_side())};
-      a_.to.emplace_back(a.header(), a_.section_records, parsed_[d].a, targets[d]);
-      b_.to.emplace_back(b.header(), b_.section_records, parsed_[d].b, targets[d]);
+      DeviceMemory& memory = pipelines[d]->memory();
+      parsed_[d].a = parsed_place(a.header(), memory);
+      parsed_[d].b = parsed_place(b.header(), memory);
+      a_.to.emplace_back(a.header(), a_.section_records, parsed_[d].a, *pipelines[d]);
+      b_.to.emplace_back(b.header(), b_.section_records, parsed_[d].b, *pipelines[d]);
     });
   }
 
-  std::vector<ParsedOperands> run(PinnedRing& ring) {
-    read_all(ring);
+  std::vector<SortedOperands> run() {
+    read_all(pipelines_.front()->ring());
     for_each_device([&](std::size_t d) {
       finish(a_.source, a_.to[d]);
       finish(b_.source, b_.to[d]);
@@ -186,7 +168,9 @@ class Uploader {
  private:
   template <class Body>
   void for_each_device(const Body& body) {
-    for (std::size_t d = 0; d < targets_.size(); ++d) on_device(targets_, d, [&] { body(d); });
+    for (std::size_t d = 0; d < pipelines_.size(); ++d) {
+      on_device(pipelines_[d]->memory().context(), pipelines_.size() > 1, [&] { body(d); });
+    }
   }
 
   /// All slots of the ring are back afterwards; copies from them may still be on their way if this throws.
@@ -202,11 +186,11 @@ class Uploader {
       const std::uint64_t own_slots = (num_slots - reader - 1) / num_readers + 1;
       std::deque<Slot> own;
       try {
-        const DeviceGuard guard(targets_.front().memory.context().device());
+        const DeviceGuard guard(pipelines_.front()->memory().context().device());
         for (std::uint64_t turn = 0;; ++turn) {
           const std::uint64_t x = next.fetch_add(1);
           if (x >= chunks.size()) break;
-          send(chunks[x], turn < own_slots ? own.emplace_back(ring, targets_) : own[turn % own_slots]);
+          send(chunks[x], turn < own_slots ? own.emplace_back(ring, pipelines_) : own[turn % own_slots]);
         }
         prepare();  // while others still read
         for (const Slot& slot : own) slot.synchronize();
@@ -228,7 +212,7 @@ class Uploader {
       matrix.source.read(chunk.first, chunk.count, slot.host);
     }
     run_.clock.add_bytes(Stage::read, bytes);
-    run_.clock.add_bytes(Stage::h2d, bytes * targets_.size());
+    run_.clock.add_bytes(Stage::h2d, bytes * pipelines_.size());
     put_on_streams(chunk, slot, matrix);
     if (--num_left_ == 0) queue();
     const std::lock_guard lock(progress_mutex_);
@@ -238,20 +222,23 @@ class Uploader {
 
   /// Once, by a thread that has nothing left to read.
   void prepare() {
-    std::call_once(prepared_, [&] { for_each_device([&](std::size_t d) { ahead_.prepare(d, parsed_[d]); }); });
+    std::call_once(prepared_, [&] {
+      for_each_device(
+          [&](std::size_t d) { pipelines_[d]->prepare_sort(parsed_[d], a_.source.header(), b_.source.header()); });
+    });
   }
 
   /// Once everything is on the streams.
   void queue() {
     prepare();
     for_each_device([&](std::size_t d) {
-      const Stream& stream = targets_[d].memory.stream();
+      const Stream& stream = pipelines_[d]->stream();
       for (const MatrixUpload* matrix : {&a_, &b_}) {
         const Event parsed_there;
         parsed_there.record(matrix->to[d].stream);
         stream.wait_for(parsed_there);
       }
-      ahead_.queue(d, parsed_[d]);
+      pipelines_[d]->queue_sort(parsed_[d]);
     });
   }
 
@@ -268,15 +255,15 @@ class Uploader {
     matrix.num_records.at(turn) += chunk.count;
     const bool is_whole = matrix.num_records.at(turn) == num_records;
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
-    const std::uint64_t place = (chunk.first - first) * input_record_bytes(header.m);
+    const std::uint64_t begin = turn * matrix.section_records * input_record_bytes(header.m);  // of the section
+    const std::uint64_t place = begin + (chunk.first - first) * input_record_bytes(header.m);
     for_each_device([&](std::size_t d) {
       Destination& to = matrix.to[d];
-      const std::byte* const raw = to.staging.at(turn).data();
-      to.events.timed(Stage::h2d, to.stream,
-                      [&] { copy_async(to.staging.at(turn).data() + place, slot.host, bytes, to.stream); },
+      std::byte* const raw = to.staging.data();
+      to.events.timed(Stage::h2d, to.stream, [&] { copy_async(raw + place, slot.host, bytes, to.stream); },
                       {.bytes = bytes});
       slot.free[d].record(to.stream);
-      if (is_whole) parse(raw, first, num_records, matrix, to);
+      if (is_whole) parse(raw + begin, first, num_records, matrix, to);
     });
     if (!is_whole) return;
     matrix.num_records.at(turn) = 0;
@@ -313,12 +300,11 @@ class Uploader {
   }
 
   // In front of the uploads, whose streams wait for their work when they go: nothing is freed that is still written.
-  std::vector<ParsedOperands> parsed_;
+  std::vector<SortedOperands> parsed_;
   MatrixUpload a_;
   MatrixUpload b_;
-  std::span<const UploadTarget> targets_;
+  const Pipelines& pipelines_;
   const Run& run_;
-  const WorkAhead& ahead_;
   std::once_flag prepared_;
   std::atomic<std::uint64_t> num_left_{0};  // chunks that have not been put on the streams
   std::mutex stream_mutex_;
@@ -331,9 +317,16 @@ class Uploader {
 
 }  // namespace
 
-std::vector<ParsedOperands> upload(const Source& a, const Source& b, PinnedRing& ring,
-                                   std::span<const UploadTarget> targets, const Run& run, const WorkAhead& ahead) {
-  return Uploader(a, b, targets, run, ahead).run(ring);
+void OnItsDevice::operator()(Pipeline* pipeline) const noexcept {
+  try {
+    const DeviceGuard guard(device);
+    delete pipeline;
+  } catch (...) {  // no device to give anything back to
+  }
+}
+
+std::vector<SortedOperands> upload(const Source& a, const Source& b, const Pipelines& pipelines, const Run& run) {
+  return Uploader(a, b, pipelines, run).run();
 }
 
 }  // namespace spmm::cuda

@@ -1,6 +1,7 @@
 // The sink of a product and the devices that compute it: each hands its panels over in turn, or at their places.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "base/records/errors.hpp"
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "plan/execution.hpp"
@@ -26,6 +29,8 @@ struct DeviceStopped {};
 /// Every device goes through its panels in the common order, so the first unfinished panel of all never waits.
 class CommonOutput {
  public:
+  static constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
+
   /// Values: m = side of the blocks.
   CommonOutput(Output& output, std::uint32_t m, std::uint32_t num_devices, const Run& run)
       : output_(output),
@@ -37,21 +42,82 @@ class CommonOutput {
   [[nodiscard]] std::uint32_t num_devices() const { return num_devices_; }
 
   /// All devices must have come to the same panels. Leaves those of the device in the execution, with their numbers.
-  void start(std::uint32_t device, plan::Execution& execution);
+  void start(std::uint32_t device, plan::Execution& execution) {
+    const std::lock_guard lock(mutex_);
+    check_locked();
+    if (places_.empty()) {
+      panels_ = execution.panels;
+      places_.resize(panels_.size());
+      for (const plan::Panel& panel : panels_) num_rows_ += panel.num_rows;
+    } else if (execution.panels != panels_) {
+      throw std::logic_error("devices that share a product decided differently");
+    }
+    for (std::size_t x = 0; x < panels_.size(); ++x) execution.panels[x].number = x;
+    std::erase_if(execution.panels,
+                  [&](const plan::Panel& panel) { return num_devices_ > 1 && panel.device != device; });
+  }
 
   /// Counts a panel, and waits for its turn or until its place is known. Errors: OutOfMemory (too many blocks),
   /// Interrupted, DeviceStopped.
-  void begin(std::size_t panel, std::uint64_t num_blocks);
+  void begin(std::size_t panel, std::uint64_t num_blocks) {
+    std::unique_lock lock(mutex_);
+    num_blocks_ += num_blocks;
+    try {
+      check_num_output_blocks(num_blocks_);
+    } catch (...) {  // no device's own failure
+      if (!failure_) failure_ = std::current_exception();
+    }
+    places_.at(panel).num_blocks = num_blocks;
+    for (; num_placed_ + 1 < places_.size() && places_[num_placed_].num_blocks; ++num_placed_) {
+      places_[num_placed_ + 1].next_block = places_[num_placed_].next_block + *places_[num_placed_].num_blocks;
+    }
+    changed_.notify_all();
+    while (true) {
+      check_locked();
+      run_.check_cancelled();
+      if (at_places_ ? panel <= num_placed_ : panel <= num_ended_) return;
+      changed_.wait_for(lock, kCancelPeriod);
+    }
+  }
+
   /// Its records, in order, by one thread of its device; as Sink::write().
-  void append(std::size_t panel, std::span<const std::byte> records, Release release);
-  void end(std::size_t panel);
+  void append(std::size_t panel, std::span<const std::byte> records, Release release) {
+    std::uint64_t& next = places_[panel].next_block;
+    const std::uint64_t first_block = std::exchange(next, next + records.size() / record_bytes_);
+    try {
+      const std::lock_guard lock(sink_mutex_);
+      output_.write(first_block, records, std::move(release));
+    } catch (...) {  // no device's own failure
+      fail(std::current_exception());
+      throw;
+    }
+  }
+
+  void end(std::size_t panel) {
+    const std::lock_guard lock(mutex_);
+    places_[panel].has_ended = true;
+    while (num_ended_ < places_.size() && places_[num_ended_].has_ended) ++num_ended_;
+    changed_.notify_all();
+    rows_done_ += panels_[panel].num_rows;
+    if (run_.on_progress) run_.on_progress(Stage::multiply, rows_done_, num_rows_);
+  }
 
   /// Stops all devices. The first error stays.
-  void fail(std::exception_ptr error) noexcept;
+  void fail(std::exception_ptr error) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(error);
+    changed_.notify_all();
+  }
   /// Errors: DeviceStopped once a device has failed.
-  void check() const;
+  void check() const {
+    const std::lock_guard lock(mutex_);
+    check_locked();
+  }
   /// Errors: the first one.
-  void rethrow_failure() const;
+  void rethrow_failure() const {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+  }
 
  private:
   struct Place {
@@ -59,7 +125,9 @@ class CommonOutput {
     std::uint64_t next_block = 0;  ///< of the result, that is handed over next; once all panels before are counted
     bool has_ended = false;
   };
-  void check_locked() const;
+  void check_locked() const {
+    if (failure_) throw DeviceStopped{};
+  }
 
   Output& output_;
   std::uint64_t record_bytes_;
@@ -71,7 +139,6 @@ class CommonOutput {
   std::condition_variable changed_;
   // Guarded by mutex_:
   std::exception_ptr failure_;
-  bool has_started_ = false;
   std::vector<plan::Panel> panels_;  // of the whole product
   std::vector<Place> places_;        // [panels], of which next_block belongs to who hands the panel over
   std::size_t num_placed_ = 0;       // panels in front of which all are counted

@@ -1,0 +1,68 @@
+// Panels on their way from a multiplier to whoever takes them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/device/raii.hpp"
+#include "kernels/views.hpp"
+#include "plan/execution.hpp"
+#include "spmm/types.hpp"
+
+namespace spmm::cuda {
+
+/// Where a multiplier writes the records of a panel.
+struct PanelTarget {
+  kernels::RecordPlaces records{};
+  const std::uint32_t* num_before = nullptr;  // [1], device: records of panels before in the same place; null: none
+  std::uint32_t* num_blocks = nullptr;        // [1]: becomes the number of records so far
+  bool is_known =
+      false;  // the panel has been multiplied before, with the same pattern: C blocks with pairs, zero or not
+  const std::uint32_t* largest = nullptr;  // [1], device: as RecordOutput has it
+  std::uint32_t least_largest = 0;
+  std::uint32_t most_largest = 0;
+  bool is_counted = false;  // the kernel that packs has counted the elements at the limit
+};
+
+/// One panel's records: two of them alternate, one leaves the device while the other is filled.
+struct PackedPanel {
+  PackedPanel(DeviceMemory& memory, std::uint64_t max_c_blocks, std::uint32_t m)
+      : records(memory, max_c_blocks * output_record_bytes(m), "packed records"), num_blocks(memory.context()) {
+    target.records = kernels::packed_records(reinterpret_cast<std::uint32_t*>(records.data()), m);
+    target.num_blocks = num_blocks.data();
+  }
+
+  DeviceBuffer<std::byte> records;
+  PinnedWord num_blocks;   // written by the device
+  PanelTarget target;      // the records and their number
+  Event ready;             // recorded behind the kernel that packs
+  std::size_t number = 0;  // of the panel that it holds
+  bool busy = false;       // handed to the downloader and not yet copied
+};
+
+/// Where the panels of a device go: to the host, or to arrays of a caller. Threads: one.
+class PanelTaker {
+ public:
+  PanelTaker() = default;
+  PanelTaker(const PanelTaker&) = delete;
+  PanelTaker& operator=(const PanelTaker&) = delete;
+  virtual ~PanelTaker() = default;
+
+  /// Before the first panel. Leaves those panels in the execution that this device computes.
+  /// Shapes: num_saturated [1], device: to be raised by the elements at the limit of panels in which they are not
+  /// counted yet; null: none can be there.
+  virtual void start(plan::Execution& execution, unsigned long long* num_saturated) = 0;
+  /// Whether multipliers are to write the result itself, and not packed panels. Values: counted = that has been
+  /// decided on.
+  virtual bool takes_directly(const plan::Execution&, const plan::Statistics&) { return false; }
+  /// How many packed panels are worth holding.
+  [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
+  /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the taker.
+  virtual void wait_until_free(PackedPanel& panel) = 0;
+  /// Takes a panel whose `ready` event is recorded.
+  virtual void push(PackedPanel& panel) = 0;
+  /// Waits until everything is taken; returns the number of blocks. Errors: whatever stopped the taker.
+  virtual std::uint64_t finish() = 0;
+};
+
+}  // namespace spmm::cuda
