@@ -22,6 +22,7 @@ On a GPU, with PyTorch:
     cs = spmm.multiply_many(lefts, rights)      # batched tensors [products, rows, cols], or stacked arrays
     plan = spmm.plan(a, a)                      # for other values of the same pattern
     c = plan(a.values(), a.values())
+    multiply = spmm.operator(a, a)              # for torch.compile, gradients, and jax.jit
 
 With CuPy, whose matrices have no blocks, and whose arrays may have:
 
@@ -35,7 +36,7 @@ With CuPy, whose matrices have no blocks, and whose arrays may have:
 from ._blocks import csr_to_bsr
 from ._device import DeviceResult
 from ._dlpack import DeviceArray
-from ._engine import Engine, has_cuda_device, multiply, multiply_files, multiply_many, plan, read, trim, version, write
+from ._engine import Engine, has_cuda_device, multiply, multiply_files, multiply_many, operator, plan, read, trim, version, write
 from ._errors import DeviceError as DeviceError  # not in __all__: help(spmm) would begin with pages of exceptions
 from ._errors import Error as Error
 from ._errors import FormatError as FormatError
@@ -51,11 +52,13 @@ from ._errors import UsageError as UsageError
 from ._errors import VerifyError as VerifyError
 from ._many import DeviceProducts
 from ._matrix import Bsr, Product
+from ._operators import Operator
 from ._plan import Plan
 from ._spy import density, spy
 
-__all__ = ["Bsr", "DeviceArray", "DeviceProducts", "DeviceResult", "Engine", "Plan", "Product", "csr_to_bsr", "density",
-           "has_cuda_device", "multiply", "multiply_files", "multiply_many", "plan", "read", "spy", "trim", "version", "write"]
+__all__ = ["Bsr", "DeviceArray", "DeviceProducts", "DeviceResult", "Engine", "Operator", "Plan", "Product", "csr_to_bsr",
+           "density", "has_cuda_device", "multiply", "multiply_files", "multiply_many", "operator", "plan", "read", "spy",
+           "trim", "version", "write"]
 
 
 def __getattr__(name: str) -> str:

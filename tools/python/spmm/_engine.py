@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 
 import numpy as np
 
-from . import _device, _library, _many, _plan
+from . import _device, _operators, _library, _many, _plan
 from ._elements import KINDS, SATURATING, kind_of
 from ._errors import ArgumentError, Error, UsageError
 from ._interrupt import interruptible
@@ -230,9 +230,18 @@ class Engine:
 
     def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None, pattern: Any = None) -> _plan.Plan:
         """A plan for products of two patterns on a GPU; see :func:`spmm.plan`."""
-        if not _device.is_on_device(a):
-            raise UsageError("plan", "is for matrices on a GPU", "use multiply() on the host")
+        if not _device.is_on_device(a) or isinstance(a, tuple):
+            raise UsageError("plan", "is for tensors of PyTorch and matrices of CuPy on a GPU",
+                             "use multiply() or operator(), or the C or C++ interface")
         return _plan.Plan(self, a, b, kernel, dtype, pattern)
+
+    def operator(self, a: Matrix, b: Matrix, *, pattern: Any = None) -> _operators.Operator:
+        """A product of two patterns for torch.compile, gradients and jax.jit; see :func:`spmm.operator`."""
+        if _device.torch_of(a) is not None and _device.is_on_device(a):
+            return _operators.TorchOperator(self, a, b, pattern)
+        if isinstance(a, tuple) and _device.is_on_device(a) and type(a[2]).__module__.startswith(("jax", "jaxlib")):
+            return _operators.JaxOperator(self, a, b, pattern)
+        raise UsageError("operator", "is for tensors of PyTorch and arrays of JAX on a GPU", "use multiply() or plan()")
 
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
                        choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]]) -> Any:
@@ -434,6 +443,23 @@ def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = Non
     """
     number = _device.number_of(a) if _device.is_on_device(a) else None
     return _engine_of_device(number).plan(a, b, kernel=kernel, dtype=dtype, pattern=pattern)
+
+
+def operator(a: Matrix, b: Matrix, *, pattern: Any = None) -> _operators.Operator:
+    """The product of two patterns on a GPU as an operator of PyTorch or JAX: values in, values of C out.
+
+    a, b: sparse_bsr or sparse_csr tensors, or tuples (indptr, indices, data) of JAX's arrays, of any type but uint16. pattern:
+    as spmm.multiply. torch.compile traces through; floats of PyTorch have gradients. The first operator of JAX compiles its
+    call by the C++ compiler that CXX names, else c++. Keep the operator as long as what was made with it.
+
+        multiply = spmm.operator(a, b)                      # tensors of PyTorch
+        values = torch.compile(multiply)(a.values(), b.values())
+        c = torch.sparse_bsr_tensor(multiply.indptr, multiply.indices, values, multiply.shape)
+        multiply = spmm.operator((indptr, indices, data), (indptr, indices, data))    # of JAX
+        values = jax.jit(multiply)(data, data)
+    """
+    number = _device.number_of(a) if _device.is_on_device(a) else None
+    return _engine_of_device(number).operator(a, b, pattern=pattern)
 
 
 _engines: Dict[Optional[int], Engine] = {}  # kept: the start of an engine would take longer than most products

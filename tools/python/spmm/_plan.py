@@ -23,9 +23,6 @@ class Plan:
 
     def __init__(self, engine: Engine, a: Any, b: Any, kernel: Optional[str], dtype: Any = None, pattern: Any = None) -> None:
         self._call = call = _device.Call(a, engine._serves_workspace)
-        if call.library is None:
-            raise UsageError("plan", "is for tensors of PyTorch and matrices of CuPy",
-                             "use multiply(), or the C or C++ interface")
         left, right = call.arrays_of([a, b], ["matrix A", "matrix B"], dtype)
         call.add(Onto(pattern, 1, None, None))
         options = _library.ProductOptions(kernel=_library.c_text("kernel", kernel))
@@ -47,6 +44,7 @@ class Plan:
             self._use.__exit__(None, None, None)
             raise
         self._handle = handle
+        self.kind = call.kind
         self.indptr, self.indices, self._matrix = shared.indptr, shared.indices, shared.matrix
 
     def __call__(self, a: Any, b: Any, *, alpha: Any = 1, beta: Any = 1, c: Any = None) -> Product:
@@ -75,16 +73,17 @@ class Plan:
         count = ctypes.c_uint64()
         address = self._call.address(out, (self.num_blocks, self.side, self.side), self._call.result.item)
         self._call.check(_library.library().spmm_device_plan_count_saturated(
-            self._pointer(), address, self._call.stream_now(), ctypes.byref(count)))
+            self.pointer(), address, self._call.stream_now(), ctypes.byref(count)))
         return count.value
 
     def _multiply(self, a: int, b: int, out: Any, alpha: Any, beta: Any) -> None:
         numbers = scaling(self._call.kind, alpha, beta)
         address = self._call.address(out, (self.num_blocks, self.side, self.side), self._call.result.item)
         self._call.check(_library.library().spmm_device_plan_multiply_add(
-            self._pointer(), a, b, address, *map(address_of, numbers), self._call.stream_now()))
+            self.pointer(), a, b, address, *map(address_of, numbers), self._call.stream_now()))
 
-    def _pointer(self) -> ctypes.c_void_p:
+    def pointer(self) -> ctypes.c_void_p:
+        """Errors: UsageError if the plan is closed."""
         if self._handle is None:
             raise UsageError("Plan", "is closed", "make another one")
         return self._handle.pointer
