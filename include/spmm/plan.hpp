@@ -61,10 +61,9 @@ struct Plan {
   double expected_pairs = 0;             ///< exact: the pairs that there are
   double expected_output_blocks = 0;     ///< exact: an upper bound
   std::uint32_t num_ranges = 1;          ///< out of core: ranges of block rows of A, one after the other
-  std::uint32_t num_slabs = 1;           ///< slabs of block columns of B; 1 = each range reads what it needs
+  std::uint32_t num_slabs = 1;           ///< parts of a range at most; 1 = each range fits with what it meets of B
   std::uint64_t scratch_bytes = 0;       ///< out of core: of a file without a name, both operands sorted; 0 = none
-  std::uint64_t safe_limit_bytes = 0;    ///< Engine::plan(), out of core: a limit under which no row is refused for
-                                         ///< its length; above host_limit_bytes, counting will decide
+  std::uint64_t safe_limit_bytes = 0;    ///< Engine::plan(), verify_full: a limit within which the proof is sure to end
   std::vector<DeviceShare> devices{};    ///< CUDA: those that share the product
   double proof_s = 0;                    ///< --verify full: seconds of each thread without saturated elements
   double predicted_s = 0;                ///< the whole run: start of the device, reading, product, writing

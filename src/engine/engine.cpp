@@ -12,8 +12,11 @@
 #include "io/files/file_sink.hpp"
 #include "io/files/scratch_file.hpp"
 #include "io/formats/format.hpp"
+#include "plan/decide.hpp"
+#include "plan/out_of_core.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
+#include "verify/exact_rows.hpp"
 #include "verify/result_proof.hpp"
 
 namespace spmm {
@@ -53,34 +56,66 @@ struct PlannedProof {
   std::uint64_t end_bytes = 0;       ///< instead of the product, when it is done
 };
 
-/// Takes the memory that a proof holds beside the product from the limits. Errors: OutOfMemory where less than half
-/// would be left to the product, or the proof cannot end within the limit.
-PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& expected, plan::Limits& limits) {
+constexpr std::uint64_t kProofShare = 4;  // of the limit, for operands when the product is done
+
+PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& expected, std::uint64_t limit_bytes) {
   if (!product.verify_full && product.verify_blocks == 0) return {};
-  constexpr std::uint64_t kEndShare = 4;     // of the limit, for operands when the product is done
   constexpr std::uint64_t kChosenShare = 8;  // at most, for chosen rows
-  const std::uint64_t limit = limits.host_bytes;
-  const std::uint64_t chosen = std::clamp<std::uint64_t>(limit / kChosenShare / Proof::chosen_bytes(expected.m()), 1,
-                                                         std::max<std::uint64_t>(1, product.verify_blocks));
+  const std::uint64_t chosen = std::clamp<std::uint64_t>(limit_bytes / kChosenShare / Proof::chosen_bytes(expected.m()),
+                                                         1, std::max<std::uint64_t>(1, product.verify_blocks));
   const std::uint64_t num_blocks = product.verify_full ? 0 : chosen;
   PlannedProof proof{.settings = {.num_blocks = num_blocks,
                                   .seed = product.verify_seed,
                                   .key = product.proof_key,
-                                  .memory_bytes = std::max<std::uint64_t>(1, limit / kEndShare),
+                                  .memory_bytes = std::max<std::uint64_t>(1, limit_bytes / kProofShare),
+                                  .limit_bytes = limit_bytes,
                                   .rows = product.rows,
                                   .on_notice = product.on_notice},
                      .resident_bytes = Proof::resident_bytes(expected.a, num_blocks)};
   proof.end_bytes = Proof::finish_bytes(expected.a, expected.b, num_blocks) + proof.settings.memory_bytes;
-  const std::uint64_t at_end = proof.resident_bytes + proof.end_bytes;
-  if (proof.resident_bytes > limit / 2 || at_end > limit) {
-    throw OutOfMemory(
-        product.verify_full ? "ProductOptions::verify_full" : "ProductOptions::verify_blocks",
-        text("the proof needs ", human_bytes(proof.resident_bytes), " in addition to the product, and ",
-             human_bytes(at_end), " at its end, the limit leaves ", human_bytes(limit)),
-        "raise EngineOptions::memory_limit_bytes, or multiply without a proof and use spmm-verify on the result");
-  }
-  limits.host_bytes -= proof.resident_bytes;
   return proof;
+}
+
+/// What is expected to run: within limits that name the backend, beside a result that stays in memory and a proof.
+struct Prepared {
+  plan::Limits limits{};  ///< what is left to the product
+  PlannedProof proof{};
+  plan::Execution execution{};
+};
+
+/// Refused, as data, if the product does not fit or the proof leaves it less than half of the limit.
+Prepared prepare_within(plan::Limits limits, const plan::Statistics& expected, bool keeps_result,
+                        const ProductOptions& product) {
+  if (keeps_result) leave_to_result(expected, limits);
+  Prepared p{.proof = plan_proof(product, expected, limits.host_bytes)};
+  const std::uint64_t resident = p.proof.resident_bytes;
+  if (resident > limits.host_bytes / 2 || resident + p.proof.end_bytes > limits.host_bytes) {
+    p.execution.refusal = plan::host_memory_refusal(0);
+    p.execution.refusal.what = product.verify_full ? "ProductOptions::verify_full" : "ProductOptions::verify_blocks";
+  } else {
+    limits.host_bytes -= resident;
+    p.execution = plan::decide(expected, limits);
+  }
+  p.limits = std::move(limits);
+  return p;
+}
+
+/// Errors: what a refusal stands for; for lack of host memory it names the least limit with which there is none.
+Prepared prepare(const plan::Limits& limits, const plan::Statistics& expected, bool keeps_result,
+                 const ProductOptions& product) {
+  Prepared prepared = prepare_within(limits, expected, keeps_result, product);
+  plan::Refusal& refusal = prepared.execution.refusal;
+  if (refusal.kind == plan::Refusal::Kind::host_memory) {
+    plan::Limits other = limits;
+    refusal.need_bytes = plan::least_that_fits(limits.host_bytes, [&](std::uint64_t bytes) {
+      other.host_bytes = bytes;
+      return prepare_within(other, expected, keeps_result, product).execution.refusal.kind !=
+             plan::Refusal::Kind::host_memory;
+    });
+    prepared.execution.host_limit_bytes = limits.host_bytes;
+  }
+  plan::throw_if_refused(prepared.execution);
+  return prepared;
 }
 
 /// Multiplies both operands at once, or a range of them: reads, counts, decides on what was counted, and multiplies.
@@ -123,27 +158,26 @@ void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Ex
 }
 
 /// One product within limits that name the backend, from the decision by headers to the proof of the finished output.
-void run_product(const ProductOperands& operands, Sink& sink, Output& output, plan::Limits limits,
+void run_product(const ProductOperands& operands, Sink& sink, Output& output, const plan::Limits& limits,
                  const ProductOptions& product, const cuda::DeviceRun& run, ProductRecord& record) {
   const Inputs& inputs = operands.inputs();
   const plan::Statistics& expected = operands.expected();
   Report& report = record.report;
   check_shapes(inputs.a, inputs.b);
 
-  // What is expected to run, beside a result that stays in memory and a proof; its memory is reserved at once.
-  leave_to_result(expected, sink, limits);
-  const PlannedProof planned_proof = plan_proof(product, expected, limits);
-  plan::Execution execution;
+  Prepared prepared;
   {
     const auto timing = run.clock.scope(Stage::budget);
-    execution = plan_product(expected, limits);
-    reserve_memory(execution, run, planned_proof.resident_bytes, planned_proof.end_bytes, sink.keeps_records());
+    prepared = prepare(limits, expected, sink.keeps_records(), product);
+    reserve_memory(prepared.execution, run, prepared.proof.resident_bytes, prepared.proof.end_bytes,
+                   sink.keeps_records());
   }
+  plan::Execution& execution = prepared.execution;
   std::optional<Proof> proof;
   std::optional<ResultProof> proven;
-  if (planned_proof.settings.memory_bytes != 0) {
+  if (prepared.proof.settings.memory_bytes != 0) {
     const auto timing = run.clock.scope(Stage::verify);
-    proof.emplace(inputs.a, inputs.b, planned_proof.settings, run);
+    proof.emplace(inputs.a, inputs.b, prepared.proof.settings, run);
     proven.emplace(*proof, sink, expected.a, run);
     output.show_to([&](std::uint64_t first, std::span<const std::byte> records) { proven->look(first, records); });
   }
@@ -152,7 +186,7 @@ void run_product(const ProductOperands& operands, Sink& sink, Output& output, pl
   output.expect(inputs.m(), 0);
   ProductStats stats;
   if (!execution.is_out_of_core()) {
-    stats = multiply_at_once(inputs, output, execution, limits, run);
+    stats = multiply_at_once(inputs, output, execution, prepared.limits, run);
   } else {
     if (run.arrays != nullptr) inputs.a.read(0, 1, nullptr);  // refuses
     cuda::DeviceRun alone = run;
@@ -160,7 +194,7 @@ void run_product(const ProductOperands& operands, Sink& sink, Output& output, pl
     const MultiplyAtOnce range = [&](const Inputs& one, Output& to, plan::Execution& decided) {
       return multiply_at_once(one, to, decided, decided.range_limits, alone);
     };
-    stats = multiply_out_of_core(inputs, output, range, run, record.scratch_folders, execution);
+    stats = multiply_out_of_core(inputs, &output, range, run, record.scratch_folders, execution);
   }
   inputs.a.check_unchanged();
   inputs.b.check_unchanged();
@@ -305,15 +339,18 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   MemoryShare share(own().budget());
   StageClock clock;
   const ProductOperands operands(*source_a, *source_b, options, own().run_of(options, clock));
-  Target target = own().devices().choose_target(operands, options, {}, share, own().workers(), "");
-  const plan::Statistics expected = sampled_statistics(operands, target.limits.num_threads, own().workers());
-  plan_proof(options, expected, target.limits);
-  const plan::Execution execution = plan_product(expected, target.limits);
-  Plan plan = execution;
-  if (execution.is_out_of_core()) {
-    plan.safe_limit_bytes = safe_limit_bytes(operands.inputs(), execution, own().run_of(options, clock));
+  const Target target = own().devices().choose_target(operands, options, {}, share, own().workers(), "");
+  const cuda::DeviceRun run = own().run_of(options, clock);
+  const plan::Statistics expected = sampled_statistics(operands, run.num_threads, own().workers());
+  Prepared prepared = prepare(target.limits, expected, false, options);
+  if (prepared.execution.is_out_of_core()) {
+    multiply_out_of_core(operands.inputs(), nullptr, {}, run, io::scratch_folders(), prepared.execution);
   }
-  if (options.verify_full) plan.proof_s = proof_seconds(expected, plan);
+  Plan plan = prepared.execution;
+  if (options.verify_full) {
+    plan.safe_limit_bytes = kProofShare * ExactRows::sure_memory_bytes(operands.inputs(), plan.host_limit_bytes, run);
+    plan.proof_s = proof_seconds(expected, plan);
+  }
   operands.describe(plan);
   return plan;
 }

@@ -138,8 +138,7 @@ void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run
   }
 }
 
-void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits) {
-  if (!sink.keeps_records()) return;
+void leave_to_result(const plan::Statistics& expected, plan::Limits& limits) {
   constexpr double kTolerance = 1.0625;  // what is expected is for evenly spread blocks
   const double bytes = kTolerance * expected.num_c_blocks * static_cast<double>(output_record_bytes(expected.m()));
   const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;

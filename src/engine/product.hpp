@@ -126,7 +126,7 @@ void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run
 
 /// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
 /// of the limit. More than that it takes only as far as the product leaves memory free.
-void leave_to_result(const plan::Statistics& expected, const Sink& sink, plan::Limits& limits);
+void leave_to_result(const plan::Statistics& expected, plan::Limits& limits);
 
 /// Bytes of these block rows of the result, for evenly spread blocks.
 std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows);

@@ -11,6 +11,7 @@
 #include "base/records/errors.hpp"
 #include "base/run/pieces.hpp"
 #include "cpu/operands/digit_sorter.hpp"
+#include "spmm/saturate.hpp"
 
 namespace spmm::out_of_core {
 namespace {
@@ -23,9 +24,16 @@ std::uint64_t whole_records(std::uint64_t bytes, std::uint64_t record) {
   return std::clamp(bytes, record, std::max(record, kMostBytes)) / record * record;
 }
 
-/// Both indices in the order by which records are sorted.
-std::pair<std::uint32_t, std::uint32_t> key_of(BlockIndex at, SortedBy by) {
-  return by == SortedBy::rows ? std::pair(at.i, at.j) : std::pair(at.j, at.i);
+/// x = min(x + y, 2^32 - 1) for all elements of two results.
+void add_saturated(std::byte* x, const std::byte* y, std::uint64_t record_bytes) {
+  for (std::uint64_t at = kIndexBytes; at < record_bytes; at += sizeof(std::uint32_t)) {
+    std::uint32_t left = 0;
+    std::uint32_t right = 0;
+    std::memcpy(&left, x + at, sizeof left);
+    std::memcpy(&right, y + at, sizeof right);
+    const std::uint32_t sum = std::min(left, kMaxVal - right) + right;
+    std::memcpy(x + at, &sum, sizeof sum);
+  }
 }
 
 /// A record while a part is sorted: its key, and its number in the part, in 64 bits if they fit.
@@ -40,11 +48,11 @@ struct ItemBits {
   [[nodiscard]] std::uint64_t bytes() const { return all() <= 64 ? 8 : 16; }
 };
 
-/// Sorts some records of a source into a scratch file, from `offset` on. Values: Item has the bytes of ItemBits.
-/// Memory: the records, two items for each, kCounterBytes and buffer_bytes.
+/// Sorts some records of a source into a scratch file, from `offset` on, kept_bytes of each. Values: Item has the bytes
+/// of ItemBits. Memory: the records, two items for each, kCounterBytes and buffer_bytes.
 template <class Item>
-void sort_part(const Source& source, RecordRange records, SortedBy by, const io::ScratchFile& to, std::uint64_t offset,
-               std::uint64_t buffer_bytes, const Run& run) {
+void sort_part(const Source& source, RecordRange records, std::uint64_t kept_bytes, const io::ScratchFile& to,
+               std::uint64_t offset, std::uint64_t buffer_bytes, const Run& run) {
   run.check_cancelled();
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
@@ -57,18 +65,17 @@ void sort_part(const Source& source, RecordRange records, SortedBy by, const io:
   for (std::uint64_t x = 0; x < count; ++x) {
     const BlockIndex at = read_index(raw.data() + x * record);
     if (std::max(at.i, at.j) >= header.blocks_per_side()) throw_index_out_of_range(source, records.begin + x, at);
-    const auto [first, second] = key_of(at, by);
-    items[x] = ((Item{first} << bits.index | second) << bits.number) | x;
+    items[x] = ((Item{at.i} << bits.index | at.j) << bits.number) | x;
   }
   const Item* const order = cpu::DigitSorter().sort(items.data(), count, scratch.data(), bits.number, bits.all());
   const Item numbers = (Item{1} << bits.number) - 1;
-  const AlignedArray<std::byte> sorted(whole_records(buffer_bytes, record));
+  const AlignedArray<std::byte> sorted(whole_records(buffer_bytes, kept_bytes));
   std::uint64_t used = 0;
   for (std::uint64_t x = 0; x < count; ++x) {
     const std::byte* const from = raw.data() + static_cast<std::uint64_t>(order[x] & numbers) * record;
     if (x != 0 && (order[x] ^ order[x - 1]) >> bits.number == 0) throw_stored_twice(source, read_index(from), run);
-    std::memcpy(sorted.data() + used, from, record);
-    used += record;
+    std::memcpy(sorted.data() + used, from, kept_bytes);
+    used += kept_bytes;
     if (used != sorted.size() && x + 1 != count) continue;
     to.write_at(offset, {sorted.data(), used});
     offset += std::exchange(used, 0);
@@ -78,8 +85,8 @@ void sort_part(const Source& source, RecordRange records, SortedBy by, const io:
 /// Reads the records of a part in order.
 class PartReader {
  public:
-  PartReader(const SortedPart& part, SortedBy by, std::uint64_t record_bytes, std::uint64_t buffer_bytes)
-      : left_(part), by_(by), record_(record_bytes), buffer_(whole_records(buffer_bytes, record_bytes)) {
+  PartReader(const SortedPart& part, std::uint64_t record_bytes, std::uint64_t buffer_bytes)
+      : left_(part), record_(record_bytes), buffer_(whole_records(buffer_bytes, record_bytes)) {
     fill();
   }
 
@@ -101,12 +108,11 @@ class PartReader {
     if (!is_at_end()) set_key();
   }
   void set_key() {
-    const auto [first, second] = key_of(read_index(record()), by_);
-    key_ = std::uint64_t{first} << 32 | second;
+    const BlockIndex at = read_index(record());
+    key_ = std::uint64_t{at.i} << 32 | at.j;
   }
 
   SortedPart left_;
-  SortedBy by_;
   std::uint64_t record_;
   AlignedArray<std::byte> buffer_;
   std::uint64_t used_ = 0;
@@ -116,12 +122,12 @@ class PartReader {
 
 }  // namespace
 
-void merge_parts(std::span<const SortedPart> parts, SortedBy by, std::uint64_t record_bytes, std::uint64_t memory_bytes,
+void merge_parts(std::span<const SortedPart> parts, bool adds, std::uint64_t record_bytes, std::uint64_t memory_bytes,
                  const std::function<void(std::span<const std::byte> records)>& take) {
   std::vector<PartReader> readers;
   readers.reserve(parts.size());
   for (const SortedPart& part : parts) {
-    if (part.begin != part.end) readers.emplace_back(part, by, record_bytes, memory_bytes / 2 / parts.size());
+    if (part.begin != part.end) readers.emplace_back(part, record_bytes, memory_bytes / 2 / parts.size());
   }
   std::vector<PartReader*> heap;  // the least key in front
   for (PartReader& reader : readers) heap.push_back(&reader);
@@ -129,15 +135,21 @@ void merge_parts(std::span<const SortedPart> parts, SortedBy by, std::uint64_t r
   std::make_heap(heap.begin(), heap.end(), comes_later);
   const AlignedArray<std::byte> merged(whole_records(memory_bytes / 2, record_bytes));
   std::uint64_t used = 0;
+  std::uint64_t last = 0;  // key of the last record in `merged`
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), comes_later);
     PartReader& least = *heap.back();
     const std::uint64_t others = heap.size() > 1 ? heap.front()->key() : std::numeric_limits<std::uint64_t>::max();
     do {
-      std::memcpy(merged.data() + used, least.record(), record_bytes);
-      used += record_bytes;
+      if (adds && used != 0 && least.key() == last) {
+        add_saturated(merged.data() + used - record_bytes, least.record(), record_bytes);
+      } else {
+        if (used == merged.size()) take({merged.data(), std::exchange(used, 0)});
+        std::memcpy(merged.data() + used, least.record(), record_bytes);
+        used += record_bytes;
+        last = least.key();
+      }
       least.next();
-      if (used == merged.size()) take({merged.data(), std::exchange(used, 0)});
     } while (!least.is_at_end() && least.key() < others);
     if (least.is_at_end()) {
       heap.pop_back();
@@ -148,15 +160,10 @@ void merge_parts(std::span<const SortedPart> parts, SortedBy by, std::uint64_t r
   if (used != 0) take({merged.data(), used});
 }
 
-SortedMatrix::SortedMatrix(const Source& source, SortedBy by, const io::ScratchFile& file, std::uint64_t offset,
-                           const io::ScratchFile& spare, std::uint64_t memory_bytes, std::uint64_t piece_bytes,
-                           const Run& run)
-    : header_(source.header()),
-      name_(source.name()),
-      by_(by),
-      file_(file),
-      offset_(offset),
-      record_bytes_(input_record_bytes(header_.m)) {
+SortedMatrix::SortedMatrix(const Source& source, std::uint64_t kept_bytes, const io::ScratchFile& file,
+                           std::uint64_t offset, const io::ScratchFile& spare, std::uint64_t memory_bytes,
+                           std::uint64_t piece_bytes, const Run& run)
+    : header_(source.header()), name_(source.name()), file_(file), offset_(offset), record_bytes_(kept_bytes) {
   constexpr std::uint64_t kLeastOfThread = 4u << 20;
   constexpr std::uint64_t kBufferBytes = 256u << 10;
   const auto timing = run.clock.scope(Stage::build);
@@ -166,15 +173,15 @@ SortedMatrix::SortedMatrix(const Source& source, SortedBy by, const io::ScratchF
   const std::uint64_t of_thread = memory_bytes / fewer_threads.num_threads;
   const std::uint64_t buffer = std::min(kBufferBytes, of_thread / 8);
   const std::uint64_t others = buffer + std::min(kCounterBytes, of_thread / 2);
-  const std::uint64_t of_record = record_bytes_ + 2 * ItemBits(header_, header_.num_blocks).bytes();
+  const std::uint64_t of_record = input_record_bytes(header_.m) + 2 * ItemBits(header_, header_.num_blocks).bytes();
   const std::uint64_t most = std::max<std::uint64_t>(1, (of_thread - others) / of_record);
   const bool is_merged = most < header_.num_blocks;
   fewer_threads.parallel_for(header_.num_blocks, most, [&](std::uint64_t begin, std::uint64_t end) {
     const RecordRange records{.begin = static_cast<std::uint32_t>(begin), .end = static_cast<std::uint32_t>(end)};
     const bool is_short = ItemBits(header_, records.size()).bytes() == sizeof(std::uint64_t);
-    (is_short ? sort_part<std::uint64_t> : sort_part<unsigned __int128>)(source, records, by, is_merged ? spare : file,
-                                                                         is_merged ? begin * record_bytes_ : offset,
-                                                                         buffer, run);
+    (is_short ? sort_part<std::uint64_t>
+              : sort_part<unsigned __int128>)(source, records, kept_bytes, is_merged ? spare : file,
+                                              is_merged ? begin * record_bytes_ : offset, buffer, run);
   });
   piece_ = AlignedArray<std::byte>(whole_records(piece_bytes, record_bytes_));
   if (!is_merged) return;
@@ -185,7 +192,7 @@ SortedMatrix::SortedMatrix(const Source& source, SortedBy by, const io::ScratchF
                      .end = std::min<std::uint64_t>(first + most, header_.num_blocks) * record_bytes_});
   }
   BlockIndex last{};
-  merge_parts(parts, by, record_bytes_, memory_bytes, [&](std::span<const std::byte> records) {
+  merge_parts(parts, false, record_bytes_, memory_bytes, [&](std::span<const std::byte> records) {
     run.check_cancelled();
     for (std::uint64_t at = 0; at < records.size(); at += record_bytes_) {
       const BlockIndex index = read_index(records.data() + at);
@@ -206,13 +213,13 @@ BlockIndex SortedMatrix::index(std::uint32_t record) {
   return read_index(piece_.data() + (record - in_piece_.begin) * record_bytes_);
 }
 
-RecordRange SortedMatrix::whole_lines(std::uint32_t first, std::uint64_t most_records) {
-  RecordRange lines{.begin = first, .end = first};
-  std::uint32_t line = key_of(index(first), by_).first;
+RecordRange SortedMatrix::whole_rows(std::uint32_t first, std::uint64_t most_records) {
+  RecordRange rows{.begin = first, .end = first};
+  std::uint32_t row = index(first).i;
   for (std::uint32_t r = first + 1; r < header_.num_blocks; ++r) {
-    const std::uint32_t next = key_of(index(r), by_).first;
-    if (std::exchange(line, next) != next) lines.end = r;
-    if (lines.size() != 0 && r + 1 - first > most_records) return lines;
+    const std::uint32_t next = index(r).i;
+    if (std::exchange(row, next) != next) rows.end = r;
+    if (rows.size() != 0 && r + 1 - first > most_records) return rows;
   }
   return {.begin = first, .end = header_.num_blocks};
 }

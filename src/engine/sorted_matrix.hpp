@@ -24,9 +24,6 @@ struct RecordRange {
   [[nodiscard]] std::uint32_t size() const { return end - begin; }
 };
 
-/// The index that records are sorted by first.
-enum class SortedBy : std::uint8_t { rows, columns };
-
 /// Bytes [begin, end) of a scratch file with sorted records.
 struct SortedPart {
   const io::ScratchFile* file;
@@ -34,18 +31,21 @@ struct SortedPart {
   std::uint64_t end = 0;
 };
 
-/// Merges parts; take(records) gets all records in order, piece by piece.
-/// Memory: memory_bytes, or a record for each part and one more. Errors: IoError, what take() throws.
-void merge_parts(std::span<const SortedPart> parts, SortedBy by, std::uint64_t record_bytes, std::uint64_t memory_bytes,
+/// Merges parts; take(records) gets all records in order, piece by piece. With `adds`, elements of results with the
+/// same index are added and saturated. Memory: memory_bytes, or a record for each part and one more. Errors: IoError,
+/// what take() throws.
+void merge_parts(std::span<const SortedPart> parts, bool adds, std::uint64_t record_bytes, std::uint64_t memory_bytes,
                  const std::function<void(std::span<const std::byte> records)>& take);
 
-/// The records of a source once more, sorted. Each was checked: none is out of range, none occurs twice.
+/// The records of a source once more, sorted by row, then column. Each was checked: none is out of range, none occurs
+/// twice.
 class SortedMatrix final : public Source {
  public:
-  /// Reads the source once. As many records as fit in memory are sorted at a time, into `spare`, and merged from there
-  /// into `file`, from `offset` on. Memory: memory_bytes; then piece_bytes. Values: `file` must outlive it. Errors:
-  /// FormatError (index out of range, a block twice), IoError, io::ScratchFull, Interrupted, what the source throws.
-  SortedMatrix(const Source& source, SortedBy by, const io::ScratchFile& file, std::uint64_t offset,
+  /// Reads the source once, and keeps kept_bytes of each record: all of it, or kIndexBytes. As many records as fit in
+  /// memory are sorted at a time, into `spare`, and merged from there into `file`, from `offset` on. Memory:
+  /// memory_bytes; then piece_bytes. Values: `file` must outlive it. Errors: FormatError (index out of range, a block
+  /// twice), IoError, io::ScratchFull, Interrupted, what the source throws.
+  SortedMatrix(const Source& source, std::uint64_t kept_bytes, const io::ScratchFile& file, std::uint64_t offset,
                const io::ScratchFile& spare, std::uint64_t memory_bytes, std::uint64_t piece_bytes, const Run& run);
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
@@ -58,13 +58,12 @@ class SortedMatrix final : public Source {
   /// One index; read in pieces. Threads: one at a time.
   BlockIndex index(std::uint32_t record);
 
-  /// Whole rows (or columns, as sorted) from a record on, at least one: as many as have up to most_records.
-  RecordRange whole_lines(std::uint32_t first, std::uint64_t most_records);
+  /// Whole rows from a record on, at least one: as many as have up to most_records.
+  RecordRange whole_rows(std::uint32_t first, std::uint64_t most_records);
 
  private:
   MatrixHeader header_;
   std::string name_;
-  SortedBy by_;
   const io::ScratchFile& file_;
   std::uint64_t offset_;
   std::uint64_t record_bytes_;

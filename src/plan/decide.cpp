@@ -133,8 +133,8 @@ void throw_if_refused(const Execution& execution) {
       const bool is_host = r.kind == Refusal::Kind::host_memory;
       const std::uint64_t have = is_host ? execution.host_limit_bytes : execution.device_limit_bytes;
       throw OutOfMemory(r.what,
-                        text("even the smallest panel needs ", human_bytes(r.need_bytes), " (", r.need_bytes,
-                             " bytes) and the limit leaves ", human_bytes(have), " (", have, " bytes)"),
+                        text("the product needs ", is_host ? "a memory limit of " : "", human_bytes(r.need_bytes), " (",
+                             r.need_bytes, " bytes), the limit is ", human_bytes(have), " (", have, " bytes)"),
                         "raise EngineOptions::memory_limit_bytes, or run on a machine with more memory");
     }
     case Refusal::Kind::device:

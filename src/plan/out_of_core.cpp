@@ -11,9 +11,10 @@
 namespace spmm::plan {
 namespace {
 
-// Of the memory limit: lists and pieces of operands take the rest; if there are no slabs, a table of B's rows a
-// quarter.
+// Of the memory limit: a range with a table of B's rows, which takes 8 parts at most, so that the least range has 19;
+// lists and pieces of operands take the rest.
 constexpr std::uint64_t kRangeParts = 27;
+constexpr std::uint64_t kLeastRangeParts = 19;
 constexpr std::uint64_t kAllParts = 32;
 
 MatrixHeader with_blocks(MatrixHeader header, double num_blocks) {
@@ -71,31 +72,39 @@ bool has_all_threads(const Execution& e, const Limits& limits) {
   return !e.is_refused() && (e.backend == Backend::cuda || e.num_threads >= limits.num_threads);
 }
 
-std::uint64_t limit_for_range(const Execution& refused) {
-  const Refusal& refusal = refused.refusal;
-  if (refusal.kind != Refusal::Kind::host_memory) return refusal.need_bytes;
-  return refusal.need_bytes / kRangeParts * kAllParts + 2 * kAllParts;
+double range_seconds(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
+                     const Limits& limits, double num_pairs, double num_c_blocks) {
+  Statistics s =
+      expected_statistics(with_blocks(a, static_cast<double>(a_blocks)), with_blocks(b, static_cast<double>(b_blocks)));
+  s.num_pairs = num_pairs;
+  s.num_c_blocks = num_c_blocks;
+  return range_seconds(decide_at_once(s, limits), s, limits);
 }
 
 Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
+  constexpr std::uint64_t kMostSlabs = 1024;
   constexpr std::uint64_t kListShare = 16;  // lists of threads may take 3 of them; the rest is for operands
   Limits of_range = limits;
   if (of_range.gpus.size() > 1) of_range.gpus.resize(1);
   of_range.num_threads = std::min(limits.num_threads, std::max(1u, limits.num_cores));
+  const std::uint64_t least_b = std::max<std::uint64_t>(1, whole.b.num_blocks / kMostSlabs);
+  const std::uint64_t least_a =
+      std::max<std::uint64_t>(whole.a.num_blocks / kMostSlabs, least_a_blocks(whole.a, least_b));
   const auto least_range = [&](std::uint64_t host_bytes) {
     of_range.host_bytes = host_bytes;
-    return decide_range(whole.a, 1, whole.b, 1, of_range, 1);
+    return decide_range(whole.a, least_a, whole.b, least_b, of_range, kAnySpan);
   };
   Execution least = least_range(limits.host_bytes / kListShare * 3);
   if (least.is_refused()) of_range.num_threads = 1;
   if (!least.is_refused() && least.backend == Backend::cpu) of_range.num_threads = least.num_threads;
-  least = least_range(limits.host_bytes / kAllParts * kRangeParts);
+  least = least_range(limits.host_bytes / kAllParts * kLeastRangeParts);
   of_range.backend = least.backend;
   const bool is_empty = whole.a.num_blocks == 0 || whole.b.num_blocks == 0;  // then the other one is only checked
   if (is_empty && least.refusal.lacks_memory()) least.refusal = {};
   const std::uint64_t sort_limit = least_sort_bytes(whole) / 3 * 4 + 4;  // three quarters are for sorting
   if (least.refusal.kind == Refusal::Kind::host_memory) {
-    least.refusal.need_bytes = std::max(limit_for_range(least), sort_limit);
+    const std::uint64_t of_range_bytes = least.refusal.need_bytes / kLeastRangeParts * kAllParts + 2 * kAllParts;
+    least.refusal.need_bytes = std::max(of_range_bytes, sort_limit);
   } else if (!least.is_refused() && limits.host_bytes < sort_limit) {
     least.refusal = host_memory_refusal(sort_limit);
   }
@@ -116,6 +125,7 @@ Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
   }
   e.scratch_bytes = scratch_bytes(whole.a, whole.b);
   e.range_limits = of_range;
+  e.range_limits.host_bytes = limits.host_bytes / kAllParts * kRangeParts;
   e.host_limit_bytes = e.host_need_bytes = limits.host_bytes;
   e.expected_pairs = whole.num_pairs;
   e.expected_output_blocks = whole.num_c_blocks;

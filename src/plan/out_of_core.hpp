@@ -10,8 +10,9 @@
 namespace spmm::plan {
 
 /// Out of core, both operands are sorted into a scratch file, and ranges of the product are computed one after the
-/// other, each as a product at once within execution.range_limits: less a table of B's rows if it has no slabs. Refused
-/// if not even one block of each operand fits. Values: statistics are expected ones; limits name the backend.
+/// other, each as a product at once within execution.range_limits, less a table of B's rows. Refused if less than a
+/// 1,024th of both operands fits: there would be too many ranges. Values: statistics are expected ones; limits name the
+/// backend.
 Execution decide_out_of_core(const Statistics& whole, const Limits& limits);
 
 /// Bytes of scratch files: the sorted operands, of a square one, and one of them once more while it is sorted.
@@ -29,8 +30,14 @@ Execution decide_range(const MatrixHeader& a, std::uint64_t a_blocks, const Matr
 /// Whether a decision needs no fewer threads than its limits allow.
 bool has_all_threads(const Execution& execution, const Limits& limits);
 
-/// The memory limit of a product that leaves a range what a refused one needs.
-std::uint64_t limit_for_range(const Execution& refused);
+/// Seconds of a range. Values: as above; pairs and C blocks of the range.
+double range_seconds(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
+                     const Limits& limits, double num_pairs, double num_c_blocks);
+
+/// Blocks of A for which there must be room beside a slab of B.
+inline std::uint64_t least_a_blocks(const MatrixHeader& a, std::uint64_t slab_blocks) {
+  return std::min<std::uint64_t>(a.num_blocks, slab_blocks / 3 + 1);
+}
 
 /// The largest number up to `most` that fits, less a 32nd at most; 0 if 1 does not.
 template <class Fits>
@@ -42,6 +49,18 @@ std::uint64_t largest_that_fits(std::uint64_t most, const Fits& fits) {
     (fits(middle) ? low : high) = middle;
   }
   return low;
+}
+
+/// The least number that fits above one that does not.
+template <class Fits>
+std::uint64_t least_that_fits(std::uint64_t low, const Fits& fits) {
+  std::uint64_t high = 2 * low + 1;
+  for (; !fits(high) && high < std::uint64_t{1} << 60; high *= 2) low = high;
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (fits(middle) ? high : low) = middle;
+  }
+  return high;
 }
 
 }  // namespace spmm::plan

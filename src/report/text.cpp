@@ -63,15 +63,17 @@ std::string out_of_core_line(const Plan& plan) {
   if (plan.num_slabs == 1) {
     line += "of B the block rows that each needs";
   } else {
-    line += text("B in ", plan.num_slabs, " slabs of block columns");
+    line += text("some with B in up to ", plan.num_slabs, " slabs of block rows");
   }
   return line + text("\nscratch files: ", human_bytes(plan.scratch_bytes),
-                     " in the output's folder or TMPDIR, both operands sorted",
-                     plan.safe_limit_bytes <= plan.host_limit_bytes
-                         ? ""
-                         : text("\nmay not fit: a memory limit of ", human_bytes(plan.safe_limit_bytes), " (",
-                                plan.safe_limit_bytes, " bytes) is sure to hold the longest block row of A with the ",
-                                "longest block column of B; rows are counted before the first one is computed"));
+                     " in the output's folder or TMPDIR, both operands sorted");
+}
+
+/// Empty if a proof is sure to fit.
+std::string proof_limit_line(const Plan& plan) {
+  if (plan.safe_limit_bytes <= plan.host_limit_bytes) return {};
+  return text("\nmay not fit: if elements saturate, the proof is sure to fit a memory limit of ",
+              human_bytes(plan.safe_limit_bytes), " (", plan.safe_limit_bytes, " bytes)");
 }
 
 }  // namespace
@@ -132,7 +134,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
     lines += text("C: block rows ", plan.rows.first, ":", plan.rows.end, " alone\n");
   }
   lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,
-                out_of_core_line(plan), "\nthreads: ", plan.num_threads, "\n");
+                out_of_core_line(plan), proof_limit_line(plan), "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");
   if (plan.backend == Backend::cuda) {

@@ -102,6 +102,38 @@ void sum_up(const AlignedArray<std::uint32_t>& begins) {
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
 }
 
+/// A block in memory, with its key.
+std::uint64_t block_bytes(std::uint32_t m) {
+  return std::uint64_t{2} * m * m + sizeof(std::uint64_t);
+}
+
+/// The memory_bytes, of which three eighths are for B, a quarter is for A, that hold this many blocks.
+std::uint64_t memory_for_b(std::uint64_t num_blocks, std::uint32_t m) {
+  return (num_blocks * block_bytes(m) * 8 + 2) / 3;
+}
+std::uint64_t memory_for_a(std::uint64_t num_blocks, std::uint32_t m) {
+  constexpr std::uint64_t kMeetingBytes = 12;  // ExactRows::Scratch::Meeting
+  return num_blocks * (block_bytes(m) + kMeetingBytes) * 4;
+}
+
+/// The most blocks of a block row or block column (key = BlockIndex::i or j); if there is no memory for a counter of
+/// each, of several together.
+std::uint32_t longest_line(const Source& source, std::uint32_t BlockIndex::*key, std::uint64_t limit_bytes,
+                           const Run& run) {
+  constexpr std::uint64_t kCounterShare = 16;  // of the limit
+  const MatrixHeader& header = source.header();
+  const std::uint64_t record = input_record_bytes(header.m);
+  std::vector<std::uint32_t> counts(
+      std::clamp<std::uint64_t>(limit_bytes / kCounterShare, 1, std::max(1U, header.blocks_per_side())));
+  for_pieces(source, limit_bytes, run, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
+    for (std::uint64_t x = 0; x < count; ++x) {
+      const std::uint32_t line = read_index(records + x * record).*key;
+      std::atomic_ref(counts[line % counts.size()]).fetch_add(1, std::memory_order_relaxed);
+    }
+  });
+  return *std::max_element(counts.begin(), counts.end());
+}
+
 std::uint32_t take_place(std::uint32_t& next) {
   return std::atomic_ref(next).fetch_add(1, std::memory_order_relaxed);
 }
@@ -130,12 +162,13 @@ struct ExactRows::Scratch {
 };
 
 ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlots& b_rows, const std::uint8_t* chosen,
-                     std::uint64_t memory_bytes, const Run& run)
+                     std::uint64_t memory_bytes, std::uint64_t limit_bytes, const Run& run)
     : inputs_(inputs),
       a_rows_(a_rows),
       b_rows_(b_rows),
       chosen_(chosen),
       memory_bytes_(memory_bytes),
+      limit_bytes_(limit_bytes),
       run_(run),
       m_(inputs.m()),
       elements_(std::uint64_t{m_} * m_),
@@ -165,6 +198,10 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
   });
   for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) num_block_rows_ += is_chosen(slot) ? 1 : 0;
   sum_up(a_begins_);
+  for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) {
+    const std::uint64_t num = a_begins_[slot + 1] - a_begins_[slot];
+    require(memory_for_a(num, m_) / 2, "row", a_rows_.row(slot), inputs_.a, num);  // alone, it may take half
+  }
 
   std::atomic<std::uint64_t> num_pairs = 0;
   for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
@@ -178,6 +215,24 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
   num_pairs_ = num_pairs;
   rows_of_pair_ = num_a_blocks == 0 ? 0 : static_cast<double>(num_a_rows) / static_cast<double>(num_a_blocks);
   progress_.emplace(run_, Stage::verify, num_pairs_);
+}
+
+std::uint64_t ExactRows::sure_memory_bytes(const Inputs& inputs, std::uint64_t limit_bytes, const Run& run) {
+  const std::uint32_t m = inputs.m();
+  return std::max(memory_for_a(longest_line(inputs.a, &BlockIndex::i, limit_bytes, run), m) / 2,
+                  memory_for_b(longest_line(inputs.b, &BlockIndex::j, limit_bytes, run), m));
+}
+
+void ExactRows::require(std::uint64_t need_bytes, const char* line, std::uint64_t number, const Source& source,
+                        std::uint64_t num_blocks) const {
+  if (memory_bytes_ == 0 || need_bytes <= memory_bytes_) return;
+  const auto limit = static_cast<std::uint64_t>(
+      (static_cast<unsigned __int128>(need_bytes) * std::max(limit_bytes_, memory_bytes_) + memory_bytes_ - 1) /
+      memory_bytes_);
+  throw OutOfMemory("verify",
+                    text("block ", line, " ", number, " of ", source.name(), " has ", num_blocks,
+                         " blocks, which need a memory limit of ", human_bytes(limit), " (", limit, " bytes)"),
+                    "raise EngineOptions::memory_limit_bytes, or verify without it");
 }
 
 bool ExactRows::is_chosen(std::uint64_t slot) const {
@@ -266,18 +321,11 @@ void ExactRows::compute(const Take& take) {
 
 /// Halves the columns until their blocks of B fit.
 void ExactRows::compute_columns(Range cols, const Take& take) {
-  const std::uint64_t most_b = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ * 3 / 8 / block_bytes();
-  const std::uint64_t of_block = block_bytes() + sizeof(Scratch::Meeting);
-  const std::uint64_t most_a = memory_bytes_ == 0 ? ~std::uint64_t{0} : memory_bytes_ / 4 / of_block;
+  const auto fits = [&](std::uint64_t need_bytes) { return memory_bytes_ == 0 || need_bytes <= memory_bytes_; };
   const std::uint64_t num_b = count_b(cols);
   if (num_b == 0) return;
-  if (num_b > most_b && cols.end - cols.begin == 1) {
-    throw OutOfMemory("verify",
-                      text("block column ", cols.begin, " of ", inputs_.b.name(), " has ", num_b,
-                           " blocks, which do not fit the memory limit (", human_bytes(num_b * block_bytes()), ")"),
-                      "raise EngineOptions::memory_limit_bytes, or verify without it");
-  }
-  if (num_b > most_b) {
+  if (cols.end - cols.begin == 1) require(memory_for_b(num_b, m_), "column", cols.begin, inputs_.b, num_b);
+  if (!fits(memory_for_b(num_b, m_))) {
     const std::uint64_t middle = cols.begin + (cols.end - cols.begin) / 2;
     compute_columns({.begin = cols.begin, .end = middle}, take);
     compute_columns({.begin = middle, .end = cols.end}, take);
@@ -286,7 +334,7 @@ void ExactRows::compute_columns(Range cols, const Take& take) {
   const Blocks b = load_b(cols);
   const std::uint64_t num_slots = a_rows_.size();
   for (std::uint64_t begin = 0, end = 0; begin < num_slots; begin = end) {
-    for (end = begin + 1; end < num_slots && a_begins_[end + 1] - a_begins_[begin] <= most_a;) ++end;
+    for (end = begin + 1; end < num_slots && fits(memory_for_a(a_begins_[end + 1] - a_begins_[begin], m_));) ++end;
     if (a_begins_[end] == a_begins_[begin]) continue;
     compute_rows({.begin = begin, .end = end}, load_a({.begin = begin, .end = end}), cols, b, take);
   }

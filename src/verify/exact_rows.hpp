@@ -28,10 +28,10 @@ struct ExactSums {
 /// takes. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
 class ExactRows {
  public:
-  /// Reads both operands once to count. Shapes: chosen [a_rows.size(), m], 1 for each element row that is wanted.
-  /// Values: all arguments outlive it.
+  /// Reads both operands once to count. Values: limit_bytes = of which memory_bytes are a part, for messages. Shapes:
+  /// chosen [a_rows.size(), m], 1 for each element row that is wanted. Values: all arguments outlive it.
   ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlots& b_rows, const std::uint8_t* chosen,
-            std::uint64_t memory_bytes, const Run& run);
+            std::uint64_t memory_bytes, std::uint64_t limit_bytes, const Run& run);
 
   using Take = std::function<void(const ExactSums&)>;
 
@@ -42,6 +42,10 @@ class ExactRows {
 
   /// Threads: take() from several at once, also for one block row.
   void compute(const Take& take);
+
+  /// The memory_bytes with which no block row or column is too long, whichever elements are wanted. Reads both operands
+  /// once. Memory: limit_bytes. Errors: FormatError, Interrupted, what the sources throw.
+  static std::uint64_t sure_memory_bytes(const Inputs& inputs, std::uint64_t limit_bytes, const Run& run);
 
   /// Memory beyond memory_bytes. Values: sizes of a_rows and b_rows.
   static std::uint64_t bytes(std::uint64_t a_slots, std::uint64_t b_slots) {
@@ -61,7 +65,9 @@ class ExactRows {
   struct Scratch;
 
   [[nodiscard]] bool is_chosen(std::uint64_t slot) const;
-  [[nodiscard]] std::uint64_t block_bytes() const { return elements_ * 2 + 8; }
+  /// Errors: OutOfMemory if a line of a source needs more memory_bytes.
+  void require(std::uint64_t need_bytes, const char* line, std::uint64_t number, const Source& source,
+               std::uint64_t num_blocks) const;
   template <class Place>
   [[nodiscard]] Blocks load(const Source& source, std::uint64_t num, const Place& place);
   [[nodiscard]] Blocks load_a(Range slots);
@@ -78,6 +84,7 @@ class ExactRows {
   const RowSlots& b_rows_;
   const std::uint8_t* chosen_;
   std::uint64_t memory_bytes_;
+  std::uint64_t limit_bytes_;
   const Run& run_;
   std::uint32_t m_;
   std::uint64_t elements_;

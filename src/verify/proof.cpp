@@ -248,7 +248,7 @@ void Proof::subtract_products(const RowSlots& b_rows, const Run& run) {
 /// R X from the residuals of all other rows. Returns the number of their block rows.
 std::uint64_t Proof::subtract_exact_rows(const RowSlots& b_rows, const Run& run) {
   if (std::find(is_exact_.begin(), is_exact_.end(), 1) == is_exact_.end()) return 0;
-  ExactRows exact(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, run);
+  ExactRows exact(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, settings_.limit_bytes, run);
   if (settings_.on_notice && exact.seconds() > 1) {
     settings_.on_notice(text(exact.num_block_rows(),
                              " block rows hold saturated elements: they are computed again, in about ",
@@ -345,7 +345,7 @@ std::string Proof::describe(std::span<const std::uint32_t> wrong, const RowSlots
     }
     if (is_there) found.erase(block);
   };
-  ExactRows(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, run)
+  ExactRows(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, settings_.limit_bytes, run)
       .compute([&](const ExactSums& exact) {
         const std::lock_guard lock(mutex);
         for (const std::uint32_t col : exact.cols) {

@@ -32,6 +32,7 @@ struct ProofSettings {
   std::uint64_t seed = 1;          ///< of that choice
   std::uint64_t key = 0;           ///< of X; 0 = random numbers of the system, for which alone the bound holds
   std::uint64_t memory_bytes = 0;  ///< of finish(), for operands; 0 = no limit
+  std::uint64_t limit_bytes = 0;   ///< of which memory_bytes are a part, for messages
   RowRange rows{};                 ///< block rows of C that A has, for the number of rows that are proven
   bool allow_zero_blocks = false;  ///< of C
   NoticeFn on_notice{};            ///< before rows are computed again for more than a second; may be empty

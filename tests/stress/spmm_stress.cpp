@@ -194,7 +194,7 @@ class Stress {
       ++ways["shared by devices"];
     }
     if (report.num_panels > 1) ++ways["several panels"];
-    ++ways[is_at_once ? "at once" : report.plan.num_slabs > 1 ? "out of core, column slabs" : "out of core"];
+    ++ways[is_at_once ? "at once" : report.plan.num_slabs > 1 ? "out of core, in slabs" : "out of core"];
     if (report.saturated_elements != num_saturated(c.expected)) throw std::runtime_error("saturated elements: wrong");
     if (c.options.on_saturation == OnSaturation::error && report.saturated_elements > 0) {
       throw std::runtime_error("elements saturate, and the product ended well");

@@ -74,6 +74,7 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   Proof proof(left, file_b,
               {.key = options.key,
                .memory_bytes = options.memory_limit_bytes == 0 ? 0 : options.memory_limit_bytes - fixed,
+               .limit_bytes = options.memory_limit_bytes,
                .rows = rows,
                .allow_zero_blocks = options.allow_zero_blocks,
                .on_notice = options.on_notice},

