@@ -149,6 +149,7 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
     progress.add(row.size());
   }
   out.finish();
+  check_num_output_blocks(queue.num_records());  // sinks that keep a header ask earlier
   return {.num_blocks = queue.num_records(),
           .pairs = pairs,
           .num_panels = queue.num_appended(),

@@ -103,19 +103,27 @@ HostIndex index_of(const BsrView<std::uint16_t>& view, RowRange rows, const Sour
   return index;
 }
 
-/// The blocks of C that are given. Errors: as index_of(); FormatError if those of a row do not ascend.
-cpu::ChainPattern pattern_of(const BsrView<std::uint16_t>& view, const Source& source, const Run& run) {
-  HostIndex index = index_of(view, {}, source, run);
-  if (index.numbers.empty()) return {.offsets = std::move(index.offsets), .columns = std::move(index.columns)};
-  throw FormatError(source.name(), "the blocks of a row do not ascend", "sort them");
-}
-
-std::uint64_t count_pairs(const HostIndex& a, const HostIndex& b) {
-  std::uint64_t num_pairs = 0;
-  for (std::uint64_t x = a.offsets.front(); x < a.offsets.back(); ++x) {
-    num_pairs += b.offsets[a.columns[x] + std::size_t{1}] - b.offsets[a.columns[x]];
-  }
-  return num_pairs;
+/// Where columns are far more than blocks, those with blocks get numbers in order, and B and C (may be null) have these
+/// instead. Returns the columns by their numbers; nothing if all stays as it is.
+std::vector<std::uint32_t> number_columns(HostIndex& b, HostIndex* c, std::uint32_t num_columns) {
+  constexpr std::uint64_t kColumnsPerBlock = 16;  // places of a thread take about as much memory as B's blocks
+  constexpr std::uint64_t kFewColumns = 1u << 16;
+  const std::uint64_t num_blocks = b.columns.size() + (c == nullptr ? 0 : c->columns.size());
+  if (num_columns <= std::max(kFewColumns, kColumnsPerBlock * num_blocks)) return {};
+  std::vector<std::uint32_t> names;
+  names.reserve(num_blocks);
+  names = b.columns;
+  if (c != nullptr) names.insert(names.end(), c->columns.begin(), c->columns.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const auto number = [&](HostIndex& index) {
+    for (std::uint32_t& column : index.columns) {
+      column = static_cast<std::uint32_t>(std::lower_bound(names.begin(), names.end(), column) - names.begin());
+    }
+  };
+  number(b);
+  if (c != nullptr) number(*c);
+  return names;
 }
 
 /// Host or device memory of the operands' pairs and the result, for evenly spread blocks.
@@ -196,15 +204,13 @@ struct Engine::Impl::HostProduct {
   RowRange rows;
   std::vector<std::int64_t>& indptr;
   std::vector<std::int64_t>& indices;
+  void* data;  // the vector of the result's elements
   std::function<void*(std::uint64_t num_elements)> allocate_values;
   std::optional<BsrView<std::uint16_t>> c;  // as Accumulation
   const Source* source_c;                   // of c
   bool is_mask;
   const void* alpha;
   const void* beta;
-  /// Once the values are allocated. a, b: as the views have them, with their order.
-  std::function<void(const HostIndex& a, const HostIndex& b, const cpu::ChainPattern& c, cpu::Isa isa, const Run& run)>
-      on_cpu;
 };
 
 void Engine::Impl::multiply_chains(const Source& a, const Source& b, const ProductOptions& options,
@@ -275,90 +281,111 @@ ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, c
 ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, const HostProduct& host,
                                             const plan::Limits& limits, cuda::DeviceRun& run) {
   run.num_threads = limits.num_threads;
+  const std::uint64_t limit = limits.host_bytes;
+  const auto check_fits = [&](std::uint64_t need) {
+    if (need <= limit) return;
+    throw OutOfMemory("a product in memory", text("needs ", human_bytes(need), ", the limit is ", human_bytes(limit)),
+                      "raise EngineOptions::memory_limit_bytes, or multiply some block rows of A at a time");
+  };
+  const std::uint64_t num_rows = host.a.rows / host.a.m;
+  const std::uint64_t rows_bytes = (2 * num_rows + 1) * sizeof(std::uint64_t);  // pairs, begins
+  const auto index_bytes = [](const BsrView<std::uint16_t>& view) {
+    return (view.rows / view.m + 1) * sizeof(std::uint64_t) + view.indices.size() * sizeof(std::uint32_t);
+  };
+  check_fits(rows_bytes + index_bytes(host.a) + index_bytes(host.b) + (host.c ? index_bytes(*host.c) : 0));
   std::optional<HostIndex> index_a;
   std::optional<HostIndex> index_b;
+  std::optional<HostIndex> index_c;
+  std::vector<std::uint32_t> names;
+  const auto num_columns_of = [](const BsrView<std::uint16_t>& view) {
+    return static_cast<std::uint32_t>(view.cols / view.m);
+  };
   {
     const auto timing = run.clock.scope(Stage::build);
     index_a = index_of(host.a, host.rows, a, run);
     index_b = index_of(host.b, {}, b, run);
+    if (host.c) {
+      index_c = index_of(*host.c, {}, *host.source_c, run);
+      if (!index_c->numbers.empty()) {
+        throw FormatError(host.source_c->name(), "the blocks of a row do not ascend", "sort them");
+      }
+    }
+    names = number_columns(*index_b, host.c ? &*index_c : nullptr, num_columns_of(host.b));
   }
-  const auto num_columns = [](const BsrView<std::uint16_t>& view) {
-    return static_cast<std::uint32_t>(view.cols / view.m);
-  };
-  const std::uint32_t c_columns = num_columns(host.b);
-  cpu::ChainPattern pattern;
-  ProductStats stats{.num_panels = 1, .device = std::string(cpu::isa_name(limits.isa))};
+  const std::uint32_t num_columns = names.empty() ? num_columns_of(host.b) : static_cast<std::uint32_t>(names.size());
+  const cpu::ChainIndex at_a = index_a->at(num_columns_of(host.a));
+  const cpu::ChainIndex at_b = index_b->at(num_columns);
+  const cpu::ChainIndex at_c = host.c ? index_c->at(num_columns) : cpu::ChainIndex{};
+  const cpu::ChainIndex* const given = host.c ? &at_c : nullptr;
+  std::vector<std::uint64_t> row_pairs;
+  std::uint64_t most_blocks = host.c ? index_c->columns.size() : 0;
   {
     const auto timing = run.clock.scope(Stage::count);
-    const cpu::ChainIndex at_a = index_a->at(num_columns(host.a));
-    const cpu::ChainIndex at_b = index_b->at(c_columns);
-    if (host.c) {
-      pattern = pattern_of(*host.c, *host.source_c, run);
-      const cpu::PatternUse use = cpu::check_pattern(at_a, at_b, pattern, run);
-      if (use.missing && !host.is_mask) throw_missing_block(use.missing->i, use.missing->j);
-      stats.pairs = use.num_pairs;
-    } else {
-      pattern = cpu::find_pattern(at_a, at_b, run);
-      stats.pairs = count_pairs(*index_a, *index_b);
+    row_pairs = cpu::count_pairs(at_a, at_b, given, run);
+    if (!host.c) {
+      for (const std::uint64_t pairs : row_pairs) most_blocks += std::min<std::uint64_t>(pairs, num_columns);
     }
   }
-  stats.num_blocks = pattern.columns.size();
-  const std::uint64_t num_elements = stats.num_blocks * host.a.m * host.a.m;
-  const std::uint64_t need = index_a->bytes() + index_b->bytes() + 16 * pattern.offsets.size() + 12 * stats.num_blocks +
-                             std::uint64_t{8} * c_columns * run.num_threads +
-                             num_elements * element_bytes(result_of(host.type));
-  if (need > limits.host_bytes) {
-    throw OutOfMemory("a product in memory",
-                      text("needs ", human_bytes(need), ", the limit is ", human_bytes(limits.host_bytes)),
-                      "raise EngineOptions::memory_limit_bytes, or multiply some block rows of A at a time");
-  }
-  run.memory->reserve({.host = need, .device = 0}, run.cancel);
-  host.indptr.assign(pattern.offsets.begin(), pattern.offsets.end());
-  host.indices.assign(pattern.columns.begin(), pattern.columns.end());
+  const std::uint64_t elements = std::uint64_t{host.a.m} * host.a.m;
+  const std::uint64_t values_bytes = elements * element_bytes(result_of(host.type));
+  const std::uint64_t block_bytes = values_bytes + sizeof(std::int64_t);
+  std::uint64_t need = rows_bytes + index_a->bytes() + index_b->bytes() + (host.c ? index_c->bytes() : 0) +
+                       names.size() * sizeof(std::uint32_t);
+  check_fits(need);
+  const cpu::ChainMemory memory =
+      cpu::chain_memory(num_columns, values_bytes, most_blocks, run.num_threads, (limit - need) / 2);
+  need += memory.bytes;
+  check_fits(need + (host.c ? most_blocks * block_bytes : 0));
+  most_blocks = std::min(most_blocks, (limit - need) / block_bytes);  // C has far fewer than pairs, as a rule
+  run.memory->reserve({.host = need + most_blocks * block_bytes, .device = 0}, run.cancel);
   const auto timing = run.clock.scope(Stage::multiply);
-  host.allocate_values(num_elements);
-  host.on_cpu(*index_a, *index_b, pattern, limits.isa, run);
-  return stats;
+  host.indptr.assign(num_rows + 1, 0);
+  reserve_pages(host.indices, most_blocks);
+  const cpu::PatternUse use = with_element_type(host.type, [&]<class T>() {
+    auto& data = *static_cast<std::vector<ProductOf<T>>*>(host.data);
+    reserve_pages(data, most_blocks * elements);
+    const auto values = [](const BsrView<std::uint16_t>& view) { return reinterpret_cast<const T*>(view.data.data()); };
+    return cpu::multiply_chains<T>(
+        {.a = {.at = at_a, .values = values(host.a), .numbers = index_a->order()},
+         .b = {.at = at_b, .values = values(host.b), .numbers = index_b->order()},
+         .m = host.a.m,
+         .row_pairs = row_pairs,
+         .c = given,
+         .scaling = scaling_of<typename Chain<T>::Sum>(host.alpha, host.beta, host.c ? host.c->data.data() : nullptr)},
+        {.indptr = host.indptr, .indices = host.indices, .data = data, .most_blocks = most_blocks, .names = names},
+        memory, limits.isa, run);
+  });
+  if (use.missing && !host.is_mask) throw_missing_block(use.missing->i, use.missing->j);
+  return {.num_blocks = host.indices.size(),
+          .pairs = use.num_pairs,
+          .num_panels = 1,
+          .device = std::string(cpu::isa_name(limits.isa))};
 }
 
 template <class T>
 BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options,
                                          Report* report, const Accumulation<ProductOf<T>>& onto) {
-  using Sum = typename Chain<T>::Sum;
   check_options(options, kElementType<T>, onto.c != nullptr);
   check_result(a, b, onto);
   ProductRecord record(options);
   BsrMatrix<ProductOf<T>> c{.rows = a.rows, .cols = b.cols, .m = a.m};
-  Impl::HostProduct product{
-      .type = kElementType<T>,
-      .a = without_type(a),
-      .b = without_type(b),
-      .rows = options.rows,
-      .indptr = c.indptr,
-      .indices = c.indices,
-      .allocate_values = [&](std::uint64_t num_elements) -> void* {
-        reserve_pages(c.data, num_elements);
-        c.data.resize(num_elements);
-        return c.data.data();
-      },
-      .c = onto.c == nullptr ? std::nullopt : std::optional(without_values(*onto.c)),
-      .source_c = nullptr,
-      .is_mask = onto.is_mask,
-      .alpha = &onto.alpha,
-      .beta = onto.beta == 0 ? nullptr : &onto.beta,
-      .on_cpu =
-          [&](const HostIndex& of_a, const HostIndex& of_b, const cpu::ChainPattern& pattern, cpu::Isa isa,
-              const Run& run) {
-            const auto columns = [](const BsrView<T>& view) { return static_cast<std::uint32_t>(view.cols / view.m); };
-            cpu::multiply_chains<T>({.a = {.at = of_a.at(columns(a)), .values = a.data.data(), .numbers = of_a.order()},
-                                     .b = {.at = of_b.at(columns(b)), .values = b.data.data(), .numbers = of_b.order()},
-                                     .m = a.m,
-                                     .pattern = pattern,
-                                     .c = reinterpret_cast<Sum*>(c.data.data()),
-                                     .scaling = scaling_of<Sum>(&onto.alpha, &onto.beta,
-                                                                onto.c == nullptr ? nullptr : onto.c->data.data())},
-                                    isa, run);
-          }};
+  Impl::HostProduct product{.type = kElementType<T>,
+                            .a = without_type(a),
+                            .b = without_type(b),
+                            .rows = options.rows,
+                            .indptr = c.indptr,
+                            .indices = c.indices,
+                            .data = &c.data,
+                            .allocate_values = [&](std::uint64_t num_elements) -> void* {
+                              reserve_pages(c.data, num_elements);
+                              c.data.resize(num_elements);
+                              return c.data.data();
+                            },
+                            .c = onto.c == nullptr ? std::nullopt : std::optional(without_values(*onto.c)),
+                            .source_c = nullptr,
+                            .is_mask = onto.is_mask,
+                            .alpha = &onto.alpha,
+                            .beta = onto.beta == 0 ? nullptr : &onto.beta};
   const std::uint32_t n = padded_side(product.a, product.b);
   const auto source_a = make_bsr_source(product.a, n, "matrix A");
   const auto source_b = make_bsr_source(product.b, n, "matrix B");

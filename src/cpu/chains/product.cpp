@@ -1,59 +1,18 @@
-// The pattern of C, and its rows shared out among threads.
+// Ranges of C shared out among threads; what they compute is appended to the result in order.
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cfenv>
-#include <utility>
+#include <cstring>
+#include <mutex>
+#include <numeric>
 
+#include "base/run/output.hpp"
+#include "base/text.hpp"
 #include "cpu/chains/chains.hpp"
+#include "cpu/output/queue.hpp"
 
 namespace spmm::cpu {
 namespace {
-
-constexpr std::uint64_t kRowsAtOnce = 32;  // that a thread takes
-
-/// Columns of a row: a bitmap with a bit for each of its words, read in order, or a list that is sorted if they lie far
-/// apart.
-class ColumnSet {
- public:
-  explicit ColumnSet(std::uint32_t num_columns) : bits_(num_columns / 64 + 1, 0), words_(num_columns / 4096 + 1, 0) {}
-
-  void add(std::uint32_t column, std::vector<std::uint32_t>& to) {
-    std::uint64_t& word = bits_[column / 64];
-    const std::uint64_t bit = std::uint64_t{1} << column % 64;
-    if ((word & bit) != 0) return;
-    if (word == 0) words_[column / 4096] |= std::uint64_t{1} << column / 64 % 64;
-    word |= bit;
-    to.push_back(column);
-  }
-
-  /// Sorts the columns from `first` on, which are those of the set, and empties it.
-  void take_sorted(std::vector<std::uint32_t>& columns, std::size_t first) {
-    constexpr std::uint64_t kWordsPerColumn = 8;  // read in the time that sorting a column takes; an assumption
-    const auto begin = columns.begin() + static_cast<std::ptrdiff_t>(first);
-    if (words_.size() > kWordsPerColumn * (columns.size() - first)) {
-      std::sort(begin, columns.end());
-      for (auto column = begin; column != columns.end(); ++column) {
-        bits_[*column / 64] = 0;
-        words_[*column / 4096] = 0;
-      }
-      return;
-    }
-    auto to = begin;
-    for (std::uint32_t x = 0; x < words_.size(); ++x) {
-      for (std::uint64_t words = std::exchange(words_[x], 0); words != 0; words &= words - 1) {
-        const std::uint32_t w = x * 64 + static_cast<std::uint32_t>(std::countr_zero(words));
-        for (std::uint64_t bits = std::exchange(bits_[w], 0); bits != 0; bits &= bits - 1) {
-          *to++ = w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
-        }
-      }
-    }
-  }
-
- private:
-  std::vector<std::uint64_t> bits_;
-  std::vector<std::uint64_t> words_;  // which of them are not 0
-};
 
 /// Floats as IEEE has them while it lives: the caller's thread may flush subnormals or round upwards, and threads that
 /// it starts do so, too.
@@ -71,104 +30,181 @@ class DefaultFloats {
   std::fenv_t callers_{};
 };
 
-/// Calls body(begin, end, scratch) for pieces of [0, num_rows); each thread makes a scratch of its own.
-template <class Make, class Body>
-void share_rows(std::uint64_t num_rows, const Run& run, const Make& make, const Body& body) {
-  std::atomic<std::uint64_t> next{0};
-  run.run_workers(run.num_threads, [&](unsigned) {
-    const DefaultFloats floats;
-    std::uint64_t begin = next.fetch_add(kRowsAtOnce);
-    if (begin >= num_rows) return;
-    for (auto scratch = make(); begin < num_rows; begin = next.fetch_add(kRowsAtOnce)) {
-      run.check_cancelled();
-      body(begin, std::min(num_rows, begin + kRowsAtOnce), scratch);
+/// Appends buffers to the result: values of as many blocks as a buffer has room for, then their columns.
+template <class T>
+class ResultSink final : public Sink {
+ public:
+  ResultSink(const ChainResult<T>& result, std::uint64_t elements, std::uint64_t buffer_blocks)
+      : result_(result), elements_(elements), buffer_blocks_(buffer_blocks) {}
+
+  void write(std::uint64_t first_block, std::span<const std::byte> records, Release) override {
+    const std::uint64_t num_blocks = records.size() / (elements_ * sizeof(T) + sizeof(std::uint32_t));
+    if (first_block + num_blocks > result_.most_blocks) {
+      throw OutOfMemory("a product in memory",
+                        text("has more blocks than the ", result_.most_blocks, " that fit the limit"),
+                        "raise EngineOptions::memory_limit_bytes, or multiply some block rows of A at a time");
     }
-  });
-}
+    const auto* const values = reinterpret_cast<const T*>(records.data());
+    result_.data.insert(result_.data.end(), values, values + num_blocks * elements_);
+    const auto* const columns = reinterpret_cast<const std::uint32_t*>(values + buffer_blocks_ * elements_);
+    if (result_.names.empty()) {
+      result_.indices.insert(result_.indices.end(), columns, columns + num_blocks);
+      return;
+    }
+    for (std::uint64_t x = 0; x < num_blocks; ++x) result_.indices.push_back(result_.names[columns[x]]);
+  }
+  void finish(const MatrixHeader&) override {}
+  void publish() override {}
+
+ private:
+  const ChainResult<T>& result_;
+  const std::uint64_t elements_;
+  const std::uint64_t buffer_blocks_;
+};
 
 template <class T>
-MultiplyRows<T> rows_of([[maybe_unused]] Isa isa, std::uint32_t m) {
-  MultiplyRows<T> rows = nullptr;
+MultiplyRange<T> range_of([[maybe_unused]] Isa isa, std::uint32_t m) {
+  MultiplyRange<T> range = nullptr;
 #if defined(__x86_64__)
-  if (isa == Isa::avx512_vnni) rows = avx512_rows<T>(m);
-  if (rows == nullptr && isa != Isa::portable) rows = avx2_rows<T>(m);
+  if (isa == Isa::avx512_vnni) range = avx512_range<T>(m);
+  if (range == nullptr && isa != Isa::portable) range = avx2_range<T>(m);
 #endif
-  return rows == nullptr ? portable_rows<T>(m) : rows;
+  return range == nullptr ? portable_range<T>(m) : range;
+}
+
+AlignedArray<std::uint64_t> zeros(std::uint64_t size) {
+  AlignedArray<std::uint64_t> array(size);
+  std::fill(array.begin(), array.end(), 0);
+  return array;
 }
 
 }  // namespace
 
-ChainPattern find_pattern(const ChainIndex& a, const ChainIndex& b, const Run& run) {
-  ChainPattern pattern{.offsets = std::vector<std::uint64_t>(a.num_rows + std::size_t{1})};
-  std::vector<std::vector<std::uint32_t>> pieces((a.num_rows + kRowsAtOnce - 1) / kRowsAtOnce);
-  share_rows(
-      a.num_rows, run, [&] { return ColumnSet(b.num_columns); },
-      [&](std::uint64_t begin, std::uint64_t end, ColumnSet& set) {
-        std::vector<std::uint32_t>& columns = pieces[begin / kRowsAtOnce];
-        for (std::uint64_t row = begin; row < end; ++row) {
-          const std::size_t first = columns.size();
-          for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
-            const std::uint32_t k = a.columns[x];
-            for (std::uint64_t y = b.offsets[k]; y < b.offsets[k + 1]; ++y) set.add(b.columns[y], columns);
-          }
-          set.take_sorted(columns, first);
-          pattern.offsets[row + 1] = columns.size() - first;
-        }
-      });
-  for (std::uint64_t row = 0; row < a.num_rows; ++row) pattern.offsets[row + 1] += pattern.offsets[row];
-  pattern.columns.reserve(pattern.offsets.back());
-  for (const auto& piece : pieces) pattern.columns.insert(pattern.columns.end(), piece.begin(), piece.end());
-  return pattern;
+ChainScratch::ChainScratch(std::uint32_t num_columns)
+    : bits(zeros(num_columns / 64 + 1)), words(zeros(num_columns / 4096 + 1)), places(zeros(num_columns)) {}
+
+std::uint64_t ChainScratch::bytes(std::uint32_t num_columns) {
+  return sizeof(std::uint64_t) * (num_columns / 64 + num_columns / 4096 + 2 + std::uint64_t{num_columns});
 }
 
-PatternUse check_pattern(const ChainIndex& a, const ChainIndex& b, const ChainPattern& pattern, const Run& run) {
-  std::atomic<std::uint64_t> num_pairs{0};
-  std::atomic<std::uint64_t> missing{~std::uint64_t{0}};  // row << 32 | column
-  share_rows(
-      a.num_rows, run, [&] { return std::vector<std::uint64_t>(b.num_columns, 0); },
-      [&](std::uint64_t begin, std::uint64_t end, std::vector<std::uint64_t>& last_row) {  // of each column, + 1
-        std::uint64_t num_inside = 0;
-        std::uint64_t outside = ~std::uint64_t{0};
-        for (std::uint64_t row = begin; row < end; ++row) {
-          for (std::uint64_t x = pattern.offsets[row]; x < pattern.offsets[row + 1]; ++x) {
-            last_row[pattern.columns[x]] = row + 1;
-          }
-          for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
-            const std::uint32_t k = a.columns[x];
-            for (std::uint64_t y = b.offsets[k]; y < b.offsets[k + 1]; ++y) {
-              if (last_row[b.columns[y]] == row + 1) {
-                ++num_inside;
-              } else {
-                outside = std::min(outside, row << 32 | b.columns[y]);
-              }
-            }
-          }
-        }
-        num_pairs += num_inside;
-        std::uint64_t least = missing;
-        while (outside < least && !missing.compare_exchange_weak(least, outside)) {
-        }
-      });
+std::uint32_t* sort_columns(std::uint32_t* begin, std::uint32_t* end) {
+  std::sort(begin, end);
+  return std::unique(begin, end);
+}
+
+std::vector<std::uint64_t> count_pairs(const ChainIndex& a, const ChainIndex& b, const ChainIndex* c, const Run& run) {
+  constexpr std::uint64_t kRowsAtOnce = 1024;
+  std::vector<std::uint64_t> pairs(a.num_rows);
+  run.parallel_for(a.num_rows, kRowsAtOnce, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    for (std::uint64_t row = begin; row < end; ++row) {
+      std::uint64_t num = c == nullptr ? 0 : c->offsets[row + 1] - c->offsets[row];
+      for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
+        num += b.offsets[a.columns[x] + std::size_t{1}] - b.offsets[a.columns[x]];
+      }
+      pairs[row] = num;
+    }
+  });
+  return pairs;
+}
+
+ChainMemory chain_memory(std::uint32_t num_columns, std::uint64_t block_bytes, std::uint64_t most_blocks,
+                         unsigned num_threads, std::uint64_t room_bytes) {
+  constexpr std::uint64_t kBufferBytes = 1u << 20;  // a row of C, as a rule
+  constexpr std::uint64_t kBuffersPerThread = 4;    // one is filled, others wait for their turn
+  constexpr std::uint64_t kCacheLineRecords = 16;   // so that every buffer begins with a cache line
+  const std::uint64_t record = block_bytes + sizeof(std::uint32_t);
+  ChainMemory memory;
+  const auto fits = [&](unsigned threads, std::uint64_t buffer_bytes) {
+    memory.num_threads = threads;
+    memory.num_buffers = kBuffersPerThread * threads;
+    memory.buffer_blocks =
+        std::min(most_blocks, buffer_bytes / record) / kCacheLineRecords * kCacheLineRecords + kCacheLineRecords;
+    memory.bytes = threads * ChainScratch::bytes(num_columns) + memory.num_buffers * memory.buffer_blocks * record;
+    return memory.bytes <= room_bytes;
+  };
+  while (num_threads > 1 && !fits(num_threads, kBufferBytes)) --num_threads;
+  for (std::uint64_t buffer = kBufferBytes; buffer > 0 && !fits(num_threads, buffer); buffer /= 2) {
+  }
+  return memory;
+}
+
+template <class T>
+PatternUse multiply_chains(ChainProduct<T> product, const ChainResult<ProductOf<T>>& result, const ChainMemory& memory,
+                           Isa isa, const Run& run) {
+  constexpr std::uint64_t kRangesPerThread = 32;      // the last ones level out what the others differ
+  constexpr std::uint64_t kMinPairs = 1u << 11;       // more work than handing out a range
+  constexpr std::uint64_t kCachedBytes = 256u << 10;  // of C, in the second-level cache beside B's rows
+  using Sum = typename Chain<T>::Sum;
+  product.cancel = run.cancel;
+  const std::uint64_t elements = std::uint64_t{product.m} * product.m;
+  const std::uint64_t record = elements * sizeof(Sum) + sizeof(std::uint32_t);
+  const std::uint32_t num_columns = product.b.at.num_columns;
+  const std::uint64_t num_pairs = std::accumulate(product.row_pairs.begin(), product.row_pairs.end(), std::uint64_t{0});
+  const RangeLimits limits{.pairs = std::max(kMinPairs, num_pairs / (memory.num_threads * kRangesPerThread)),
+                           .blocks = std::min(memory.buffer_blocks, std::max<std::uint64_t>(1, kCachedBytes / record)),
+                           .part_blocks = memory.buffer_blocks,
+                           .least_part_pairs = kMinPairs};
+  RangeCutter cutter({.pairs = product.row_pairs,
+                      .num_columns = num_columns,
+                      .b_columns = {product.b.at.columns, product.b.at.offsets[product.b.at.num_rows]}});
+  ResultSink<ProductOf<T>> sink(result, elements, memory.buffer_blocks);
+  Output output(sink);
+  Run threads = run;
+  threads.num_threads = memory.num_threads;
+  OutputQueue queue(output, memory.num_buffers, memory.buffer_blocks * record, record, threads);
+  Progress progress(run, Stage::multiply, product.a.at.num_rows);
+  const MultiplyRange<T> multiply = range_of<T>(isa, product.m);
+  std::mutex mutex;  // of `use`
   PatternUse use{.num_pairs = num_pairs};
-  if (missing != ~std::uint64_t{0}) {
-    use.missing = BlockIndex{static_cast<std::uint32_t>(missing >> 32), static_cast<std::uint32_t>(missing)};
+  std::uint64_t outside = ~std::uint64_t{0};
+  queue.run([&](RecordWriter& out) {
+    const DefaultFloats floats;
+    ChainScratch scratch(num_columns);
+    out.set_may_saturate(false);
+    Range range;
+    while (out.start([&] { return cutter.next(range, limits); })) {
+      Range part = range;
+      while (part.column_begin < range.column_end) {
+        // Several rows fit a buffer. Of one row as many columns as fit for sure.
+        const std::uint64_t room = out.room();
+        const std::uint64_t width = range.column_end - part.column_begin;
+        const bool fits =
+            range.row_end - range.row_begin > 1 || std::min(product.row_pairs[range.row_begin], width) <= room;
+        part.column_end =
+            fits ? range.column_end : part.column_begin + static_cast<std::uint32_t>(std::min(width, room));
+        scratch.row_blocks.assign(range.row_end - range.row_begin, 0);
+        const auto filled = static_cast<std::uint64_t>(out.position() - out.buffer()) / record;
+        auto* const values = reinterpret_cast<Sum*>(out.buffer());
+        auto* const columns = reinterpret_cast<std::uint32_t*>(values + memory.buffer_blocks * elements);
+        const std::uint64_t num_blocks = multiply(product, part, scratch, columns + filled, values + filled * elements);
+        run.check_cancelled();
+        for (std::uint32_t row = range.row_begin; row < range.row_end; ++row) {
+          const auto blocks = static_cast<std::int64_t>(scratch.row_blocks[row - range.row_begin]);
+          std::atomic_ref(result.indptr[row + std::size_t{1}]).fetch_add(blocks, std::memory_order_relaxed);
+        }
+        out.advance_to(out.position() + num_blocks * record);
+        part.column_begin = part.column_end;
+      }
+      out.finish();
+      if (range.column_end == num_columns) progress.add(range.row_end - range.row_begin);
+    }
+    const std::lock_guard lock(mutex);
+    use.num_pairs -= scratch.pairs_outside;
+    outside = std::min(outside, scratch.outside);
+  });
+  std::partial_sum(result.indptr.begin(), result.indptr.end(), result.indptr.begin());
+  if (product.c != nullptr) use.num_pairs -= product.c->offsets[product.c->num_rows];
+  if (outside != ~std::uint64_t{0}) {
+    use.missing = BlockIndex{static_cast<std::uint32_t>(outside >> 32), static_cast<std::uint32_t>(outside)};
+    if (!result.names.empty()) use.missing->j = result.names[use.missing->j];
   }
   return use;
 }
 
-template <class T>
-void multiply_chains(const ChainProduct<T>& product, Isa isa, const Run& run) {
-  const MultiplyRows<T> multiply = rows_of<T>(isa, product.m);
-  const auto make = [&] { return std::vector<std::byte>(std::size_t{8} * product.b.at.num_columns); };
-  Progress progress(run, Stage::multiply, product.a.at.num_rows);
-  share_rows(product.a.at.num_rows, run, make,
-             [&](std::uint64_t begin, std::uint64_t end, std::vector<std::byte>& scratch) {
-               multiply(product, begin, end, scratch.data());
-               progress.add(end - begin);
-             });
-}
-
-#define SPMM_MULTIPLY(T, name) template void multiply_chains(const ChainProduct<T>&, Isa, const Run&);
+#define SPMM_MULTIPLY(T, name)                                                                                    \
+  template PatternUse multiply_chains(ChainProduct<T>, const ChainResult<ProductOf<T>>&, const ChainMemory&, Isa, \
+                                      const Run&);
 SPMM_CHAIN_TYPES(SPMM_MULTIPLY)
 
 }  // namespace spmm::cpu

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/records/errors.hpp"
-
 namespace spmm::cpu {
 namespace {
 
@@ -79,7 +77,6 @@ void OutputQueue::append(Lock& lock, const Piece& piece) {
   num_records_ += piece.bytes / record_bytes_;
   num_saturated_ += piece.num_saturated;
   ++num_appended_;
-  check_num_output_blocks(num_records_);
   appending_ = true;
   lock.unlock();
   // The sink may keep the buffer longer than this queue lives, so the callback owns a share of it.

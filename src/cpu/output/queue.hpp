@@ -101,6 +101,8 @@ class RecordWriter {
   /// Records that fit now, at least one: hands the buffer on, when all older ranges are through, if it is full.
   std::uint64_t room();
   [[nodiscard]] std::byte* position() const { return piece_.data + piece_.bytes; }
+  /// Begin of the present buffer.
+  [[nodiscard]] std::byte* buffer() const { return piece_.data; }
   void advance_to(const std::byte* end) {
     const auto bytes = static_cast<std::uint64_t>(end - piece_.data);
     if (may_saturate_) piece_.num_saturated += count_saturated({position(), bytes - piece_.bytes});

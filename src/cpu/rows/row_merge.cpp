@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "base/records/errors.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/operands/tile_operand.hpp"
@@ -101,6 +102,7 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Outp
       if (ends_rows) progress.add(range.row_end - range.row_begin);
     }
   });
+  check_num_output_blocks(queue.num_records());  // sinks that keep a header ask earlier
   return {.num_blocks = queue.num_records(),
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),

@@ -1,9 +1,11 @@
 // Products of host arrays of all number types by an engine: the oracle's bits, options, limits, errors.
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -80,6 +82,93 @@ TEST_CASE("bits do not depend on how the caller rounds") {
     CHECK(is_kept);
     CHECK(is_product(c, matrix, matrix));
   }
+}
+
+TEST_CASE("rows of C that are larger than a buffer, in parts of columns") {
+  Random random(3);
+  for (const std::uint32_t m : {1u, 2u, 16u}) {
+    const std::uint32_t cols = 250'000 / (m * m) + 3;
+    const auto a =
+        random_chain_matrix<double>(random_pattern(5, 6, 0.6, false, random), m, ChainValueKind::wide, random);
+    const auto b =
+        random_chain_matrix<double>(random_pattern(6, cols, 0.4, false, random), m, ChainValueKind::wide, random);
+    const BsrMatrix<double> given_a = arrays_of(a, order_of(a.at, false, random));
+    const BsrMatrix<double> given_b = arrays_of(b, order_of(b.at, m == 2, random));
+    const auto wanted = chain_oracle(a, b);
+    const BsrMatrix<double> old{.rows = 5 * m,
+                                .cols = std::uint64_t{cols} * m,
+                                .m = m,
+                                .indptr = {wanted.at.ptr.begin(), wanted.at.ptr.end()},
+                                .indices = {wanted.at.col.begin(), wanted.at.col.end()}};
+    const BsrView<double> view = old.view();
+    ProductOptions options;
+    for (options.max_threads = 1; options.max_threads <= 8; options.max_threads *= 2) {
+      Engine engine;
+      const auto c = multiply(engine, given_a.view(), given_b.view(), options);
+      CHECK(has_bits(c, wanted));
+      CHECK(multiply(engine, given_a.view(), given_b.view(), options, nullptr, {.c = &view}) == c);
+      const std::uint64_t result_bytes = 8 * (c.data.size() + c.indices.size());
+      const std::uint64_t operand_bytes = 12 * given_b.indices.size();
+      EngineOptions tight;  // what fits is decided by the blocks that C has, not by the pairs, which are more
+      tight.memory_limit_bytes = result_bytes + operand_bytes + (12u << 20);
+      Engine limited(tight);
+      CHECK(multiply(limited, given_a.view(), given_b.view(), options) == c);
+      tight.memory_limit_bytes = result_bytes;
+      Engine small(tight);
+      CHECK_THROWS_AS(multiply(small, given_a.view(), given_b.view(), options), OutOfMemory);
+    }
+  }
+}
+
+TEST_CASE("memory goes by the blocks, however many columns there are") {
+  constexpr std::int64_t kLast = 4'000'000'000;
+  EngineOptions options;
+  options.memory_limit_bytes = 1u << 20;
+  Engine engine(options);
+  const BsrMatrix<float> a{.rows = 1, .cols = 2, .m = 1, .indptr = {0, 2}, .indices = {0, 1}, .data = {2, 3}};
+  const BsrMatrix<float> b{.rows = 2,
+                           .cols = std::uint64_t{kLast} + 1,
+                           .m = 1,
+                           .indptr = {0, 2, 4},
+                           .indices = {5, kLast, 0, kLast},
+                           .data = {1, 10, 100, 1000}};
+  const auto c = multiply(engine, a.view(), b.view());
+  CHECK(c.indices == std::vector<std::int64_t>{0, 5, kLast});
+  CHECK(c.data == std::vector<float>{300, 2, 3020});
+  BsrMatrix<float> given = c;
+  given.indices = {4, 5, kLast};
+  const BsrView<float> view = given.view();
+  CHECK(multiply(engine, a.view(), b.view(), {}, nullptr, {.c = &view, .is_mask = true}).data ==
+        std::vector<float>{0, 2, 3020});
+  try {
+    multiply(engine, a.view(), b.view(), {}, nullptr, {.c = &view});
+    FAIL("no error");
+  } catch (const ShapeError& error) {
+    CHECK(std::string(error.what()).find("block row 0, block column 0") != std::string::npos);
+  }
+}
+
+TEST_CASE("a row of C stops when it is cancelled") {  // a second or more would pass until it ends
+  constexpr std::int64_t kRows = 1000;
+  constexpr std::int64_t kColumns = 100;
+  BsrMatrix<float> a{.rows = 32, .cols = 32 * kRows, .m = 32, .indptr = {0, kRows}};
+  BsrMatrix<float> b{.rows = 32 * kRows, .cols = 32 * kColumns, .m = 32, .indptr = {0}};
+  for (std::int64_t k = 0; k < kRows; ++k) {
+    a.indices.push_back(k);
+    b.indptr.push_back((k + 1) * kColumns);
+    for (std::int64_t j = 0; j < kColumns; ++j) b.indices.push_back(j);
+  }
+  a.data.resize(a.indices.size() * 1024);
+  b.data.resize(b.indices.size() * 1024);
+  std::atomic<bool> cancel{false};
+  std::jthread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cancel = true;
+  });
+  ProductOptions options;
+  options.cancel = &cancel;
+  Engine engine;
+  CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), Interrupted);
 }
 
 TEST_CASE("some block rows of a product of floats") {

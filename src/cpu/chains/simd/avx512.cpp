@@ -10,7 +10,7 @@ constexpr std::uint32_t kVectorBytes = 64;
 }
 }  // namespace spmm::cpu
 
-#include "cpu/chains/simd/rows.hpp"
+#include "cpu/chains/simd/range.hpp"
 
 namespace spmm::cpu {
 namespace {
@@ -21,12 +21,12 @@ bool is_available() {
 
 }  // namespace
 
-#define SPMM_ROWS(T, name)                            \
-  template <>                                         \
-  MultiplyRows<T> avx512_rows(std::uint32_t m) {      \
-    return is_available() ? rows_for<T>(m) : nullptr; \
+#define SPMM_RANGES(T, name)                           \
+  template <>                                          \
+  MultiplyRange<T> avx512_range(std::uint32_t m) {     \
+    return is_available() ? range_for<T>(m) : nullptr; \
   }
-SPMM_CHAIN_TYPES(SPMM_ROWS)
+SPMM_CHAIN_TYPES(SPMM_RANGES)
 
 }  // namespace spmm::cpu
 #endif

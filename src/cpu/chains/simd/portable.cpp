@@ -7,15 +7,15 @@ constexpr std::uint32_t kVectorBytes = 16;
 }
 }  // namespace spmm::cpu
 
-#include "cpu/chains/simd/rows.hpp"
+#include "cpu/chains/simd/range.hpp"
 
 namespace spmm::cpu {
 
-#define SPMM_ROWS(T, name)                         \
-  template <>                                      \
-  MultiplyRows<T> portable_rows(std::uint32_t m) { \
-    return rows_for<T>(m);                         \
+#define SPMM_RANGES(T, name)                         \
+  template <>                                        \
+  MultiplyRange<T> portable_range(std::uint32_t m) { \
+    return range_for<T>(m);                          \
   }
-SPMM_CHAIN_TYPES(SPMM_ROWS)
+SPMM_CHAIN_TYPES(SPMM_RANGES)
 
 }  // namespace spmm::cpu
