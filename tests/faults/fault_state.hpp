@@ -1,4 +1,4 @@
-// What the tests and the library that fails calls (fault_shim.cpp) share: a file that both have mapped.
+// What the tests (faults.py) and the library that fails calls (fault_shim.cpp) share: a file that both have mapped.
 #pragma once
 
 #include <array>
@@ -34,9 +34,6 @@ enum class FaultKind : std::uint32_t {
   end,
 };
 inline constexpr auto kNumFaultKinds = static_cast<std::size_t>(FaultKind::end);
-inline constexpr std::array<const char*, kNumFaultKinds> kFaultKindNames = {
-    "open",   "status",     "read", "write", "pread",  "pwrite", "fallocate", "ftruncate", "link", "rename",  "sync",
-    "folder", "permission", "lock", "mmap",  "memory", "thread", "process",   "socket",    "send", "receive", "wait"};
 
 enum class FaultMode : std::uint32_t {
   none,         ///< counts only
@@ -46,7 +43,6 @@ enum class FaultMode : std::uint32_t {
   interrupted,  ///< it fails with EINTR
   slow,         ///< it takes `error` milliseconds longer
 };
-inline constexpr std::array<const char*, 6> kFaultModeNames = {"none", "once", "from", "short", "interrupted", "slow"};
 
 /// Zeros are a valid state. Only calls from the program itself and from the C++ library are counted and fail; all
 /// processes that have it mapped count together.

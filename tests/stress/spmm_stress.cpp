@@ -44,6 +44,7 @@ struct StressOptions {
   std::vector<int> devices{};
   std::uint64_t seed = 1;
   std::uint64_t count = 0;
+  std::uint64_t least = 0;
   double seconds = 0;
   unsigned limit_s = 300;
   bool forges = false;
@@ -303,6 +304,7 @@ cli::OptionTable declared_options() {
   options.add_options()("seed", "of the first case; the others have the numbers after it", cli::value("1"))(
       "count", "cases at most; 0 = until the time is over", cli::value("0"))(
       "seconds", "time at most; 0 = until the number is reached", cli::value("0"))(
+      "least", "cases at least, also when the time is over", cli::value("0"))(
       "limit", "seconds of one case, against hangs", cli::value("300"))(
       "backend", "cpu, or cuda: without a device exit code 77, or 1 under SPMM_REQUIRE_GPU=1", cli::value("cpu"))(
       "all-devices", "every product on all GPUs; a single one plays two")("kernel", "this kernel alone", cli::value())(
@@ -317,6 +319,7 @@ StressOptions parse(const cli::ParsedOptions& parsed) {
   const auto number = [&](const char* name) { return cli::parse_count(parsed.text(name), name); };
   options.seed = number("seed");
   options.count = number("count");
+  options.least = number("least");
   options.seconds = static_cast<double>(number("seconds"));
   options.limit_s = static_cast<unsigned>(number("limit"));
   if (options.count == 0 && options.seconds == 0) options.count = 1000;
@@ -381,7 +384,8 @@ int run(const cli::ParsedOptions& parsed) {
   std::uint64_t bad = 0;
   double slowest_s = 0;
   std::string slowest;
-  while ((options.count == 0 || done < options.count) && (options.seconds == 0 || seconds() < options.seconds)) {
+  const auto has_time = [&] { return options.seconds == 0 || done < options.least || seconds() < options.seconds; };
+  while ((options.count == 0 || done < options.count) && has_time()) {
     StressCase c = make_stress_case(options.seed + done, options.choice);
     current_case.fill(0);
     (c.text + "\n").copy(current_case.data(), current_case.size() - 1);
