@@ -22,7 +22,6 @@
 namespace spmm::tools {
 namespace {
 
-constexpr std::uint64_t kMaxN = UINT32_MAX;
 constexpr std::uint64_t kMaxBlocks = UINT32_MAX;
 
 // ---- elements

@@ -17,6 +17,8 @@
 
 namespace spmm::tools {
 
+inline constexpr std::uint64_t kMaxN = UINT32_MAX;  ///< largest side of a matrix
+
 /// Rows and columns of a matrix that need not be square.
 struct MatrixShape {
   std::uint64_t rows = 0;

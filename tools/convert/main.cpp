@@ -20,8 +20,6 @@
 namespace spmm::tools {
 namespace {
 
-constexpr std::uint64_t kMaxN = UINT32_MAX;
-
 constexpr const char* kNotes = R"(
 Examples:
   spmm-convert a.mtx a.bin --block 8
