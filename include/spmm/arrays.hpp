@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "spmm/block_matrix.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/io.hpp"
 #include "spmm/options.hpp"
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm {
 
@@ -86,13 +86,6 @@ struct Accumulation {
   T alpha{1};                     ///< 1, and beta 0: the bits of A * B
   T beta{0};                      ///< 0: c's data are not read, and may be empty
 };
-
-/// CSR arrays as a matrix of blocks of side 1. Shapes: indptr [rows + 1], indices and data [number of elements].
-template <class T>
-BsrView<T> csr_view(std::uint64_t rows, std::uint64_t cols, IndexView indptr, IndexView indices,
-                    std::span<const T> data) {
-  return {.rows = rows, .cols = cols, .m = 1, .indptr = indptr, .indices = indices, .data = data};
-}
 
 /// `matrix` with the sides that it has as a factor: exchanged if it is transposed. The arrays stay as they are.
 inline BsrView<std::uint16_t> as_factor(BsrView<std::uint16_t> matrix, bool is_transposed) {

@@ -6,12 +6,12 @@
 #include <memory>
 #include <span>
 
-#include "spmm/block_matrix.hpp"
 #include "spmm/element_types.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm {
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "spmm/block_matrix.hpp"
 #include "spmm/element_types.hpp"
 #include "spmm/stream.hpp"
 #include "spmm/types.hpp"

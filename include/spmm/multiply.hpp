@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "spmm/block_matrix.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm {
 

@@ -8,7 +8,6 @@
 
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
-#include "spmm/trace.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "spmm/arrays.hpp"
-#include "spmm/block_matrix.hpp"
 #include "spmm/chain.hpp"
 #include "spmm/device.hpp"
 #include "spmm/element_types.hpp"
@@ -15,5 +14,4 @@
 #include "spmm/report.hpp"
 #include "spmm/saturate.hpp"
 #include "spmm/stream.hpp"
-#include "spmm/trace.hpp"
 #include "spmm/types.hpp"

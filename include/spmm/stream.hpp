@@ -4,7 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,15 +36,11 @@ class Source {
   /// cannot be told, as in memory. Threads: as read().
   [[nodiscard]] virtual std::string identity() const { return {}; }
 
-  /// Number of a record as messages give it; differs from `record` if the source is a part of another one.
-  [[nodiscard]] virtual std::uint64_t original_record(std::uint64_t record) const { return record; }
-
   /// Where a record is, as messages say it behind the name. Sources whose data are no file say it in the words of their
   /// caller: "block 5", "indices[5], in block row 2".
   [[nodiscard]] virtual std::string place(std::uint64_t record) const {
-    const std::uint64_t number = original_record(record);
-    const std::uint64_t offset = kHeaderBytes + number * input_record_bytes(header().m);
-    return "record " + std::to_string(number) + " (byte offset " + std::to_string(offset) + ")";
+    const std::uint64_t offset = kHeaderBytes + record * input_record_bytes(header().m);
+    return "record " + std::to_string(record) + " (byte offset " + std::to_string(offset) + ")";
   }
   /// Position of a block as messages give it; differs from `index` if the source transposes another one.
   [[nodiscard]] virtual BlockIndex original_index(BlockIndex index) const { return index; }
@@ -53,34 +49,21 @@ class Source {
   virtual void check_unchanged() const = 0;
 };
 
-/// Gives a buffer back to its owner: calls a function once, at the latest when it is destroyed.
-/// Threads: any, one at a time. The function must not throw.
+/// Gives a buffer back to its owner: calls a function once, when the last copy is destroyed or called.
+/// Threads: any; copies are apart. The function must not throw.
 class Release {
  public:
   /// Nothing to give back.
   Release() = default;
-  /// Nothing to give back.
-  Release(std::nullptr_t) {}
   /// Values: call = a copyable function without arguments.
   template <std::invocable Call>
-  Release(Call call) : call_(std::move(call)) {}
-  /// The other one has nothing to give back any more.
-  Release(Release&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
-  /// Calls the present function.
-  Release& operator=(Release&& other) noexcept {
-    (*this)();
-    call_ = std::exchange(other.call_, nullptr);
-    return *this;
-  }
-  ~Release() { (*this)(); }
+  Release(Call call) : call_(nullptr, [call = std::move(call)](std::nullptr_t) mutable { call(); }) {}
 
-  /// Calls the function now, if that has not happened.
-  void operator()() {
-    if (const std::function<void()> call = std::exchange(call_, nullptr)) call();
-  }
+  /// This copy needs the buffer no longer.
+  void operator()() { call_.reset(); }
 
  private:
-  std::function<void()> call_;
+  std::shared_ptr<const void> call_;
 };
 
 /// Takes output records.

@@ -1,8 +1,10 @@
-// Words shared by every layer: matrix header, block coordinates, record sizes.
+// Words shared by every layer: matrix header, block coordinates, record sizes, lists of blocks.
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 /// Exact products of block-sparse matrices.
 namespace spmm {
@@ -62,5 +64,31 @@ constexpr std::uint64_t input_record_bytes(std::uint32_t m) {
 constexpr std::uint64_t output_record_bytes(std::uint32_t m) {
   return record_bytes<std::uint32_t>(m);
 }
+
+/// A matrix as a list of blocks, in any order.
+/// Shapes: index [num_blocks], values [num_blocks, m, m] row-major within a block.
+template <class T>
+struct BlockList {
+  std::uint32_t n = 0;            ///< elements of a side, a multiple of m
+  std::uint32_t m = 0;            ///< elements of a block's side
+  std::vector<BlockIndex> index;  ///< [num_blocks]
+  std::vector<T> values;          ///< [num_blocks, m, m]
+
+  /// Header that a file with these blocks has.
+  [[nodiscard]] MatrixHeader header() const {
+    return {.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(index.size())};
+  }
+
+  /// First element of block `b`.
+  [[nodiscard]] const T* block(std::size_t b) const { return values.data() + b * m * m; }
+
+  friend bool operator==(const BlockList&, const BlockList&) = default;
+};
+
+/// An operand: u16 elements.
+using BlockMatrix = BlockList<std::uint16_t>;
+
+/// A result: saturated u32 elements; multiply() returns it sorted by (i, j) without all-zero blocks.
+using ProductMatrix = BlockList<std::uint32_t>;
 
 }  // namespace spmm

@@ -1,5 +1,5 @@
 // Status codes and the texts of the last error of each thread.
-#include "capi/c_error.hpp"
+#include "capi/c_interface.hpp"
 
 #include <array>
 #include <exception>
@@ -51,23 +51,9 @@ spmm_status keep(spmm_status status, std::string_view place, std::string_view pr
   return status;
 }
 
-/// A class of errors.
-struct Kind {
-  bool (*is)(const Error& e);
-  spmm_status status;
-};
-
-template <class Class>
-bool is(const Error& e) {
-  return dynamic_cast<const Class*>(&e) != nullptr;
-}
-
-constexpr Kind kKinds[] = {{is<UsageError>, SPMM_ERROR_USAGE},          {is<ShapeError>, SPMM_ERROR_SHAPE},
-                           {is<FormatError>, SPMM_ERROR_FORMAT},        {is<InputError>, SPMM_ERROR_INPUT},
-                           {is<OutputError>, SPMM_ERROR_OUTPUT},        {is<IoError>, SPMM_ERROR_IO},
-                           {is<OutOfMemory>, SPMM_ERROR_OUT_OF_MEMORY}, {is<DeviceError>, SPMM_ERROR_DEVICE},
-                           {is<VerifyError>, SPMM_ERROR_VERIFY},        {is<Interrupted>, SPMM_ERROR_INTERRUPTED},
-                           {is<SaturationError>, SPMM_ERROR_SATURATED}};
+static_assert(static_cast<int>(ErrorKind::usage) == SPMM_ERROR_USAGE);
+static_assert(static_cast<int>(ErrorKind::device) == SPMM_ERROR_DEVICE);
+static_assert(static_cast<int>(ErrorKind::saturated) == SPMM_ERROR_SATURATED);
 
 }  // namespace
 
@@ -75,10 +61,7 @@ spmm_status keep_current_exception() noexcept {
   try {
     throw;
   } catch (const Error& e) {
-    for (const Kind& kind : kKinds) {
-      if (kind.is(e)) return keep(kind.status, e.where(), e.problem(), e.hint());
-    }
-    return keep(SPMM_ERROR_INTERNAL, e.where(), e.problem(), e.hint());
+    return keep(static_cast<spmm_status>(e.kind()), e.where(), e.problem(), e.hint());
   } catch (const std::bad_alloc&) {
     return keep(SPMM_ERROR_OUT_OF_MEMORY, "memory", "the system has no more",
                 "free memory, or lower memory_limit_bytes");

@@ -9,9 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "capi/c_error.hpp"
-#include "capi/c_options.hpp"
-#include "capi/dlpack.hpp"
+#include "capi/c_interface.hpp"
 #include "report/json.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/device.hpp"

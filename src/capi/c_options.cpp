@@ -1,5 +1,5 @@
 // Structs of the C interface, checked and copied into options.
-#include "capi/c_options.hpp"
+#include "capi/c_interface.hpp"
 
 #include <limits>
 #include <span>

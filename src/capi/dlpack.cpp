@@ -1,5 +1,5 @@
 // DLPack's structs as its specification has them, and the deleters of ours.
-#include "capi/dlpack.hpp"
+#include "capi/c_interface.hpp"
 
 #include <dlfcn.h>
 

@@ -1,5 +1,8 @@
-// Exit codes of every program of the project (documented in README.md and --help).
+// Exit codes of every program of the project (documented in README.md and --help), and what exceptions mean to a user.
 #pragma once
+
+#include <string>
+#include <string_view>
 
 namespace spmm::cli {
 
@@ -17,5 +20,17 @@ enum ExitCode : int {
   kInterrupted = 75,   ///< stopped by a signal, safe to run again
   kSaturated = 76,     ///< elements of the result are at the limit (--on-saturation error)
 };
+
+struct Failure {
+  int exit_code = 0;  ///< an ExitCode
+  std::string message;
+};
+
+/// Of the exception that is being handled; out of memory if there is none for its message.
+Failure failure_of_current_exception() noexcept;
+
+/// The library names fields of its options in messages: `message` with "EngineOptions::..." and "ProductOptions::..."
+/// replaced by what is typed for them.
+std::string command_line_words(std::string_view message);
 
 }  // namespace spmm::cli

@@ -1,4 +1,4 @@
-// The body of a program: exit codes, signals, standard streams, options as typed.
+// The body of a program: exit codes, signals, standard streams, help made of the table of options, version.
 #include "cli/program.hpp"
 
 #include <fcntl.h>
@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -24,9 +22,6 @@
 #include "base/temporary_names.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/failure.hpp"
-#include "cli/options/did_you_mean.hpp"
-#include "cli/options/table.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 
@@ -137,37 +132,60 @@ void handle(int number, void (*handler)(int)) {
   sigaction(number, &action, nullptr);
 }
 
-/// The parser knows options of one letter with one dash only: "--n 5" becomes "-n 5", "--n=5" becomes "-n5".
-std::vector<std::string> with_short_letters(int argc, const char* const* argv) {
-  std::vector<std::string> words(argv, argv + argc);
-  // "spmm help", unless a file has that name.
-  if (argc == 2 && words[1] == "help" && ::access("help", F_OK) != 0) words[1] = "--help";
-  if (argc == 3 && words[1] == "--help" && words[2] == "all") words = {words[0], "--help-all"};
-  for (std::size_t w = 1; w < words.size() && words[w] != "--"; ++w) {
-    std::string& word = words[w];
-    const bool one_letter = word.size() >= 3 && word.compare(0, 2, "--") == 0 && (word.size() == 3 || word[3] == '=');
-    if (!one_letter || std::isalpha(static_cast<unsigned char>(word[2])) == 0) continue;
-    if (word.size() == 4) throw UsageError(word.substr(0, 3), "has an empty value", "give a value after the =");
-    if (word.size() > 4) word.erase(3, 1);
-    word.erase(0, 1);
+constexpr std::size_t kWidth = 119;
+constexpr std::size_t kWidestOption = 30;
+
+/// Lines of at most kWidth characters, of which the first begins at `indent` and the others are indented.
+std::string wrapped(std::string plain, std::size_t indent) {
+  std::string out;
+  while (indent + plain.size() > kWidth) {
+    const std::size_t space = plain.rfind(' ', kWidth - indent);
+    if (space == std::string::npos) break;
+    out += plain.substr(0, space) + "\n" + std::string(indent, ' ');
+    plain.erase(0, space + 1);
   }
-  return words;
+  return out + plain + "\n";
 }
 
-std::string quoted(const std::string& value) {
-  return "\"" + value + "\"";
+/// "  -q, --quiet", padded to where the descriptions begin.
+std::string option_line(const OptionDetails& option, std::size_t column) {
+  std::string line = option.letter.empty() && option.name.size() > 1 ? "      " : "  ";
+  if (!option.letter.empty()) line += "-" + option.letter + ", ";
+  line += option.typed() + (option.is_switch() ? "" : " " + option.argument);
+  if (column == 0) return line;
+  if (line.size() + 2 > column) return line + "\n" + std::string(column, ' ');
+  return line + std::string(column - line.size(), ' ');
 }
 
-/// Options that are read from SPMM_BACKEND, SPMM_THREADS and SPMM_MEMORY_LIMIT if they are not typed.
-bool is_variable(const std::string& option) {
-  return option == "backend" || option == "threads" || option == "memory-limit";
+/// The heading of an option, if it begins a group.
+std::string group_heading(const std::vector<OptionDetails>& options, std::size_t index) {
+  const std::string& group = options[index].group;
+  if (index > 0 && options[index - 1].group == group) return "";
+  return group.empty() ? "Options" : group;
 }
 
-/// "SPMM_MEMORY_LIMIT" for "memory-limit".
-std::string variable_name(const std::string& option) {
-  std::string name = "SPMM_";
-  for (const char c : option) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
+/// What --help prints. Values: notes = what follows the options.
+std::string help_page(const ProgramPage& about, const std::string& notes) {
+  std::string page = text(about.description, "\nUsage: ", about.program, " ", about.arguments, "\n");
+  if (!about.other_form.empty()) page += text("   or: ", about.other_form, " ", about.arguments, "\n");
+  const std::vector<OptionDetails>& options = about.options;
+  std::size_t column = 0;
+  for (const OptionDetails& option : options) {
+    const std::size_t size = option_line(option, 0).size() + 2;
+    if (size <= kWidestOption) column = std::max(column, size);
+  }
+  for (std::size_t o = 0; o < options.size(); ++o) {
+    const std::string heading = group_heading(options, o);
+    if (!heading.empty()) page += "\n" + heading + ":\n";
+    const std::string otherwise = options[o].otherwise ? " (default: " + *options[o].otherwise + ")" : "";
+    page += option_line(options[o], column) + wrapped(options[o].description + otherwise, column);
+  }
+  std::string list;
+  if (!about.subcommands.empty()) list = "\nSubcommands, as spmm gen; spmm help NAME shows the options of one:\n";
+  for (const SubcommandName& one : about.subcommands) {
+    list += text("  ", one.word, std::string(10 - std::min<std::size_t>(9, one.word.size()), ' '), one.summary, "\n");
+  }
+  return page + list + notes;
 }
 
 }  // namespace
@@ -251,103 +269,30 @@ void check_cancelled(const std::string& program) {
   }
 }
 
-ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv) {
-  const std::string hint = "see " + options.page().program + " --help";
-  const std::vector<std::string> words = with_short_letters(argc, argv);
-  ParsedOptions parsed;
-  try {
-    parsed = options.parse(words);
-  } catch (const UnknownOption& error) {
-    const std::string typed = error.what();
-    const std::size_t dashes = std::min(typed.find_first_not_of('-'), typed.size());  // "---" has nothing else
-    std::vector<std::string> names;
-    for (const OptionDetails& option : options.page().options) names.push_back(option.name);
-    const std::string meant = suggestion(typed.substr(dashes), names, "--");
-    if (!meant.empty()) throw UsageError(typed, "is not an option" + meant, hint);
-    throw UsageError(typed, "is not an option",
-                     text("write ", options.page().program, " ", options.page().arguments, "; ", hint));
-  }
-  if (!parsed.unexpected().empty()) {
-    throw UsageError("command line", "unexpected argument " + quoted(parsed.unexpected()), hint);
-  }
-  if (!parsed.repeated().empty()) throw UsageError("--" + parsed.repeated(), "is given more than once", hint);
-  for (const OptionDetails& option : options.page().options) {
-    const std::string variable = variable_name(option.name);
-    const char* const value = is_variable(option.name) ? nullptr : std::getenv(variable.c_str());
-    if (value == nullptr || *value == '\0') continue;
-    warn(options.page().program, text("the variable ", variable, " has no effect, give ", option.typed()));
-  }
-  return parsed;
+void add_common_options(OptionTable& options, const std::string& group) {
+  options.add_options(group)("version", "print version, git revision, CUDA version, architectures and backends")(
+      "h,help", "print this");
+  options.add_options("hidden")("help-all", "");
 }
 
-std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::string& option) {
-  const std::string typed = "--" + option;
-  if (parsed.count(option) > 0) return OptionText{.value = parsed.text(option), .where = typed};
-  const std::string name = variable_name(option);
-  const char* value = is_variable(option) ? std::getenv(name.c_str()) : nullptr;
-  if (value != nullptr && *value != '\0') return OptionText{.value = value, .where = name + " (environment)"};
-  if (parsed.has_text(option)) return OptionText{.value = parsed.text(option), .where = typed};
+std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
+                                          const std::string& notes) {
+  if (parsed.count("help") + parsed.count("help-all") > 0) return help_page(options.page(), notes);
+  if (parsed.count("version") > 0) return version_string() + "\n";
   return std::nullopt;
 }
 
-bool option_flag(const ParsedOptions& parsed, const std::string& option) {
-  return parsed.count(option) > 0 && parsed.text(option) == "1";
-}
-
-std::optional<std::uint64_t> option_bytes(const ParsedOptions& parsed, const std::string& option) {
-  const auto found = option_text(parsed, option);
-  if (!found) return std::nullopt;
-  return parse_bytes(found->value, found->where);
-}
-
-std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std::string& option, std::uint64_t low,
-                                          std::uint64_t high) {
-  const auto found = option_text(parsed, option);
-  if (!found) return std::nullopt;
-  return parse_count(found->value, found->where, low, high);
-}
-
-std::size_t parse_choice(const std::string& text, const std::string& where, const std::vector<std::string>& choices) {
-  std::string list;
-  for (std::size_t c = 0; c < choices.size(); ++c) {
-    if (text == choices[c]) return c;
-    list += (c == 0 ? "" : c + 1 == choices.size() ? " or " : ", ") + choices[c];
-  }
-  throw UsageError(where, quoted(text) + " is not known" + suggestion(text, choices), "give " + list);
-}
-
-std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
-                          const std::vector<std::string>& choices) {
-  const auto found = option_text(parsed, option);
-  return found ? parse_choice(found->value, found->where, choices) : 0;
-}
-
-Backend backend_option(const ParsedOptions& parsed) {
-  constexpr std::array kBackends = {Backend::automatic, Backend::cuda, Backend::cpu};
-  const Backend backend = kBackends[option_choice(parsed, "backend", {"auto", "cuda", "cpu"})];
-  if (backend == Backend::cuda && !has_backend(backend)) {
-    throw DeviceError(
-        option_text(parsed, "backend")->where, "is cuda, but this program was built without CUDA",
-        "install CUDA 12 or newer and build it again (bash tools/scripts/demo.sh --cuda), or give --backend cpu");
-  }
-  return backend;
-}
-
-std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,
-                                Dash dash) {
-  if (parsed.count(name) > 0 && !parsed.text(name).empty()) {
-    const std::string path = parsed.text(name);
-    if (path != "-" || dash == Dash::allowed) return path;
-    if (dash == Dash::refused_input) {
-      throw UsageError("command line",
-                       "the " + what + " is -, but standard input will not do: it is read by position, more than once",
-                       "store it in a file first (cat > /dev/shm/a.bin), or give ./- for a file of that name");
-    }
-    throw UsageError("command line",
-                     "the " + what + " is -, but standard output will not do: the header is written last",
-                     "name a file (/dev/shm/c.bin, then cat it), or give ./- for a file of that name");
-  }
-  throw UsageError("command line", "the " + what + " is missing", "give its path; --help shows examples");
+int run_program(const Program& program, int argc, const char* const* argv,
+                const std::function<int(const ParsedOptions& parsed)>& body) {
+  install_signal_handlers();
+  return run_program(program.name, [&]() -> int {
+    OptionTable options = program.options();
+    const auto parsed = options.parse(argc, argv);
+    const auto answer = requested_text(parsed, options, program.notes);
+    if (!answer) return body(parsed);
+    print_answer(*answer);
+    return kOk;
+  });
 }
 
 }  // namespace spmm::cli

@@ -1,17 +1,13 @@
-// What every program of the project shares: exit codes from exceptions, signals, numbers and options as typed.
+// What every program of the project shares: exit codes from exceptions, signals, help and version.
 #pragma once
 
 #include <atomic>
 #include <csignal>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "cli/options/table.hpp"
-#include "spmm/options.hpp"
-#include "spmm/types.hpp"
+#include "cli/options.hpp"
 
 namespace spmm::cli {
 
@@ -51,29 +47,6 @@ void install_signal_handlers();
 /// Errors: Interrupted once cancel_flag() is set.
 void check_cancelled(const std::string& program);
 
-/// Bytes from "8G", "512M", "2GiB", "1.5T", "1e9": k M G T = powers of 1000, Ki Mi Gi Ti = powers of 1024, B optional.
-/// Errors: UsageError that names `where` (the option).
-std::uint64_t parse_bytes(const std::string& text, const std::string& where = "size");
-
-/// A whole number: "33000000", "33e6", "1_000_000". Errors: UsageError, also outside [low, high].
-std::uint64_t parse_count(const std::string& text, const std::string& where = "count", std::uint64_t low = 0,
-                          std::uint64_t high = UINT64_MAX);
-
-/// parse_verify() of "full".
-inline constexpr std::uint64_t kVerifyFull = 0xFFFF'FFFF'FFFF'FFFFu;
-
-/// What --verify asks for: a number of blocks, or "full". Errors: UsageError.
-std::uint64_t parse_verify(const std::string& text, const std::string& where);
-
-/// CUDA devices from "0,1" or "all" (kAllDevices); none from "auto". Errors: UsageError.
-std::vector<int> parse_devices(const std::string& text, const std::string& where);
-
-/// Block rows from "FIRST:END"; what is left out is the first or the last row. Errors: UsageError.
-RowRange parse_rows(const std::string& text, const std::string& where);
-
-/// A number from 0 to 1. Errors: UsageError.
-double parse_fraction(const std::string& text, const std::string& where = "fraction");
-
 /// One line "PROGRAM: warning: ..." on standard error.
 void warn(const std::string& program, const std::string& message);
 
@@ -83,45 +56,24 @@ void note(const std::string& program, const std::string& message);
 /// Turns warnings off: several processes would say the same.
 void silence_warnings();
 
-/// Options::parse() that refuses what it lets pass: more positionals than declared, an option given twice. A misspelt
-/// option is reported with the one that may be meant. Variables that were options once (SPMM_KERNEL) get a warning.
-/// Errors: UsageError, OptionError.
-ParsedOptions parse_strictly(OptionTable& options, int argc, const char* const* argv);
+/// Adds --version and --help.
+void add_common_options(OptionTable& options, const std::string& group = "");
 
-/// The value of an option, and what messages call it.
-struct OptionText {
-  std::string value;
-  std::string where;  ///< "--memory-limit", or "SPMM_MEMORY_LIMIT (environment)"
+/// What --help or --version asks for; nothing if none is given.
+/// Values: notes = what follows the options in --help.
+std::optional<std::string> requested_text(const ParsedOptions& parsed, const OptionTable& options,
+                                          const std::string& notes);
+
+/// A program with options, for its main().
+struct Program {
+  const char* name;
+  OptionTable (*options)();
+  const char* notes;  ///< what follows the options in --help
 };
 
-/// Value of an option: as typed, else for --backend, --threads and --memory-limit from the environment (SPMM_THREADS),
-/// else its default.
-std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::string& option);
-
-/// Whether a switch is on.
-bool option_flag(const ParsedOptions& parsed, const std::string& option);
-
-/// Numbers by option_text(); nothing if the option is not given and has no default. Errors: UsageError.
-std::optional<std::uint64_t> option_bytes(const ParsedOptions& parsed, const std::string& option);
-std::optional<std::uint64_t> option_count(const ParsedOptions& parsed, const std::string& option, std::uint64_t low = 0,
-                                          std::uint64_t high = UINT64_MAX);
-
-/// Position of a value in `choices`. Errors: UsageError that lists the choices.
-std::size_t parse_choice(const std::string& text, const std::string& where, const std::vector<std::string>& choices);
-
-/// Position of the option's value in `choices`; 0 if it is not given. Errors: UsageError that lists the choices.
-std::size_t option_choice(const ParsedOptions& parsed, const std::string& option,
-                          const std::vector<std::string>& choices);
-
-/// --backend. Errors: UsageError, DeviceError if it is cuda and this build has none.
-Backend backend_option(const ParsedOptions& parsed);
-
-/// Whether "-" stands for a standard stream.
-enum class Dash : std::uint8_t { refused_input, refused_output, allowed };
-
-/// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError, also for "-" where the
-/// program must read or write at places that it chooses.
-std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,
-                                Dash dash = Dash::refused_input);
+/// Runs body with the options as typed, or prints help or version. Signals ask for a clean end; failures
+/// become messages. Returns the exit code.
+int run_program(const Program& program, int argc, const char* const* argv,
+                const std::function<int(const ParsedOptions& parsed)>& body);
 
 }  // namespace spmm::cli

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/records/saturated_count.hpp"
+#include "base/records/head.hpp"
 #include "base/run/run.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/device/context.hpp"

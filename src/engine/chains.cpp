@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/memory/reserve_pages.hpp"
+#include "base/memory/aligned_array.hpp"
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "cpu/chains/chains.hpp"

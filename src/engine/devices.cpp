@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/memory/aligned_array.hpp"
 #include "base/memory/machine_memory.hpp"
-#include "base/memory/spare_pages.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "engine/product.hpp"
@@ -121,7 +121,7 @@ std::uint64_t EngineDevices::measured_host_bytes(OutputKind output) {
   const auto now = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
   if (!output.stays_on_device || host_bytes_ == 0 || now - host_measured_ > std::chrono::seconds(1)) {
-    host_bytes_ = available_memory_bytes() + spare_pages().bytes();
+    host_bytes_ = available_memory_bytes() + spare_bytes();
     host_measured_ = now;
   }
   return host_bytes_;

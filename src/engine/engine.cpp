@@ -17,7 +17,7 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "verify/exact_rows.hpp"
-#include "verify/result_proof.hpp"
+#include "verify/proof.hpp"
 
 namespace spmm {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "base/records/saturated_count.hpp"
+#include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"
 #include "engine/sorted_matrix.hpp"

@@ -7,7 +7,6 @@
 
 #include "base/memory/machine_memory.hpp"
 #include "base/records/head.hpp"
-#include "base/records/saturated_count.hpp"
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,8 +11,7 @@
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
 #include "cuda/backend.hpp"
-#include "io/memory/picked_source.hpp"
-#include "io/memory/transposed_source.hpp"
+#include "io/factor_source.hpp"
 #include "plan/execution.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/arrays.hpp"
@@ -26,11 +26,13 @@ class ProductOperands {
  public:
   ProductOperands(const Source& a, const Source& b)
       : inputs_{.a = a, .b = b}, expected_(plan::expected_statistics(a.header(), b.header())) {}
-  /// Reads A once where the options name some rows. Errors: as PickedSource; UsageError (no such rows).
+  /// Reads A once where the options name some rows. Errors: as make_factor_source(); UsageError (no such rows).
   ProductOperands(const Source& a, const Source& b, const ProductOptions& options, const Run& run)
       : rows_(checked_rows(options.rows, a.header().blocks_per_side())),
-        inputs_{.a = transposed(rows_of(a, options.transpose_a, run), options.transpose_a, transposed_a_),
-                .b = transposed(b, options.transpose_b, transposed_b_),
+        transposes_a_(options.transpose_a),
+        transposes_b_(options.transpose_b),
+        inputs_{.a = factor(a, transposes_a_, rows_, run, factor_a_),
+                .b = factor(b, transposes_b_, {}, run, factor_b_),
                 .num_rows = rows_.end - rows_.first},
         expected_(plan::expected_statistics(inputs_.a.header(), inputs_.b.header(), inputs_.num_rows)) {}
   ProductOperands(const ProductOperands&) = delete;
@@ -41,26 +43,23 @@ class ProductOperands {
 
   /// Says in a plan which of them are transposed, and which rows are computed.
   void describe(Plan& plan) const {
-    plan.transpose_a = transposed_a_.has_value();
-    plan.transpose_b = transposed_b_.has_value();
+    plan.transpose_a = transposes_a_;
+    plan.transpose_b = transposes_b_;
     plan.rows = checked_rows(rows_, inputs_.a.header().blocks_per_side());
   }
 
  private:
-  /// The block rows of A, as it will be transposed or not: records are picked first.
-  const Source& rows_of(const Source& a, bool is_transposed, const Run& run) {
-    if (rows_.covers(a.header().blocks_per_side())) return a;
-    return picked_a_.emplace(a, rows_, is_transposed ? &BlockIndex::j : &BlockIndex::i, run);
-  }
-
-  static const Source& transposed(const Source& plain, bool is_transposed, std::optional<io::TransposedSource>& made) {
-    return is_transposed ? made.emplace(plain) : plain;
+  static const Source& factor(const Source& plain, bool is_transposed, RowRange rows, const Run& run,
+                              std::unique_ptr<Source>& made) {
+    if (!is_transposed && rows.covers(plain.header().blocks_per_side())) return plain;
+    return *(made = io::make_factor_source(plain, is_transposed, rows, run));
   }
 
   RowRange rows_{};
-  std::optional<io::PickedSource> picked_a_;  // in front of inputs_, which refer to them
-  std::optional<io::TransposedSource> transposed_a_;
-  std::optional<io::TransposedSource> transposed_b_;
+  bool transposes_a_ = false;
+  bool transposes_b_ = false;
+  std::unique_ptr<Source> factor_a_;  // in front of inputs_, which refer to them
+  std::unique_ptr<Source> factor_b_;
   Inputs inputs_;
   plan::Statistics expected_;
 };

@@ -8,7 +8,6 @@
 
 #include "base/memory/aligned_array.hpp"
 #include "base/records/errors.hpp"
-#include "io/files/file_sink.hpp"
 
 namespace spmm::mpi {
 namespace {
@@ -53,7 +52,7 @@ void PlacedRecords::write(std::uint64_t first_block, std::span<const std::byte> 
   size_bytes_ += records.size();
   check_num_output_blocks(size_bytes_ / record_bytes_);
   const bool has_room = place_.begin + offset + records.size() <= place_.end;
-  if (has_room || output_.is_device()) writers_.push(offset, records, std::move(release));
+  if (has_room || output_.is_device()) writers_.push(offset, records, release);
 }
 
 void PlacedRecords::put(std::uint64_t offset, std::span<const std::byte> bytes) {

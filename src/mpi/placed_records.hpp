@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "io/files/writers.hpp"
+#include "io/files/file_sink.hpp"
 #include "mpi/communicator.hpp"
 #include "mpi/page_split.hpp"
 #include "mpi/shared_file.hpp"

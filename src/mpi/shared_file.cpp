@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::mpi {

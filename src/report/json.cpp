@@ -1,12 +1,79 @@
-// Reports and plans as JSON.
+// Writing JSON piece by piece: reports, plans and traces.
 #include "report/json.hpp"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
+#include "base/text.hpp"
 #include "spmm/multiply.hpp"
 
 namespace spmm::cli {
+JsonWriter& JsonWriter::open(std::string_view name, char bracket) {
+  begin(name);
+  out_ += bracket;
+  is_first_ = true;
+  ++depth_;
+  return *this;
+}
+
+JsonWriter& JsonWriter::close(char bracket) {
+  --depth_;
+  if (!is_first_) new_line();
+  out_ += bracket;
+  is_first_ = false;
+  return *this;
+}
+
+void JsonWriter::begin(std::string_view name) {
+  if (!is_first_) out_ += ',';
+  is_first_ = false;
+  if (depth_ != 0) new_line();
+  if (name.empty()) return;
+  string(name);
+  out_ += indent_ == 0 ? ":" : ": ";
+}
+
+void JsonWriter::new_line() {
+  if (indent_ != 0) (out_ += '\n').append(std::size_t{indent_} * depth_, ' ');
+}
+
+void JsonWriter::number(double value) {
+  if (!std::isfinite(value)) {
+    out_ += "null";
+    return;
+  }
+  std::array<char, 32> digits{};
+  const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  const std::string_view written(digits.data(), static_cast<std::size_t>(end - digits.data()));
+  out_ += written;
+  if (written.find_first_of(".e") == std::string_view::npos) out_ += ".0";  // a reader keeps it apart from a count
+}
+
+void JsonWriter::string(std::string_view value) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  out_ += '"';
+  while (!value.empty()) {
+    const auto byte = static_cast<unsigned char>(value.front());
+    const std::size_t length = utf8_length(value);
+    if (byte == '"' || byte == '\\') {
+      (out_ += '\\') += value.front();
+    } else if (begins_with_control(value)) {
+      const auto last = static_cast<unsigned char>(value[length - 1]);  // of a control character its number
+      ((out_ += "\\u00") += kHex[last >> 4]) += kHex[last & 15];
+    } else if (length == 0) {
+      out_ += "\\ufffd";
+    } else {
+      out_ += value.substr(0, length);
+    }
+    value.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  out_ += '"';
+}
+
 namespace {
 
 /// Layout of the JSON of --report and --plan; it grows when a reader of the old layout would misread the new one.
@@ -131,6 +198,52 @@ std::string plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   add_run(json, a, b, plan, names);
   add_plan(json, plan);
   return json.close('}').take();
+}
+
+std::string trace_json(const Trace& trace, const Report& report) {
+  constexpr int kHost = 1;  // process; devices follow
+  JsonWriter json;
+  const auto open_event = [&](const char* kind, std::string_view name, int process, std::size_t thread) {
+    json.open("", '{').add("ph", kind).add("name", name).add("pid", process).add("tid", thread);
+  };
+  const auto add_name = [&](const char* what, int process, std::size_t thread, const std::string& name) {
+    open_event("M", what, process, thread);
+    json.open("args", '{').add("name", name).close('}').close('}');
+  };
+  const auto open_interval = [&](const TraceEvent& event, int process, std::size_t thread) {
+    constexpr double kMicrosecond = 1000;
+    open_event("X", event.name, process, thread);
+    json.add("ts", static_cast<double>(event.begin_ns) / kMicrosecond)
+        .add("dur", static_cast<double>(event.end_ns - event.begin_ns) / kMicrosecond)
+        .open("args", '{');
+  };
+  json.open("", '[');
+  add_name("process_name", kHost, 0, "spmm");
+  open_interval({.name = "product", .end_ns = trace.end_ns}, kHost, 1);
+  json.add("pairs", report.pairs)
+      .add("blocks", report.c_blocks)
+      .add("panels", report.num_panels)
+      .add("kernel", report.plan.kernel)
+      .add("device", report.device)
+      .close('}')
+      .close('}');
+  int last = kHost;
+  for (std::size_t thread = 1; const TraceTrack& track : trace.tracks) {
+    const int process = track.device < 0 ? kHost : kHost + 1 + track.device;
+    if (process != last) add_name("process_name", process, 0, text("GPU ", track.device, " ", track.owner));
+    last = process;
+    add_name("thread_name", process, thread, track.name);
+    for (const TraceEvent& event : track.events) {
+      open_interval(event, process, thread);
+      if (event.work.bytes != 0) json.add("bytes", event.work.bytes);
+      if (event.work.pairs != 0) json.add("pairs", event.work.pairs);
+      if (event.work.panel != StageWork::kNoPanel) json.add("panel", event.work.panel);
+      if (event.num != 1) json.add("joined", event.num);
+      json.close('}').close('}');
+    }
+    ++thread;
+  }
+  return json.close(']').take() + "\n";
 }
 
 }  // namespace spmm::cli

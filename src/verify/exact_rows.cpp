@@ -21,6 +21,13 @@ constexpr std::uint64_t kSumBytes = 512u << 10;  // of a thread at most: they st
 constexpr std::uint64_t kLeastSumBytes = 32u << 10;
 constexpr std::uint32_t kFetchedAhead = 4;  // blocks of B
 
+/// Whether every row gets a number: an array of all of them costs little compared with the records.
+bool numbers_all(const MatrixHeader& header) {
+  constexpr std::uint64_t kFewRows = 1u << 12;
+  constexpr std::uint64_t kRowsPerBlock = 2;
+  return header.blocks_per_side() <= std::max(kFewRows, kRowsPerBlock * header.num_blocks);
+}
+
 std::uint32_t column(std::uint64_t key) {
   return static_cast<std::uint32_t>(key >> 32);
 }
@@ -78,19 +85,10 @@ void add_product_anywhere(const double* a, std::uint64_t num_rows, const std::ui
                                                   std::uint32_t m, double* sums) {
   add_product_of_side(a, num_rows, b, m, sums);
 }
-
-[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,fma,prefer-vector-width=512")]] void add_product_avx512(
-    const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m, double* sums) {
-  add_product_of_side(a, num_rows, b, m, sums);
-}
 #endif
 
 AddProduct fastest() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma")) {
-    return add_product_avx512;
-  }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_product_avx2;
 #endif
   return add_product_anywhere;
@@ -139,6 +137,35 @@ std::uint32_t take_place(std::uint32_t& next) {
 }
 
 }  // namespace
+
+std::uint64_t RowSlots::most_slots(const MatrixHeader& header) {
+  if (header.num_blocks == 0) return 0;
+  return numbers_all(header) ? header.blocks_per_side() : header.num_blocks;
+}
+
+std::uint64_t RowSlots::most_bytes(const MatrixHeader& header) {
+  return numbers_all(header) ? 0 : header.num_blocks * sizeof(std::uint32_t);
+}
+
+RowSlots::RowSlots(const Source& source, std::uint64_t memory_bytes, const Run& run) {
+  const MatrixHeader& header = source.header();
+  if (header.num_blocks == 0) return;
+  if (numbers_all(header)) {
+    size_ = header.blocks_per_side();
+    return;
+  }
+  const std::uint64_t record = input_record_bytes(header.m);
+  rows_ = AlignedArray<std::uint32_t>(header.num_blocks);
+  for_pieces(source, memory_bytes, run, [&](const std::byte* records, std::uint64_t count, std::uint64_t first) {
+    for (std::uint64_t x = 0; x < count; ++x) rows_[first + x] = read_index(records + x * record).i;
+  });
+  std::sort(rows_.begin(), rows_.end(), [&](std::uint32_t x, std::uint32_t y) {
+    run.check_cancelled();
+    return x < y;
+  });
+  rows_.truncate(static_cast<std::uint64_t>(std::unique(rows_.begin(), rows_.end()) - rows_.begin()));
+  size_ = rows_.size();
+}
 
 /// What a thread holds while it computes rows.
 struct ExactRows::Scratch {

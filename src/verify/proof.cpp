@@ -8,10 +8,9 @@
 #include <stdexcept>
 
 #include "base/records/head.hpp"
-#include "base/run/run.hpp"
 #include "base/text.hpp"
+#include "spmm/error.hpp"
 #include "spmm/saturate.hpp"
-#include "verify/exact_rows.hpp"
 
 namespace spmm {
 namespace {
@@ -84,6 +83,28 @@ std::uint64_t end_of_run(const std::byte* records, std::uint64_t record, std::ui
   return x;
 }
 
+constexpr const char* kReportIt = "nothing was written; please report this as a bug with both inputs";
+
+/// Errors: VerifyError if there is a flaw. Values: header = of C.
+void refuse(const std::optional<RecordFlaw>& flaw, const MatrixHeader& header) {
+  if (!flaw) return;
+  std::string problem = "is all zero";
+  if (flaw->kind == RecordFlaw::Kind::out_of_range) problem = text("lies outside 0 to ", header.blocks_per_side() - 1);
+  const bool is_twice = flaw->kind == RecordFlaw::Kind::twice;
+  if (is_twice || flaw->kind == RecordFlaw::Kind::out_of_order) {
+    problem =
+        text("follows (", flaw->before.i, ", ", flaw->before.j, is_twice ? "): it is there twice" : "): out of order");
+  }
+  throw VerifyError("verify", text("result block (", flaw->at.i, ", ", flaw->at.j, ") ", problem), kReportIt);
+}
+
+/// Of a record behind another one; nothing if it ascends.
+std::optional<RecordFlaw> order_flaw(std::uint64_t record, BlockIndex before, BlockIndex at) {
+  if (before < at) return std::nullopt;
+  const auto kind = before == at ? RecordFlaw::Kind::twice : RecordFlaw::Kind::out_of_order;
+  return RecordFlaw{.kind = kind, .record = record, .at = at, .before = before};
+}
+
 }  // namespace
 
 Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run)
@@ -111,11 +132,11 @@ std::uint64_t Proof::finish_bytes(const MatrixHeader& a, const MatrixHeader& b, 
   return RowSlots::most_bytes(b) + ExactRows::bytes(a_slots, b_slots);
 }
 
-std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
+std::optional<RecordFlaw> Proof::look(std::span<const std::byte> records) {
   const std::uint64_t record = output_record_bytes(m_);
   const std::uint64_t elements = std::uint64_t{m_} * m_;
   const std::uint32_t nb = inputs_.a.header().blocks_per_side();
-  std::optional<ProofFlaw> flaw;
+  std::optional<RecordFlaw> flaw;
   std::uint32_t row = nb;  // of the records that `sums` and `saturated` are of; nb: none
   std::uint32_t slot = RowSlots::kNone;
   WideSums sums{};
@@ -134,7 +155,7 @@ std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
     const BlockIndex at = read_index(records.data() + x * record);
     const std::byte* const values = records.data() + x * record + kIndexBytes;
     if (at.i >= nb || at.j >= nb) {
-      flaw = {.kind = ProofFlaw::Kind::out_of_range, .record = x, .at = at};
+      flaw = {.kind = RecordFlaw::Kind::out_of_range, .record = x, .at = at};
       break;
     }
     if (at.i != row) {
@@ -148,7 +169,7 @@ std::optional<ProofFlaw> Proof::look(std::span<const std::byte> records) {
     num_blocks += 1;
     const Scanned scanned = scan(values, elements);
     if (scanned.is_zero && !settings_.allow_zero_blocks) {
-      flaw = {.kind = ProofFlaw::Kind::zero_block, .record = x, .at = at};
+      flaw = {.kind = RecordFlaw::Kind::zero_block, .record = x, .at = at};
       break;
     }
     if (slot == RowSlots::kNone) {
@@ -362,6 +383,85 @@ std::string Proof::describe(std::span<const std::uint32_t> wrong, const RowSlots
   }
   for (const auto& [at, difference] : differences) clauses += "; " + difference;
   return text(rows, ", ", num_blocks, " blocks of ", compared.size(), " of them", clauses);
+}
+
+std::optional<RecordFlaw> RecordOrder::add(std::uint64_t first, std::span<const std::byte> records) {
+  const std::uint64_t count = records.size() / record_bytes_;
+  if (count == 0) return std::nullopt;
+  BlockIndex before = read_index(records.data());
+  for (std::uint64_t x = 1; x < count; ++x) {
+    const BlockIndex at = read_index(records.data() + x * record_bytes_);
+    if (auto flaw = order_flaw(first + x, before, at)) return flaw;
+    before = at;
+  }
+  const std::lock_guard lock(mutex_);
+  pieces_.push_back({.begin = first, .end = first + count, .first = read_index(records.data()), .last = before});
+  return std::nullopt;
+}
+
+std::optional<RecordFlaw> RecordOrder::close() {
+  std::sort(pieces_.begin(), pieces_.end(), [](const Piece& x, const Piece& y) { return x.begin < y.begin; });
+  for (std::size_t x = 1; x < pieces_.size(); ++x) {
+    if (auto flaw = order_flaw(pieces_[x].begin, pieces_[x - 1].last, pieces_[x].first)) return flaw;
+  }
+  return std::nullopt;
+}
+
+bool RecordOrder::is_whole(std::uint64_t count) const {
+  std::uint64_t end = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.begin != end) return false;
+    end = piece.end;
+  }
+  return end == count;
+}
+
+void ResultProof::look(std::uint64_t first_block, std::span<const std::byte> records) {
+  constexpr std::uint64_t kPieceBytes = 256u << 10;
+  run_.parallel_for(records.size() / record_bytes_, std::max<std::uint64_t>(1, kPieceBytes / record_bytes_),
+                    [&](std::uint64_t begin, std::uint64_t end) {
+                      const auto timing = run_.clock.scope(Stage::verify);
+                      const auto piece = records.subspan(begin * record_bytes_, (end - begin) * record_bytes_);
+                      refuse(order_.add(first_block + begin, piece), header_);
+                      refuse(proof_.look(piece), header_);
+                    });
+}
+
+bool ResultProof::find_row(std::uint32_t row, std::uint64_t num_blocks,
+                           const std::function<void(BlockIndex at, const std::byte* values)>& take) {
+  std::vector<std::byte> record(record_bytes_);
+  std::uint64_t low = 0;
+  for (std::uint64_t high = num_blocks; low < high;) {  // the first record that is not before the row
+    const std::uint64_t middle = (low + high) / 2;
+    if (!sink_.read_back(middle, 1, record.data())) return false;
+    if (read_index(record.data()).i < row) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  for (; low < num_blocks; ++low) {
+    if (!sink_.read_back(low, 1, record.data())) return false;
+    const BlockIndex at = read_index(record.data());
+    if (at.i != row) break;
+    take(at, record.data() + kIndexBytes);
+  }
+  return true;
+}
+
+ProofResult ResultProof::check(std::uint64_t num_blocks) {
+  refuse(order_.close(), header_);
+  if (!order_.is_whole(num_blocks)) {
+    throw VerifyError("verify", text("records of the result are missing or came twice: its header says ", num_blocks),
+                      kReportIt);
+  }
+  const ProofResult result = proof_.finish(
+      [&](std::uint32_t row, const std::function<void(BlockIndex, const std::byte*)>& take) {
+        return find_row(row, num_blocks, take);
+      },
+      run_);
+  if (result.num_wrong != 0) throw VerifyError("verify", result.differences, kReportIt);
+  return result;
 }
 
 }  // namespace spmm

@@ -22,8 +22,8 @@
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
+#include "verify/exact_rows.hpp"
 #include "verify/random_vector.hpp"
-#include "verify/row_slots.hpp"
 
 namespace spmm {
 
@@ -39,11 +39,12 @@ struct ProofSettings {
 };
 
 /// What breaks the format of C, whatever the sums are.
-struct ProofFlaw {
-  enum class Kind : std::uint8_t { out_of_range, zero_block };
-  Kind kind;
-  std::uint64_t record = 0;  ///< among those that were examined
-  BlockIndex at;
+struct RecordFlaw {
+  enum class Kind : std::uint8_t { out_of_range, zero_block, twice, out_of_order };
+  Kind kind{};
+  std::uint64_t record = 0;  ///< Proof: among those that were examined; RecordOrder: of all
+  BlockIndex at{};
+  BlockIndex before{};  ///< of the order: the block in front
 };
 
 /// Finds the records of a block row of C again, for messages. False if it cannot.
@@ -77,7 +78,7 @@ class Proof {
   /// Takes whole records of C, each once, in any order. Returns the first flaw in the rows that are proven, behind
   /// which nothing was taken.
   /// Threads: any. Errors: OutOfMemory.
-  std::optional<ProofFlaw> look(std::span<const std::byte> records);
+  std::optional<RecordFlaw> look(std::span<const std::byte> records);
 
   /// Decides every row that A stores or C holds, or every chosen one. Call it once, behind the last look().
   /// Errors: OutOfMemory, Interrupted, what the sources throw, std::logic_error (a row fails and is right when it is
@@ -106,6 +107,66 @@ class Proof {
   std::atomic<std::uint64_t> num_blocks_ = 0;  // of C in the rows
   std::mutex stray_mutex_{};
   std::vector<std::uint32_t> stray_rows_{};  // block rows that C holds and A does not; some of them
+};
+
+/// The order of one file, whose pieces may come in any order. Memory: 32 bytes for each piece. Threads: any may add().
+class RecordOrder {
+ public:
+  explicit RecordOrder(std::uint64_t record_bytes) : record_bytes_(record_bytes) {}
+
+  /// Takes whole records, each once; `first` = how many are in front of them. Returns the first flaw among them.
+  std::optional<RecordFlaw> add(std::uint64_t first, std::span<const std::byte> records);
+
+  /// Behind the last add(). Returns the first flaw between pieces.
+  std::optional<RecordFlaw> close();
+
+  /// Whether exactly the records [0, count) have come. Behind close().
+  [[nodiscard]] bool is_whole(std::uint64_t count) const;
+
+ private:
+  struct Piece {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    BlockIndex first;
+    BlockIndex last;
+  };
+
+  std::uint64_t record_bytes_;
+  std::mutex mutex_;
+  std::vector<Piece> pieces_;
+};
+
+/// --verify of a product: the order and the sums of its records are proven on their way to its sink. Threads: one
+/// caller at a time.
+class ResultProof {
+ public:
+  /// Values: `sink` is what the records go to, for messages; header = of A. All must outlive this.
+  ResultProof(Proof& proof, Sink& sink, const MatrixHeader& header, const Run& run)
+      : proof_(proof),
+        sink_(sink),
+        header_(header),
+        run_(run),
+        record_bytes_(output_record_bytes(header.m)),
+        order_(record_bytes_) {}
+
+  /// Takes whole records, each once and in any order, on the threads of the run. Errors: VerifyError if they break the
+  /// format; OutOfMemory.
+  void look(std::uint64_t first_block, std::span<const std::byte> records);
+
+  /// Behind sink.finish(): decides every row. Values: num_blocks = of the whole result. Errors: VerifyError that says
+  /// what differs; as Proof::finish().
+  ProofResult check(std::uint64_t num_blocks);
+
+ private:
+  bool find_row(std::uint32_t row, std::uint64_t num_blocks,
+                const std::function<void(BlockIndex at, const std::byte* values)>& take);
+
+  Proof& proof_;
+  Sink& sink_;
+  MatrixHeader header_;
+  const Run& run_;
+  std::uint64_t record_bytes_;
+  RecordOrder order_;
 };
 
 }  // namespace spmm

@@ -1,9 +1,16 @@
 // The random vector X of the equation C X = A (B X).
 #pragma once
 
+#include <sys/random.h>
+
+#include <array>
+#include <bit>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
+#include "spmm/error.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
@@ -48,7 +55,35 @@ class RandomVector {
  public:
   /// Values: key = 0 draws from the system's random numbers; any other one is expanded, which repeats X but proves
   /// nothing against those who know the key. Errors: IoError.
-  RandomVector(std::uint64_t key, const MatrixHeader& header);
+  RandomVector(std::uint64_t key, const MatrixHeader& header)
+      : low_bits_(low_bits(header)), high_(high_size(header)), low_(std::size_t{1} << low_bits_), inner_(header.m) {
+    const bool is_drawn_from_key = key != 0;
+    std::array<std::uint64_t, 32> words{};  // 256 bytes: getrandom gives all of them or none
+    std::size_t num_words = 0;
+    const auto next_word = [&] {
+      if (is_drawn_from_key) {  // splitmix64
+        std::uint64_t z = key += 0x9E37'79B9'7F4A'7C15u;
+        z = (z ^ (z >> 30)) * 0xBF58'476D'1CE4'E5B9u;
+        z = (z ^ (z >> 27)) * 0x94D0'49BB'1331'11EBu;
+        return z ^ (z >> 31);
+      }
+      while (num_words == 0) {
+        if (::getrandom(words.data(), sizeof words, 0) == static_cast<ssize_t>(sizeof words)) {
+          num_words = words.size();
+        } else if (errno != EINTR) {
+          throw IoError("getrandom", std::strerror(errno), "give a key of your own with ProductOptions::proof_key");
+        }
+      }
+      return words[--num_words];
+    };
+    for (std::vector<std::uint64_t>* const table : {&high_, &low_, &inner_}) {
+      for (std::uint64_t& entry : *table) {
+        do {
+          entry = next_word() >> 3;
+        } while (entry == kPrime61);  // one word in 2^61: the rest is uniform
+      }
+    }
+  }
 
   /// The m elements of block column j. Shapes: out [m].
   void block(std::uint32_t j, std::uint64_t* out) const {
@@ -57,9 +92,19 @@ class RandomVector {
   }
 
   /// Bytes of the tables.
-  static std::uint64_t bytes(const MatrixHeader& header);
+  static std::uint64_t bytes(const MatrixHeader& header) {
+    return (high_size(header) + (std::uint64_t{1} << low_bits(header)) + header.m) * sizeof(std::uint64_t);
+  }
 
  private:
+  /// log2 of the size of the table for the lower digits of block columns.
+  static unsigned low_bits(const MatrixHeader& header) {
+    return static_cast<unsigned>(std::bit_width(header.blocks_per_side()) + 1) / 2;
+  }
+  static std::uint64_t high_size(const MatrixHeader& header) {
+    return (std::uint64_t{header.blocks_per_side()} >> low_bits(header)) + 1;
+  }
+
   unsigned low_bits_;
   std::vector<std::uint64_t> high_;
   std::vector<std::uint64_t> low_;    // [2^low_bits]

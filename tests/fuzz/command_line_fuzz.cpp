@@ -2,7 +2,7 @@
 // chooses the program; "SPMM_X=value" lines at the front are variables.
 #include <cstdlib>
 
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
 #include "fuzz/fuzz_support.hpp"
 #include "tools/batch/batch.hpp"
@@ -26,12 +26,12 @@ void parse(std::uint8_t program, const std::vector<const char*>& argv) {
       return;
     case 2: {
       cli::OptionTable options = tools::make_gen_options();
-      tools::parse_gen_options(cli::parse_strictly(options, argc, argv.data()));
+      tools::parse_gen_options(options.parse(argc, argv.data()));
       return;
     }
     case 3: {
       cli::OptionTable options = tools::make_convert_options();
-      tools::parse_convert_options(cli::parse_strictly(options, argc, argv.data()));
+      tools::parse_convert_options(options.parse(argc, argv.data()));
       return;
     }
     default:  // what several programs take, word by word

@@ -11,7 +11,7 @@ LAYERS = {
     "include": ([], [], []),
     "kernels": (["include"], ["cuda", "cub/", "thrust/", "cooperative_groups", "nvtx3/", "mma.h"], []),
     "src/base": (["include"], [], ["", "records", "memory", "run"]),
-    "src/io": (["include", "src/base"], [], ["system", "formats", "memory", "files", ""]),
+    "src/io": (["include", "src/base"], [], ["system", "formats", "files", ""]),
     "src/cpu": (["include", "src/base", "src/plan"], [], ["simd", "operands", "output", "rows", "chains", ""]),
     "src/plan": (["include", "src/base", "kernels/tuning.hpp", "kernels/tiles/grid.hpp", "kernels/dense/layout.hpp"], [],
                  ["panels", "inputs", "memory", "models", ""]),

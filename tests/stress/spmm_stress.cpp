@@ -14,9 +14,8 @@
 #include <regex>
 #include <string>
 
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
 #include "spmm/spmm.hpp"

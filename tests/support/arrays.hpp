@@ -6,7 +6,7 @@
 #include <map>
 
 #include "spmm/arrays.hpp"
-#include "spmm/block_matrix.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::test {
 

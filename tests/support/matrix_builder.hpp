@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <random>
 
-#include "spmm/block_matrix.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::test {
 

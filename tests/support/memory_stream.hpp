@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "spmm/block_matrix.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::test {
 

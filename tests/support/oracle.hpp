@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "spmm/block_matrix.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::test {
 

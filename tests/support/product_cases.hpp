@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "spmm/block_matrix.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "spmm/stream.hpp"
+#include "spmm/types.hpp"
 #include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"

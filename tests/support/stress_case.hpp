@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "spmm/arrays.hpp"
-#include "spmm/block_matrix.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/options.hpp"
+#include "spmm/types.hpp"
 #include "support/matrices.hpp"
 
 namespace spmm::test {

@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "io/files/paths.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::batch {

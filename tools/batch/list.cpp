@@ -9,9 +9,8 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
 #include "io/formats/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
@@ -291,7 +290,7 @@ std::string file_of_shard(const std::string& path, const Shard& shard) {
 
 BatchOptions parse_batch_options(int argc, const char* const* argv) {
   cli::OptionTable description = make_options();
-  const auto parsed = cli::parse_strictly(description, argc, argv);
+  const auto parsed = description.parse(argc, argv);
   BatchOptions options;
   options.command = {argv, argv + argc};
   options.answer = cli::requested_text(parsed, description, kNotes);

@@ -19,7 +19,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
 #include "io/files/paths.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "tools/batch/batch.hpp"

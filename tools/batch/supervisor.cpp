@@ -20,7 +20,7 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::batch {

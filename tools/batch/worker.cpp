@@ -19,10 +19,9 @@
 #include "base/run/parallel.hpp"
 #include "base/temporary_names.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/failure.hpp"
 #include "cli/program.hpp"
 #include "io/formats/format.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/engine.hpp"
 #include "spmm/report.hpp"
 

@@ -11,9 +11,8 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
 #include "io/files/paths.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"

@@ -15,7 +15,7 @@
 
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
-#include "cli/options/words.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
 #include "io/files/input_file.hpp"
 #include "io/formats/format.hpp"

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/records/head.hpp"
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "io/files/input_file.hpp"
 #include "spmm/types.hpp"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 
 namespace spmm::tools {
 

@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
 #include "report/text.hpp"
 #include "tools/common/matrix_file.hpp"
 #include "tools/spmm/subcommands.hpp"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "spmm/io.hpp"
 #include "spmm/types.hpp"
 

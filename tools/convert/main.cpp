@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
 #include "io/formats/foreign_format.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/matrix_file.hpp"
@@ -88,8 +87,8 @@ MatrixShape parse_shape(const cli::OptionText& given) {
   if (cross == std::string::npos) {
     throw UsageError(given.where, "\"" + given.value + "\" is not a shape", "write rows and columns, as in 3000x200");
   }
-  return {.rows = cli::parse_count(given.value.substr(0, cross), given.where, 1, kMaxN),
-          .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, kMaxN)};
+  return {.rows = cli::parse_count(given.value.substr(0, cross), given.where, 1, UINT32_MAX),
+          .columns = cli::parse_count(given.value.substr(cross + 1), given.where, 1, UINT32_MAX)};
 }
 
 /// Errors: UsageError if an option is given that has no effect between these formats.
@@ -114,7 +113,7 @@ void parse_size(const cli::ParsedOptions& parsed, ConvertOptions& options) {
       options.block = static_cast<std::uint32_t>(cli::parse_count(block->value, block->where, 1, kMaxBlockDim));
     }
   }
-  if (const auto n = cli::option_count(parsed, "n", 1, kMaxN)) options.n = static_cast<std::uint32_t>(*n);
+  if (const auto n = cli::option_count(parsed, "n", 1, UINT32_MAX)) options.n = static_cast<std::uint32_t>(*n);
   if (const auto like = cli::option_text(parsed, "like")) options.like = like->value;
   if (options.n && options.like)
     throw UsageError(

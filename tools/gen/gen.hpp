@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::tools {

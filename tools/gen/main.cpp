@@ -13,7 +13,6 @@
 #include "cli/exit_codes.hpp"
 #include "cli/program.hpp"
 #include "cli/run_length.hpp"
-#include "cli/self_description.hpp"
 #include "io/files/output_file.hpp"
 #include "io/formats/foreign_format.hpp"
 #include "io/formats/format.hpp"

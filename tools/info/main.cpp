@@ -8,10 +8,9 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
-#include "report/json_writer.hpp"
+#include "report/json.hpp"
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/matrix_file.hpp"

@@ -9,9 +9,8 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/failure.hpp"
 #include "cli/launcher.hpp"
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
 #include "cli/run_length.hpp"
 #include "io/files/paths.hpp"

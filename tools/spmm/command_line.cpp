@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "cli/options/did_you_mean.hpp"
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
-#include "cli/self_description.hpp"
 #include "io/files/paths.hpp"
 #include "io/formats/foreign_format.hpp"
 #include "spmm/error.hpp"
@@ -222,7 +220,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   OptionTable description = describe(program);
   description.subcommands(subcommands);
   if (argc > 1 && !subcommands.empty()) check_first_word(argv[1], description.page());
-  const ParsedOptions parsed = parse_strictly(description, argc, argv);
+  const ParsedOptions parsed = description.parse(argc, argv);
   CliOptions options;
   const bool asks_all = parsed.count("help-all") > 0 || (parsed.count("help") > 0 && program != "spmm");
   if (!asks_all) description.show_only(kFirstOptions);
@@ -272,8 +270,8 @@ Kernels:
 )";
   for (const KernelInfo& kernel : kernel_names()) {
     help += text("  ", kernel.name, std::string(16 - std::min<std::size_t>(15, kernel.name.size()), ' '),
-                 backend_name(kernel.backend), has_backend(kernel.backend) ? "" : ", not built", ": ",
-                 kernel.summary, "\n");
+                 backend_name(kernel.backend), has_backend(kernel.backend) ? "" : ", not built", ": ", kernel.summary,
+                 "\n");
   }
   help += R"(
 Environment:

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 #include "cli/progress_bar.hpp"
 #include "spmm/multiply.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "base/text.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/options/did_you_mean.hpp"
+#include "cli/options.hpp"
 #include "cli/program.hpp"
 #include "spmm/error.hpp"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/options/table.hpp"
+#include "cli/options.hpp"
 
 namespace spmm::tools {
 

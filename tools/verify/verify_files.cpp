@@ -9,15 +9,14 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
-#include "base/records/saturated_count.hpp"
 #include "base/text.hpp"
+#include "io/factor_source.hpp"
 #include "io/files/input_file.hpp"
-#include "io/memory/picked_source.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "tools/common/matrix_file.hpp"
-#include "verify/result_proof.hpp"
+#include "verify/proof.hpp"
 
 namespace spmm::tools {
 namespace {
@@ -59,9 +58,8 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   if (options.any_order) check_blocks(file, kProgram);
   const std::uint32_t nb = file.header().blocks_per_side();
   const RowRange rows = checked_rows(options.rows, nb);
-  std::optional<io::PickedSource> picked;
-  if (rows != RowRange{.first = 0, .end = nb}) picked.emplace(file_a, rows, &BlockIndex::i, run);
-  const Source& left = picked ? static_cast<const Source&>(*picked) : file_a;
+  const auto rows_of_a = rows.covers(nb) ? nullptr : io::make_factor_source(file_a, false, rows, run);
+  const Source& left = rows_of_a ? *rows_of_a : static_cast<const Source&>(file_a);
   constexpr std::uint64_t kLeastBytes = 64u << 10;  // for operands
   const std::uint64_t fixed =
       Proof::resident_bytes(left.header()) + Proof::finish_bytes(left.header(), file_b.header());
@@ -82,7 +80,7 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
 
   const std::uint64_t bytes = file.record_bytes();
   RecordOrder order(bytes);
-  const auto check_order = [&](const std::optional<OrderFlaw>& flaw) {
+  const auto check_order = [&](const std::optional<RecordFlaw>& flaw) {
     if (!flaw) return;
     check_ascends(file, flaw->record, flaw->before, flaw->at, "give --any-order for files of other programs");
   };

@@ -9,7 +9,7 @@
 #include <list>
 #include <mutex>
 
-#include "base/memory/spare_pages.hpp"
+#include "base/memory/aligned_array.hpp"
 
 namespace spmm {
 

@@ -1,6 +1,8 @@
 // Words for invalid indices, duplicates and changed files.
 #include "base/records/errors.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 
@@ -29,10 +31,9 @@ void throw_index_out_of_range(const Source& source, std::uint64_t record, BlockI
 
 void throw_duplicate_block(const Source& source, std::uint64_t first, std::uint64_t second, BlockIndex found) {
   const BlockIndex at = source.original_index(found);
-  const bool in_order = source.original_record(first) < source.original_record(second);
-  throw FormatError(source.name() + ", " + source.place(in_order ? second : first),
-                    text("block (", at.i, ", ", at.j, ") was stored before in ",
-                         source.place(in_order ? first : second), ", expected each block once"),
+  throw FormatError(source.name() + ", " + source.place(std::max(first, second)),
+                    text("block (", at.i, ", ", at.j, ") was stored before in ", source.place(std::min(first, second)),
+                         ", expected each block once"),
                     "remove one of the two, or merge them, and lower the number of blocks");
 }
 

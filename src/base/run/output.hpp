@@ -52,9 +52,8 @@ class Output {
       ++held_->count;
     }
     // The sink may hold it longer than this lives.
-    const auto shared = std::make_shared<Release>(std::move(release));
-    sink_.write(begin_ + first_block, records, [held = held_, shared] {
-      (*shared)();
+    sink_.write(begin_ + first_block, records, [held = held_, release = std::move(release)]() mutable {
+      release();
       const std::lock_guard lock(held->mutex);
       --held->count;
       held->changed.notify_all();

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/memory/aligned_array.hpp"
-#include "base/records/saturated_count.hpp"
+#include "base/records/head.hpp"
 #include "base/run/run.hpp"
 #include "cpu/operands/operand.hpp"
 #include "cpu/simd/isa.hpp"

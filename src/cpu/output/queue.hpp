@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
-#include "base/records/saturated_count.hpp"
+#include "base/records/head.hpp"
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
-#include "base/records/saturated_count.hpp"
+#include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/output/panels.hpp"

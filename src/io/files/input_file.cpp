@@ -16,7 +16,7 @@
 #include "base/records/head.hpp"
 #include "base/text.hpp"
 #include "io/formats/foreign_format.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {

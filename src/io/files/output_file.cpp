@@ -19,7 +19,7 @@
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "io/formats/format.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {
@@ -76,8 +76,7 @@ int rename_if_unused(int folder_fd, const char* temp_name, const char* name) {
 
 }  // namespace
 
-OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind,
-                       WriteMode write_mode)
+OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind, bool maps)
     : options_(options), target_(find_target(path, options.no_clobber)) {
   if (target_.is_device) {
     open_device();
@@ -87,7 +86,7 @@ OutputFile::OutputFile(const std::filesystem::path& path, const FileSinkOptions&
   const mode_t mode = target_.exists ? S_IRUSR | S_IWUSR : 0666;
   if (kind != TempKind::automatic || !open_unnamed(mode)) open_named(mode, kind == TempKind::shared);
   // A file with a name could be cut by others (network file systems hold no other kind): a SIGBUS.
-  maps_ = write_mode == WriteMode::mapped && !temp_name_.is_set() && may_map_files_of(fd_.get());
+  maps_ = maps && !temp_name_.is_set() && may_map_files_of(fd_.get());
   if (target_.exists) keep_permissions(fd_.get(), target_);
 }
 

@@ -17,13 +17,6 @@
 
 namespace spmm::io {
 
-/// How bytes get into the file.
-enum class WriteMode : std::uint8_t {
-  mapped,  ///< through shared mappings where the space can be reserved and no other process can cut the file; else
-           ///< pwrite
-  pwrite,
-};
-
 /// How the temporary file is made.
 enum class TempKind : std::uint8_t {
   automatic,  ///< without a name (O_TMPFILE) where the file system can: nothing is left even after SIGKILL
@@ -37,9 +30,10 @@ enum class TempKind : std::uint8_t {
 /// Threads: write_at() may be called from several threads at once.
 class OutputFile {
  public:
-  /// Errors: OutputError.
+  /// Values: maps = write through shared mappings where space can be reserved and no other process can cut the file;
+  /// elsewhere, and without it, by pwrite. Errors: OutputError.
   OutputFile(const std::filesystem::path& path, const FileSinkOptions& options, TempKind kind = TempKind::automatic,
-             WriteMode mode = WriteMode::pwrite);
+             bool maps = false);
   /// A file that another process has made and will publish: this one writes into it and flushes.
   /// Values: name = of the target, for messages.
   OutputFile(const std::string& name, Descriptor file, bool is_device, const FileSinkOptions& options);

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {

@@ -15,7 +15,7 @@
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "io/files/paths.hpp"
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::io {

@@ -15,37 +15,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How files of a format begin.
-constexpr std::pair<std::string_view, ForeignFormat> kBeginnings[] = {{"%%MatrixM", ForeignFormat::matrix_market},
-                                                                      {"\x93NUMPY", ForeignFormat::npy},
-                                                                      {"PK\x03\x04", ForeignFormat::npz},
-                                                                      {"\x1F\x8B\x08", ForeignFormat::gzip},
-                                                                      {"\x89HDF\r\n\x1A\n", ForeignFormat::hdf5}};
+/// A format by the bytes that its files begin with, and what messages call it.
+struct Foreign {
+  ForeignFormat format;
+  std::string_view beginning;
+  const char* name;
+};
+
+constexpr Foreign kFormats[] = {{ForeignFormat::matrix_market, "%%MatrixM", "a Matrix Market file"},
+                                {ForeignFormat::npy, "\x93NUMPY", "a NumPy array (.npy)"},
+                                {ForeignFormat::npz, "PK\x03\x04", "a zip archive, such as SciPy's .npz"},
+                                {ForeignFormat::gzip, "\x1F\x8B\x08", "compressed by gzip"},
+                                {ForeignFormat::hdf5, "\x89HDF\r\n\x1A\n", "an HDF5 file"}};
 
 /// How names of files end, and what a result is converted to for them: texts and HDF5 are what other programs make of
 /// that.
 constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
     {".mtx", ".mtx"}, {".npy", ".npy"}, {".npz", ".npz"}, {".txt", ".mtx"},
     {".csv", ".mtx"}, {".h5", ".npz"},  {".hdf5", ".npz"}};
-
-const char* format_name(ForeignFormat format) {
-  switch (format) {
-    case ForeignFormat::matrix_market:
-      return "a Matrix Market file";
-    case ForeignFormat::npy:
-      return "a NumPy array (.npy)";
-    case ForeignFormat::npz:
-      return "a zip archive, such as SciPy's .npz";
-    case ForeignFormat::gzip:
-      return "compressed by gzip";
-    case ForeignFormat::hdf5:
-      return "an HDF5 file";
-    case ForeignFormat::text:
-      return "a text file";
-    default:
-      return "a block-sparse matrix file";
-  }
-}
 
 /// A word of a command as a shell takes it: quoted where it holds anything but plain characters.
 std::string shell_word(const std::string& word) {
@@ -69,8 +56,8 @@ std::string conversion(const std::string& from, const std::string& to, bool is_n
 
 ForeignFormat find_foreign_format(std::span<const std::byte> first_bytes) {
   const std::string_view begin(reinterpret_cast<const char*>(first_bytes.data()), first_bytes.size());
-  for (const auto& [magic, format] : kBeginnings) {
-    if (begin.starts_with(magic)) return format;
+  for (const Foreign& foreign : kFormats) {
+    if (begin.starts_with(foreign.beginning)) return foreign.format;
   }
   // No file of ours: a block side of such bytes is too large.
   const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](unsigned char c) {
@@ -83,7 +70,9 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
   const ForeignFormat format = find_foreign_format(first_bytes);
   if (format == ForeignFormat::none) return;
   const fs::path path = name;
-  std::string hint;
+  const std::string out =
+      path.extension() == ".bin" ? name + ".bin" : fs::path(path).replace_extension(".bin").string();
+  std::string hint = "convert it first: " + conversion(name, out, format != ForeignFormat::matrix_market);
   if (format == ForeignFormat::gzip) {
     const std::string unpacked =
         path.extension() == ".gz" ? fs::path(path).replace_extension().string() : name + ".out";
@@ -93,12 +82,12 @@ void reject_foreign_format(std::span<const std::byte> first_bytes, const std::st
     hint = "write it as Matrix Market (scipy.io.mmwrite) and convert that: spmm-convert A.mtx A.bin";
   } else if (format == ForeignFormat::hdf5) {
     hint = "write its matrix as .npz (scipy.sparse.save_npz) and convert that: python3 -m spmm convert A.npz A.bin";
-  } else {
-    const std::string out =
-        path.extension() == ".bin" ? name + ".bin" : fs::path(path).replace_extension(".bin").string();
-    hint = "convert it first: " + conversion(name, out, format != ForeignFormat::matrix_market);
   }
-  throw FormatError(name, text("is ", format_name(format), ", expected a block-sparse matrix file"), hint);
+  std::string what = "a text file";
+  for (const Foreign& foreign : kFormats) {
+    if (foreign.format == format) what = foreign.name;
+  }
+  throw FormatError(name, text("is ", what, ", expected a block-sparse matrix file"), hint);
 }
 
 std::string operand_hint(const std::string& result_name) {

@@ -1,8 +1,7 @@
 // Headers and sizes of matrix files, checked.
 #include "io/formats/format.hpp"
 
-#include <cstring>
-#include <limits>
+#include <bit>
 
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
@@ -74,19 +73,12 @@ void validate_header(const MatrixHeader& header, const std::string& name) {
 namespace io {
 
 MatrixHeader decode_header(const HeaderBytes& bytes) {
-  MatrixHeader header;
-  std::memcpy(&header.n, bytes.data(), 4);
-  std::memcpy(&header.m, bytes.data() + 4, 4);
-  std::memcpy(&header.num_blocks, bytes.data() + 8, 4);
-  return header;
+  static_assert(sizeof(MatrixHeader) == kHeaderBytes);
+  return std::bit_cast<MatrixHeader>(bytes);
 }
 
 HeaderBytes encode_header(const MatrixHeader& header) {
-  HeaderBytes bytes;
-  std::memcpy(bytes.data(), &header.n, 4);
-  std::memcpy(bytes.data() + 4, &header.m, 4);
-  std::memcpy(bytes.data() + 8, &header.num_blocks, 4);
-  return bytes;
+  return std::bit_cast<HeaderBytes>(header);
 }
 
 void throw_no_header(std::uint64_t found_bytes, const std::string& name) {
@@ -116,21 +108,6 @@ void throw_changed_length(std::uint64_t found_bytes, std::uint64_t expected_byte
 
 void check_memory_shape(const MatrixHeader& header, const std::string& name) {
   check_shape(header, [&](std::uint64_t) { return name; });
-}
-
-void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,
-                        const std::string& name) {
-  constexpr std::uint64_t kMaxBlocks = std::numeric_limits<std::uint32_t>::max();
-  if (num_indices > kMaxBlocks) {
-    throw FormatError(name, text("the matrix has ", num_indices, " blocks, expected at most ", kMaxBlocks),
-                      "use larger blocks, or several matrices");
-  }
-  check_memory_shape({.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(num_indices)}, name);
-  const std::uint64_t expected = num_indices * m * m;
-  if (num_values == expected) return;
-  throw FormatError(text(name, ", block ", num_values / (std::uint64_t{m} * m)),
-                    text(num_values, " values for ", num_indices, " blocks, expected ", expected, " (m = ", m, ")"),
-                    "fill values with m * m elements for each entry of index");
 }
 
 }  // namespace io

@@ -40,8 +40,4 @@ void check_header(const HeaderBytes& bytes, ElementType type, std::uint64_t foun
 /// validate_header() for a matrix in memory: the place is its name alone. Errors: FormatError.
 void check_memory_shape(const MatrixHeader& header, const std::string& name);
 
-/// Checks that a matrix in memory has as many indices and values as its header implies. Errors: FormatError.
-void check_matrix_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values,
-                        const std::string& name);
-
 }  // namespace spmm::io

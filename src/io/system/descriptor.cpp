@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <system_error>
 
-#include "io/system/retried.hpp"
-
 namespace spmm::io {
 
 Descriptor::~Descriptor() {

@@ -1,6 +1,7 @@
 // An owned file descriptor, its lock, its bytes, and what the errors of system calls mean to the user.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +9,14 @@
 #include <utility>
 
 namespace spmm::io {
+
+/// Repeats a system call while a signal interrupts it.
+template <class Call>
+auto retried(const Call& call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
 
 /// Owns a file descriptor; closes it when destroyed.
 class Descriptor {

@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-#include "io/system/retried.hpp"
+#include "io/system/descriptor.hpp"
 
 namespace spmm::io {
 

@@ -181,11 +181,11 @@ Scenario mapped_scenario() {
     records->append(4 * kM * kM, static_cast<char>(1 + x % 100));
   }
   const auto write = [=] {
-    const auto sink = io::open_tuned_file_sink("c.bin", kM, {}, {.mode = io::WriteMode::mapped, .num_writers = 4});
+    const auto sink = io::open_tuned_file_sink("c.bin", kM, {}, {.maps = true, .num_writers = 4});
     const std::size_t half = records->size() / kBlocks * (kBlocks / 2);
     const auto bytes = std::as_bytes(std::span(*records));
-    sink->write(0, bytes.first(half), nullptr);
-    sink->write(kBlocks / 2, bytes.subspan(half), nullptr);
+    sink->write(0, bytes.first(half), {});
+    sink->write(kBlocks / 2, bytes.subspan(half), {});
     sink->finish({.n = 100 * kM, .m = kM, .num_blocks = kBlocks});
     sink->publish();
   };

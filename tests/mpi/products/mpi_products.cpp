@@ -11,7 +11,6 @@
 #include <string>
 
 #include "cli/exit_codes.hpp"
-#include "cli/failure.hpp"
 #include "mpi/product.hpp"
 #include "mpi/products/mpi_fault.hpp"
 #include "support/files.hpp"

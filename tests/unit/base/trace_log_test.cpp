@@ -1,5 +1,5 @@
 // Traces: events nest, buffers stay bounded, threads and streams get tracks of their own.
-#include "base/run/trace_log.hpp"
+#include "base/run/stage_clock.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/run/run.hpp"
-#include "io/files/writers.hpp"
+#include "io/files/file_sink.hpp"
 #include "support/catch.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // What the library says about its options reaches a user of the programs in the words of the command line.
-#include "cli/options/words.hpp"
+#include "cli/exit_codes.hpp"
 
 #include <filesystem>
 #include <fstream>

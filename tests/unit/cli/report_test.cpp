@@ -100,7 +100,7 @@ TEST_CASE("a trace: the streams of devices are processes of their own, and names
   CHECK(tracks.size() == 4);
   CHECK(processes.size() == 3);
   CHECK(has(text, R"("ts":1.001,"dur":1998.998,"args":{"pairs":7,"panel":0}})"));
-  CHECK(has(text, R"("ts":5.000,"dur":0.000,"args":{"joined":9}})"));
+  CHECK(has(text, R"("ts":5.0,"dur":0.0,"args":{"joined":9}})"));
   CHECK(has(text, R"(GPU 3 H \\ \"x\")"));
 }
 

@@ -222,7 +222,7 @@ TEST_CASE("a limit that the product passes by far is refused before anything is 
   }
 }
 
-TEST_CASE("a release is called once: when it is asked to, replaced or destroyed") {
+TEST_CASE("a release is called once: when its last copy is asked to, replaced or destroyed") {
   int released = 0;
   const auto count = [&] { ++released; };
   {
@@ -235,7 +235,10 @@ TEST_CASE("a release is called once: when it is asked to, replaced or destroyed"
     CHECK(released == 1);
     first = Release(count);
     CHECK(released == 2);
-    CHECK_NOTHROW(Release(nullptr)());
+    const Release copy(first);
+    first();
+    CHECK(released == 2);
+    CHECK_NOTHROW(Release()());
   }
   CHECK(released == 3);
 }

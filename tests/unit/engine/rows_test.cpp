@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/records/head.hpp"
-#include "io/memory/picked_source.hpp"
+#include "io/factor_source.hpp"
 #include "plan/statistics.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
@@ -55,16 +54,19 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
   for (const std::uint32_t m : {1u, 8u, 64u}) {
     const BlockMatrix mixed = test::random_matrix(40 * m, m, 1500, 65535, m);  // several pieces but for m = 1
     for (const BlockMatrix& matrix : {mixed, sorted_by_rows(mixed)}) {
-      for (const auto key : {&BlockIndex::i, &BlockIndex::j}) {
+      for (const bool is_transposed : {false, true}) {
         for (const RowRange rows :
              {RowRange{0, 40}, RowRange{0, 7}, RowRange{11, 12}, RowRange{30, 40}, RowRange{9, 9}}) {
           INFO("m " << m << ", rows " << rows.first << ":" << rows.end);
           const test::MemorySource whole(matrix);
+          const BlockMatrix factor = is_transposed ? test::transposed(matrix) : matrix;
+          const test::MemorySource factor_records(factor);
           Reading reading;
-          const io::PickedSource source(whole, rows, key, reading.run);
+          const auto made = io::make_factor_source(whole, is_transposed, rows, reading.run);
+          const Source& source = *made;
           std::vector<std::size_t> expected;
           for (std::size_t x = 0; x < matrix.index.size(); ++x) {
-            if (matrix.index[x].*key >= rows.first && matrix.index[x].*key < rows.end) expected.push_back(x);
+            if (factor.index[x].i >= rows.first && factor.index[x].i < rows.end) expected.push_back(x);
           }
           REQUIRE(source.header() == MatrixHeader{matrix.n, m, static_cast<std::uint32_t>(expected.size())});
           const std::uint64_t record = input_record_bytes(m);
@@ -76,11 +78,10 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
               source.read(at, count, bytes.data());
               bool is_right = true;
               for (std::uint64_t x = 0; x < count; ++x) {
-                whole.read(expected[at + x], 1, one.data());
+                factor_records.read(expected[at + x], 1, one.data());
                 is_right = is_right && std::memcmp(one.data(), bytes.data() + x * record, record) == 0;
               }
               REQUIRE(is_right);
-              REQUIRE(source.original_record(at) == expected[at]);
               REQUIRE(source.place(at) == whole.place(expected[at]));
             }
           }

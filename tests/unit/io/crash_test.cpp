@@ -24,7 +24,7 @@ constexpr std::uint32_t kM = 4;
 void write_output(const fs::path& path, const std::string& records, TempKind temp, bool publish) {
   const auto num_blocks = static_cast<std::uint32_t>(records.size() / output_record_bytes(kM));
   const auto sink = io::open_tuned_file_sink(path, kM, {}, {.temp = temp, .piece_bytes = 1000});
-  sink->write(0, std::as_bytes(std::span(records)), nullptr);
+  sink->write(0, std::as_bytes(std::span(records)), {});
   sink->finish({.n = 400, .m = kM, .num_blocks = num_blocks});
   if (publish) sink->publish();
 }
@@ -56,7 +56,7 @@ TEST_CASE("a limit on the size of files is an error with a hint, and the old con
     check(message_under_limit([&] {
             const auto sink = io::open_tuned_file_sink(folder / "c.bin", kM, {},
                                                        {.temp = temp, .num_writers = 1, .piece_bytes = 999});
-            sink->write(0, std::as_bytes(std::span(records)), nullptr);
+            sink->write(0, std::as_bytes(std::span(records)), {});
             sink->finish({.n = 400, .m = kM, .num_blocks = 300});
           }),
           10'000 - kHeaderBytes);

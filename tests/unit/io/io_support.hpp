@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "spmm/block_matrix.hpp"
+#include "spmm/types.hpp"
 #include "support/files.hpp"
 
 namespace spmm::test {

@@ -40,10 +40,10 @@ std::vector<std::byte> pattern(std::uint64_t offset, std::uint64_t size) {
 }
 
 /// Writes a result of `num_blocks` blocks of side 64 and returns its bytes.
-std::vector<char> written(const fs::path& path, io::WriteMode mode, unsigned num_writers, std::uint32_t num_blocks) {
+std::vector<char> written(const fs::path& path, bool maps, unsigned num_writers, std::uint32_t num_blocks) {
   constexpr std::uint32_t kM = 64;
   constexpr std::uint32_t kBlocksPerSlice = 500;
-  const auto sink = io::open_tuned_file_sink(path, kM, {}, {.mode = mode, .num_writers = num_writers});
+  const auto sink = io::open_tuned_file_sink(path, kM, {}, {.maps = maps, .num_writers = num_writers});
   std::vector<std::vector<std::byte>> slices;
   std::atomic<unsigned> num_released{0};
   for (std::uint32_t b = 0; b < num_blocks; b += kBlocksPerSlice) {
@@ -99,12 +99,12 @@ TEST_CASE("a result written through mappings has the bytes and the length of one
   const TemporaryFolder folder;
   // Below what is reserved ahead; a few ranges; the last range nearly full.
   for (const std::uint32_t num_blocks : {10u, 5000u, 12'000u}) {
-    const auto expected = written(folder / "pwrite", io::WriteMode::pwrite, 2, num_blocks);
+    const auto expected = written(folder / "pwrite", false, 2, num_blocks);
     CHECK(expected.size() == kHeaderBytes + num_blocks * output_record_bytes(64));
     for (const unsigned num_writers : {0u, 1u, 5u}) {
       if (num_blocks == 12'000 && num_writers != 5) continue;  // 200 MB each
       INFO(num_blocks << " blocks, " << num_writers << " writers");
-      CHECK((written(folder / "mapped", io::WriteMode::mapped, num_writers, num_blocks) == expected));
+      CHECK((written(folder / "mapped", true, num_writers, num_blocks) == expected));
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
+#include "support/wrapped_calls.hpp"
 #include "unit/io/io_support.hpp"
 
 namespace {
@@ -46,6 +47,24 @@ std::string all_records(const Source& source) {
   std::string bytes(source.header().num_blocks * input_record_bytes(source.header().m), '\0');
   source.read(0, source.header().num_blocks, reinterpret_cast<std::byte*>(bytes.data()));
   return bytes;
+}
+
+/// A source of arrays that are not there: only their lengths are read.
+void check_sizes(std::uint32_t n, std::uint32_t m, std::uint64_t num_indices, std::uint64_t num_values) {
+  const BlockIndex* const index = nullptr;
+  const std::uint16_t* const values = nullptr;
+  make_block_source({.n = n, .m = m, .index = {index, num_indices}, .values = {values, num_values}}, "matrix A");
+}
+
+int num_first_reads = 0;
+std::filesystem::path growing;
+
+/// With the first reading the file becomes longer.
+ssize_t pread_of_growing(int fd, void* to, size_t size, off_t offset) {
+  if (offset == static_cast<off_t>(kHeaderBytes) && num_first_reads++ == 0) {
+    std::ofstream(growing, std::ios::app | std::ios::binary) << "more";
+  }
+  return real_calls.pread(fd, to, size, offset);
 }
 
 TEST_CASE("round trips keep every byte and the order") {
@@ -219,6 +238,33 @@ TEST_CASE("memory sink: records become a matrix when published") {
   empty->finish({.n = 16, .m = 4, .num_blocks = 0});
   empty->publish();
   CHECK((out.header() == MatrixHeader{.n = 16, .m = 4, .num_blocks = 0}));
+}
+
+TEST_CASE("a matrix of 2^32 blocks is one too many") {
+  constexpr std::uint32_t kSide = 1u << 20;
+  constexpr std::uint64_t kMost = 0xFFFF'FFFFu;
+  CHECK_NOTHROW(check_sizes(kSide, 1, kMost, kMost));
+  const std::string message = message_of<FormatError>([] { check_sizes(kSide, 1, kMost + 1, kMost + 1); });
+  CHECK(has(message, "the matrix has 4294967296 blocks, expected at most 4294967295"));
+}
+
+TEST_CASE("values are counted in 64 bits") {
+  constexpr std::uint64_t kBlocks = 1u << 28;  // times 4 * 4: 2^32
+  CHECK_NOTHROW(check_sizes(1u << 17, 4, kBlocks, kBlocks * 16));
+  CHECK_THROWS_AS(check_sizes(1u << 17, 4, kBlocks, 0), FormatError);
+}
+
+TEST_CASE("no matrix is returned of a file that grew while it was read") {
+  const TemporaryFolder folder;
+  growing = folder / "a.bin";
+  write_bytes(growing, header_bytes(4, 2, 2) + record16(2, 0, 1) + record16(2, 1, 0));
+  const auto before = system_calls;
+  system_calls.pread = pread_of_growing;
+  num_first_reads = 0;
+  const std::string message = message_of<FormatError>([&] { read_matrix(growing); });
+  system_calls = before;
+  CHECK(has(message, "a.bin"));
+  CHECK(num_first_reads == 1);
 }
 
 }  // namespace

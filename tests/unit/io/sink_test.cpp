@@ -59,12 +59,12 @@ TEST_CASE("slices at their places, in any order, give the same file; a gap or an
   const std::string records = result_records(kSinkSide, 1000);
   const std::size_t slice = 10;
   for (const unsigned writers : {0u, 1u, 3u}) {
-    for (const io::WriteMode mode : {io::WriteMode::pwrite, io::WriteMode::mapped}) {
+    for (const bool maps : {false, true}) {
       for (const char* fault : {"", "gap", "overlap"}) {
         INFO(writers << " writers, " << fault);
         const auto path = folder / "c.bin";
         std::atomic<int> released{0};
-        const auto sink = io::open_tuned_file_sink(path, kSinkSide, {}, {.mode = mode, .num_writers = writers});
+        const auto sink = io::open_tuned_file_sink(path, kSinkSide, {}, {.maps = maps, .num_writers = writers});
         REQUIRE(sink->takes_places());
         for (std::size_t x = 0; x < 100; ++x) {
           const std::size_t place = x * 37 % 100 * slice;  // 37 and 100 have no common factor

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "spmm/block_matrix.hpp"
+#include "spmm/types.hpp"
 #include "support/memory_stream.hpp"
 #include "verify/proof.hpp"
 
@@ -37,7 +37,7 @@ inline FindRow find_in(const ProductMatrix& c) {
 
 struct Proven {
   ProofResult result{};
-  std::optional<ProofFlaw> flaw{};
+  std::optional<RecordFlaw> flaw{};
 
   [[nodiscard]] bool is_right() const { return !flaw && result.num_wrong == 0; }
 };

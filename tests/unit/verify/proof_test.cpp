@@ -195,7 +195,7 @@ TEST_CASE("proof: indices out of range and zero blocks are flaws with their reco
   outside.index[33].j = 20;
   const Proven found = prove(a, a, outside);
   REQUIRE(found.flaw);
-  CHECK(found.flaw->kind == ProofFlaw::Kind::out_of_range);
+  CHECK(found.flaw->kind == RecordFlaw::Kind::out_of_range);
   CHECK(found.flaw->record == 33);
   outside = c;
   outside.index[0].i = 20;
@@ -205,7 +205,7 @@ TEST_CASE("proof: indices out of range and zero blocks are flaws with their reco
   zero.values.insert(zero.values.end(), 16, 0);
   const Proven with_zero = prove(a, a, zero);
   REQUIRE(with_zero.flaw);
-  CHECK(with_zero.flaw->kind == ProofFlaw::Kind::zero_block);
+  CHECK(with_zero.flaw->kind == RecordFlaw::Kind::zero_block);
   CHECK(with_zero.flaw->record == c.index.size());
   CHECK(prove(a, a, zero, {.settings = {.key = 1, .allow_zero_blocks = true}}).is_right());
 }

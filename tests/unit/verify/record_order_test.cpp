@@ -1,5 +1,5 @@
 // Order over pieces that come in any order.
-#include "verify/result_proof.hpp"
+#include "verify/proof.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -28,8 +28,8 @@ std::vector<BlockIndex> ascending() {
 }
 
 /// Adds pieces of `size` records in a random order, and closes; the first flaw.
-std::optional<OrderFlaw> add_pieces(RecordOrder& order, const std::vector<BlockIndex>& places, std::size_t size,
-                                    std::uint64_t seed) {
+std::optional<RecordFlaw> add_pieces(RecordOrder& order, const std::vector<BlockIndex>& places, std::size_t size,
+                                     std::uint64_t seed) {
   const std::vector<std::byte> bytes = records_at(places);
   std::vector<std::size_t> starts;
   for (std::size_t x = 0; x < places.size(); x += size) starts.push_back(x);
@@ -54,13 +54,13 @@ TEST_CASE("record order: a block twice and a step back are found at their record
       const auto flaw = add_pieces(order, twice, size, at);
       REQUIRE(flaw);
       CHECK(flaw->record == at);
-      CHECK(flaw->is_duplicate());
+      CHECK(flaw->kind == RecordFlaw::Kind::twice);
       std::vector<BlockIndex> back = ascending();
       std::swap(back[at], back[at - 1]);
       RecordOrder other(kRecordBytes);
       const auto found = add_pieces(other, back, size, at);
       REQUIRE(found);
-      CHECK_FALSE(found->is_duplicate());
+      CHECK(found->kind == RecordFlaw::Kind::out_of_order);
     }
   }
 }

@@ -1,5 +1,5 @@
 // The proof in front of a sink: whatever way records come, and whatever the sink is, what is wrong does not get out.
-#include "verify/result_proof.hpp"
+#include "verify/proof.hpp"
 
 #include <algorithm>
 #include <filesystem>

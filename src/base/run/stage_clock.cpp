@@ -1,5 +1,5 @@
 // Events of all threads put together.
-#include "base/run/trace_log.hpp"
+#include "base/run/stage_clock.hpp"
 
 #include <algorithm>
 #include <new>

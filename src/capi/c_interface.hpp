@@ -1,9 +1,11 @@
-// Structs of the C interface, of any version, as options and views of the library.
+// What the functions of the C interface share: structs of any version as options and views of the library, errors as
+// statuses, arrays for other libraries.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "spmm/arrays.hpp"
@@ -74,5 +76,26 @@ ElementType element_type(std::uint32_t given, const std::string& name);
 
 /// Width of the elements of a matrix: 16 or 32. Errors: UsageError.
 std::uint32_t element_bits(const spmm_bsr& given, const std::string& name);
+
+/// Keeps the exception that is being handled as the last error of this thread; returns its status.
+spmm_status keep_current_exception() noexcept;
+
+/// Runs body; whatever it throws becomes the last error.
+template <class Body>
+spmm_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return SPMM_OK;
+  } catch (...) {
+    return keep_current_exception();
+  }
+}
+
+/// A managed tensor of DLPack, version 1.0 or older; its deleter frees it and lets the owner go. Errors: UsageError.
+void* make_dlpack(const spmm_array& array, std::shared_ptr<const void> owner, bool is_versioned);
+
+/// Calls the deleter of a capsule's tensor that was not taken. Python is found in the process; it may have an
+/// exception set.
+void destroy_capsule(void* capsule);
 
 }  // namespace spmm::capi
