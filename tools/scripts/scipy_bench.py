@@ -2,13 +2,14 @@
 """Times SciPy's products beside spmm's on the CPU, on the cases of data/suites.json, in turns.
 
 usage: python3 tools/scripts/scipy_bench.py --suite cpu-patterns --json scipy.json
-       python3 tools/scripts/scipy_bench.py --case P1,P4 --runs 5 --bin build/bin
+       python3 tools/scripts/scipy_bench.py --suite P --type f64,f32 --runs 5 --bin build/bin
 
 Each round times, one after the other: spmm.multiply() with --threads threads, SciPy in one process, and two processes of
 SciPy at the same time with a product each: half of the time until both have ended is the time of a product. All of them start
 from matrices of SciPy in memory, BSR (blocks of m x m) or, for m = 1, CSR, and keep the result until the clock has stopped.
-SciPy multiplies whole numbers of 64 bits, which hold the sums. The first product of each is not timed; the elements of
-SciPy's, at most 2^32 - 1 each, must be those of spmm in number and in sum.
+For u16 SciPy multiplies whole numbers of 64 bits, which hold the sums; floats are of the same type for both. The first product of
+each is not timed; the elements of SciPy's, at most 2^32 - 1 each for u16, must be those of spmm in number and in sum. cpu_ms is the processor time of a product, of all
+threads, which other programs on the machine change less.
 
 If the first product of a kind takes longer than --max-seconds, it is the only one; if it fails, its reason is in the
 measurement. Exit codes: 0 all agree, 1 a result differs, 2 usage, 69 SciPy is missing.
@@ -31,6 +32,7 @@ except ImportError as missing:
 sys.dont_write_bytecode = True  # the folder of the scripts stays as it is
 from bench_cases import LARGEST, fail, head, make_parser, measure_cases, read_bsr, spread  # noqa: E402
 
+TYPES = {"u16": np.uint16, "f64": np.float64, "f32": np.float32}
 multiply = None  # in a process of its own: a function that multiplies the operands of the case
 
 
@@ -43,10 +45,10 @@ def read_matrix(path, element):
     return matrix
 
 
-def prepare(program, paths, threads):
+def prepare(program, type, paths, threads):
     """Begins a process of a program."""
     global multiply
-    a, b = (read_matrix(path, np.int64 if program == "scipy" else np.uint16) for path in paths)
+    a, b = (read_matrix(path, np.int64 if program == "scipy" and type == "u16" else TYPES[type]) for path in paths)
     if program == "scipy":
         multiply = lambda report: a @ b  # noqa: E731
     else:
@@ -56,13 +58,27 @@ def prepare(program, paths, threads):
 
 
 def product():
-    """Seconds of a product, spmm's report, number of elements that are not zero, and their sum."""
+    """Seconds of a product and its processor's, spmm's report, number of elements that are not zero, and their sum."""
     report = {}
-    begin = time.perf_counter()
+    begin, cpu_begin = time.perf_counter(), time.process_time()
     values = multiply(report).data.reshape(-1)
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - begin, time.process_time() - cpu_begin
     parts = (values[first:first + (1 << 24)] for first in range(0, len(values), 1 << 24))
-    return seconds, report, [int(np.count_nonzero(values)), sum(int(np.minimum(part, LARGEST).sum(dtype=np.uint64)) for part in parts)]
+    if values.dtype.kind == "f":
+        total = sum(float(part.sum(dtype=np.float64)) for part in parts)
+    else:
+        total = sum(int(np.minimum(part, LARGEST).sum(dtype=np.uint64)) for part in parts)
+    return seconds, report, [int(np.count_nonzero(values)), total]
+
+
+def agree(entries, others):
+    """Whether two results hold the same but for rounding."""
+    return entries[0] == others[0] and abs(entries[1] - others[1]) <= (1e-5 * others[1] if isinstance(others[1], float) else 0)
+
+
+def times_of(times):
+    seconds, cpu_seconds = zip(*times)
+    return {"ms": spread(seconds), "cpu_ms": spread(cpu_seconds)}
 
 
 class Program:
@@ -74,7 +90,7 @@ class Program:
         self.pools = [concurrent.futures.ProcessPoolExecutor(1, context, prepare, arguments) for _ in range(processes)]
 
     def run(self, pools):
-        """Seconds of the longest of these processes, spmm's report and what the result holds."""
+        """Seconds of the process that takes longest, and its processor's, spmm's report and what the result holds."""
         return max((future.result() for future in [pool.submit(product) for pool in pools]), key=lambda found: found[0])
 
     def round(self, max_seconds=None):
@@ -85,14 +101,15 @@ class Program:
             seconds, report, entries = self.run(self.pools[:1])
             if max_seconds is not None:
                 self.report, self.entries = report, entries
-                if seconds <= max_seconds:
+                if seconds[0] <= max_seconds:
                     if len(self.pools) > 1:
                         self.run(self.pools[1:])
                     return
                 self.close()
             self.times.append(seconds)
             if len(self.pools) > 1:
-                self.pair_times.append(self.run(self.pools)[0] / len(self.pools))
+                (pair_seconds, cpu_seconds), *_ = self.run(self.pools)
+                self.pair_times.append((pair_seconds / len(self.pools), cpu_seconds))
         except Exception as error:  # memory, most of all
             self.reason = f"{type(error).__name__}: {error}"
             self.close()
@@ -106,19 +123,20 @@ class Program:
         """Values: entries = of spmm."""
         if self.reason:
             return [{"kernel": self.name, "status": "refused", "reason": self.reason}]
-        common = {"status": "ok", "validated": self.entries == entries}
-        rows = [{"kernel": self.name, **common, "processes": 1, "ms": spread(self.times)}]
+        common = {"status": "ok", "validated": agree(self.entries, entries)}
+        rows = [{"kernel": self.name, **common, "processes": 1, **times_of(self.times)}]
         if self.report:
             rows[0].update(chosen=self.report["kernel"], pairs=self.report["pairs"], c_blocks=self.report["c"]["blocks"],
                            device=self.report["device"])
         if self.pair_times:
-            rows.append({"kernel": self.name + "-two", **common, "processes": 2, "ms": spread(self.pair_times)})
+            rows.append({"kernel": self.name + "-two", **common, "processes": 2, **times_of(self.pair_times)})
         return rows
 
 
-def run_case(arguments, case, paths):
-    programs = [Program("spmm", 1, "spmm", paths, arguments.threads),
-                Program("scipy-csr" if case["m"] == 1 else "scipy-bsr", 2, "scipy", paths, 1)]
+def run_type(arguments, case, paths, type):
+    suffix = "" if type == "u16" else "-" + type
+    programs = [Program("spmm" + suffix, 1, "spmm", type, paths, arguments.threads),
+                Program(("scipy-csr" if case["m"] == 1 else "scipy-bsr") + suffix, 2, "scipy", type, paths, 1)]
     try:
         for program in programs:
             program.round(arguments.max_seconds)
@@ -128,7 +146,7 @@ def run_case(arguments, case, paths):
             for program in programs:
                 program.round()
         entries = programs[0].entries
-        return {"elements": entries[0], "kernels": [row for program in programs for row in program.rows(entries)]}
+        return entries[0], [row for program in programs for row in program.rows(entries)]
     finally:
         for program in programs:
             program.close()
@@ -139,9 +157,12 @@ def run(arguments):
     found = head(arguments, scipy=scipy.__version__, threads=arguments.threads, device="", cases=[])
 
     def measure_case(case, paths):
-        measured = run_case(arguments, case, paths)
-        found["device"] = measured["kernels"][0]["device"]
-        return measured
+        rows = []
+        for type in arguments.type.split(","):
+            elements, kernels = run_type(arguments, case, paths, type)
+            rows += kernels
+        found["device"] = rows[0]["device"]
+        return {"elements": elements, "kernels": rows}
 
     return measure_cases(arguments, found, measure_case)
 
@@ -149,8 +170,11 @@ def run(arguments):
 def main():
     parser = make_parser(__doc__)
     parser.add_argument("--threads", type=int, default=2, help="threads of spmm (default: 2, as many as processes of SciPy)")
+    parser.add_argument("--type", default="u16", help=f"types of the elements, with commas between: {', '.join(TYPES)} (default: u16)")
     parser.add_argument("--max-seconds", type=float, default=60, help="a kind that takes longer is timed once")
     arguments = parser.parse_args()
+    if not set(arguments.type.split(",")) <= set(TYPES):
+        parser.error(f"--type: give some of {', '.join(TYPES)}")
     os.environ.setdefault("SPMM_LIBRARY", str((arguments.bin / ".." / "libspmm.so").resolve()))
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))  # also of the processes
     sys.exit(run(arguments))
