@@ -48,19 +48,22 @@ struct ChainProduct {
   const ChainIndex* c = nullptr;  // the blocks that C has, others are left out; null: those that have a pair
   Scaling<typename Chain<T>::Sum> scaling{};
   const std::atomic<bool>* cancel = nullptr;  // may be null
-
-  [[nodiscard]] bool is_cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 };
 
 /// What a thread needs while it computes ranges of C. Between two ranges all bits and places are 0.
 struct ChainScratch {
   explicit ChainScratch(std::uint32_t num_columns);
   static std::uint64_t bytes(std::uint32_t num_columns);
+  bool must_stop(const std::atomic<bool>* cancel) {
+    is_cancelled = is_cancelled || (cancel != nullptr && cancel->load(std::memory_order_relaxed));
+    return is_cancelled;
+  }
 
   AlignedArray<std::uint64_t> bits;           // [columns of B / 64 + 1] columns of the row
   AlignedArray<std::uint64_t> words;          // [columns of B / 4096 + 1] which of `bits` are not 0
   AlignedArray<std::uint64_t> places;         // [columns of B] sums of blocks of side 1, or places of blocks (u32)
   std::vector<std::uint64_t> row_blocks;      // [rows of the range] C blocks
+  bool is_cancelled = false;                  // the range did not come to its end
   std::uint64_t pairs_outside = 0;            // of blocks that C lacks,
   std::uint64_t outside = ~std::uint64_t{0};  // the first of these: row << 32 | column
 };

@@ -150,9 +150,9 @@ PatternUse multiply_chains(ChainProduct<T> product, const ChainResult<ProductOf<
                       .b_columns = {product.b.at.columns, product.b.at.offsets[product.b.at.num_rows]}});
   ResultSink<ProductOf<T>> sink(result, elements, memory.buffer_blocks);
   Output output(sink);
-  Run threads = run;
-  threads.num_threads = memory.num_threads;
-  OutputQueue queue(output, memory.num_buffers, memory.buffer_blocks * record, record, threads);
+  Run own = run;
+  own.num_threads = memory.num_threads;
+  OutputQueue queue(output, memory.num_buffers, memory.buffer_blocks * record, record, own);
   Progress progress(run, Stage::multiply, product.a.at.num_rows);
   const MultiplyRange<T> multiply = range_of<T>(isa, product.m);
   std::mutex mutex;  // of `use`
@@ -178,7 +178,9 @@ PatternUse multiply_chains(ChainProduct<T> product, const ChainResult<ProductOf<
         auto* const values = reinterpret_cast<Sum*>(out.buffer());
         auto* const columns = reinterpret_cast<std::uint32_t*>(values + memory.buffer_blocks * elements);
         const std::uint64_t num_blocks = multiply(product, part, scratch, columns + filled, values + filled * elements);
-        run.check_cancelled();
+        if (scratch.is_cancelled) {
+          throw Interrupted("spmm", "interrupted", "nothing was written, it is safe to run it again");
+        }
         for (std::uint32_t row = range.row_begin; row < range.row_end; ++row) {
           const auto blocks = static_cast<std::int64_t>(scratch.row_blocks[row - range.row_begin]);
           std::atomic_ref(result.indptr[row + std::size_t{1}]).fetch_add(blocks, std::memory_order_relaxed);

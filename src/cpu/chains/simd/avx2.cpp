@@ -3,12 +3,7 @@
 
 #if defined(__x86_64__)
 #define SPMM_ISA "avx2,fma"
-
-namespace spmm::cpu {
-namespace {
-constexpr std::uint32_t kVectorBytes = 32;
-}
-}  // namespace spmm::cpu
+#define SPMM_VECTOR_BYTES 32
 
 #include "cpu/chains/simd/range.hpp"
 

@@ -3,12 +3,7 @@
 
 #if defined(__x86_64__)
 #define SPMM_ISA "avx512f,avx512dq,avx512vl,avx2,fma"
-
-namespace spmm::cpu {
-namespace {
-constexpr std::uint32_t kVectorBytes = 64;
-}
-}  // namespace spmm::cpu
+#define SPMM_VECTOR_BYTES 64
 
 #include "cpu/chains/simd/range.hpp"
 

@@ -1,11 +1,6 @@
 // Chains for any machine; fma by the library where the machine lacks it.
 #include "cpu/chains/chains.hpp"
-
-namespace spmm::cpu {
-namespace {
-constexpr std::uint32_t kVectorBytes = 16;
-}
-}  // namespace spmm::cpu
+#define SPMM_VECTOR_BYTES 16
 
 #include "cpu/chains/simd/range.hpp"
 

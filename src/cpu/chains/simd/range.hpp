@@ -1,4 +1,4 @@
-// Chains of a range of C, compiled once for each instruction set: a file defines SPMM_ISA and kVectorBytes before.
+// Chains of a range of C, compiled once for each instruction set: a file defines SPMM_ISA and SPMM_VECTOR_BYTES before.
 // A vector has rows of a C block, or a piece of one. Its lanes are chains of their own, so that every width gives the
 // same bits.
 #pragma once
@@ -27,7 +27,7 @@ template <class T, std::uint32_t M>
 constexpr std::uint32_t lanes_of() {
   constexpr bool kIsPower = (M & (M - 1)) == 0;
   std::uint32_t lanes = 1;
-  while ((kIsPower ? M * M : M) % (2 * lanes) == 0 && 2 * lanes * sizeof(T) <= kVectorBytes) lanes *= 2;
+  while ((kIsPower ? M * M : M) % (2 * lanes) == 0 && 2 * lanes * sizeof(T) <= SPMM_VECTOR_BYTES) lanes *= 2;
   return lanes;
 }
 
@@ -234,7 +234,7 @@ inline std::uint32_t* find_columns(const ChainProduct<T>& product, std::uint32_t
   std::uint64_t* const words = scratch.words.data();
   std::uint32_t* const begin = to;
   for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
-    if (product.is_cancelled()) break;
+    if (scratch.must_stop(product.cancel)) break;
     const Blocks blocks = blocks_in(b, a.columns[x], range);
     for (std::uint64_t y = blocks.begin; y < blocks.end; ++y) {
       const std::uint32_t column = b.columns[y];
@@ -300,12 +300,12 @@ std::uint64_t multiply_range(const ChainProduct<T>& product, const Range& range,
     __builtin_memset(values, 0, num_blocks * elements * sizeof(Sum));
     constexpr bool kIsLarge = M == 0 || M >= 16;  // a pair takes long enough to ask each time whether to go on
     for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
-      if (product.is_cancelled()) break;
+      if (scratch.must_stop(product.cancel)) break;
       if (x + 1 < a.offsets[row + 1]) fetch_row(right, a.columns[x + 1], elements);
       const LeftBlock<T, M> left(product.a.block(x, elements), product.m);
       const Blocks blocks = blocks_in(b, a.columns[x], range);
       for (std::uint64_t y = blocks.begin; y < blocks.end; ++y) {
-        if (kIsLarge && product.is_cancelled()) break;
+        if (kIsLarge && scratch.must_stop(product.cancel)) break;
         const std::uint32_t place = places[b_columns[y]];
         if (place == 0) {
           ++scratch.pairs_outside;
