@@ -69,13 +69,12 @@ std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   return std::make_shared<DeviceContext>(wanted >= 0 ? wanted : local_rank().value_or(0) % count);
 }
 
-DeviceInfo describe(const DeviceContext& context) {
+plan::Gpu describe(const DeviceContext& context, bool is_callers_memory) {
   const DeviceGuard guard(context.device());  // its memory, not that of the caller's device
   const cudaDeviceProp& properties = context.properties();
   return {.number = context.device(),
           .name = properties.name,
-          .memory_bytes = context.memory_bytes(),
-          .all_bytes = properties.totalGlobalMem,
+          .bytes = is_callers_memory ? properties.totalGlobalMem : context.memory_bytes(),
           .has_dense_tensor = kernels::has_dense_tensor(properties.major, properties.minor),
           .arithmetic = context.arithmetic(),
           .memory = context.memory_speed()};

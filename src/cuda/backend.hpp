@@ -27,17 +27,6 @@ struct DeviceRun : Run {
   const DeviceArrays* arrays = nullptr;       ///< operands and result in device memory; null: sources and a sink
 };
 
-/// A device as it is now.
-struct DeviceInfo {
-  int number = 0;
-  std::string name{};
-  std::uint64_t memory_bytes = 0;  ///< that products on this context may take together, used ones included
-  std::uint64_t all_bytes = 0;     ///< of the device, free or not
-  bool has_dense_tensor = false;   ///< can run the dense tensor-core kernel
-  double arithmetic = 1;           ///< multiprocessors times clock, over those of an H200
-  double memory = 1;               ///< bandwidth, likewise
-};
-
 /// "13.0 for sm_90", or "" in a build without CUDA.
 std::string build_info();
 
@@ -52,7 +41,9 @@ int num_devices(std::string& why_not);
 /// stays. Errors: DeviceError if a named device does not exist.
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not);
 
-DeviceInfo describe(const DeviceContext& context);
+/// A device as it is now. Values: number = CUDA's; bytes = what products on this context may take together, used ones
+/// included, or, if memory is the caller's, all that the device has.
+plan::Gpu describe(const DeviceContext& context, bool is_callers_memory = false);
 
 /// Gives device memory back that is kept for later products and not in use.
 void trim(DeviceContext& context);

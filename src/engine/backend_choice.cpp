@@ -76,13 +76,6 @@ BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits
           .num_devices = static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()))};
 }
 
-bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone) {
-  const plan::Execution best = plan::decide(expected, alone);
-  if (best.is_refused()) return false;
-  const plan::Execution e = plan::decide(expected, now);
-  return e.is_refused() || e.id != best.id || e.num_ranges > best.num_ranges || e.num_slabs > best.num_slabs;
-}
-
 plan::Statistics sampled_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers,
                                     bool counts_c_blocks) {
   constexpr std::uint32_t kQuicklyCounted = 1u << 22;  // block rows

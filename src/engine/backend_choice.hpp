@@ -25,10 +25,6 @@ struct BackendChoice {
 /// Values: limits.gpus has one. Errors: what sources throw.
 BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers);
 
-/// Whether the product runs otherwise than if no other process had memory of its devices: in more ranges, by another
-/// kernel, or not at all. Values: both limits name the backend and the same devices.
-bool is_crowded_out(const plan::Statistics& expected, const plan::Limits& now, const plan::Limits& alone);
-
 /// Statistics of a sample of both operands' indices, with C blocks of up to 4 Mi records of each, or as many as those
 /// pairs may have. Those of the headers if the sample has hardly any pairs, or if there are too many block rows to
 /// count. Errors: what sources throw.

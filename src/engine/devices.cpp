@@ -22,22 +22,6 @@ namespace {
 constexpr const char* kDevices = "EngineOptions::devices";
 constexpr std::uint64_t kSparePercent = 10;  // of free memory is left to others where no limit was given
 
-/// Asks for the inputs ahead of time while it lives: the first CUDA product of a process takes 0.2 s to start.
-class Prefetching {
- public:
-  explicit Prefetching(const Inputs& inputs)
-      : thread_(start_thread([inputs] {
-          try {
-            inputs.a.prefetch();
-            inputs.b.prefetch();
-          } catch (...) {  // reading says what is wrong
-          }
-        })) {}
-
- private:
-  std::jthread thread_;
-};
-
 }  // namespace
 
 EngineDevices::EngineDevices(const EngineOptions& options) : options_(options) {
@@ -128,47 +112,10 @@ std::uint64_t EngineDevices::measured_host_bytes(OutputKind output) {
 }
 
 plan::Gpu EngineDevices::describe_gpu(const cuda::DeviceContext& device, MemoryShare& share, bool brings_memory) const {
-  cuda::DeviceInfo info = cuda::describe(device);
-  if (brings_memory) info.memory_bytes = info.all_bytes;  // the caller's allocator knows how much of it there is
-  return {
-      .number = shown_gpu(info.number),
-      .name = info.name,
-      .bytes = share.device_limit_bytes([&] { return std::min(limit_bytes(info.memory_bytes), info.memory_bytes); }),
-      .has_dense_tensor = info.has_dense_tensor,
-      .arithmetic = info.arithmetic,
-      .memory = info.memory};
-}
-
-/// Looks again for kBusyPatience where other processes have memory of a device that makes a difference: the one before
-/// may be about to end.
-void EngineDevices::wait_for_others(const Target& target, const plan::Statistics& expected, plan::Limits limits,
-                                    const ProductOptions& product) const {
-  constexpr std::uint64_t kOwnPercent = 5;  // at most, of an idle device: contexts, and what the driver keeps
-  const auto idle_bytes = [](const cuda::DeviceInfo& info) { return info.all_bytes / 100 * (100 - kOwnPercent); };
-  limits.shares_always = true;
-  limits.backend = Backend::cuda;
-  const auto limits_with = [&](bool alone) {
-    limits.gpus.clear();
-    for (const auto& device : target.devices) {
-      const cuda::DeviceInfo info = cuda::describe(*device);
-      const std::uint64_t bytes = alone ? idle_bytes(info) : info.memory_bytes;
-      limits.gpus.push_back({.bytes = std::min(limit_bytes(bytes), bytes),
-                             .has_dense_tensor = info.has_dense_tensor,
-                             .arithmetic = info.arithmetic,
-                             .memory = info.memory});
-    }
-    return limits;
-  };
-  const auto is_idle = [&](const auto& device) {
-    const cuda::DeviceInfo info = cuda::describe(*device);
-    return info.memory_bytes >= idle_bytes(info);
-  };
-  const auto end = std::chrono::steady_clock::now() + kBusyPatience;
-  while (!std::all_of(target.devices.begin(), target.devices.end(), is_idle) &&
-         is_crowded_out(expected, limits_with(false), limits_with(true)) && std::chrono::steady_clock::now() < end &&
-         (product.cancel == nullptr || !*product.cancel)) {
-    std::this_thread::sleep_for(kBusyPause);
-  }
+  plan::Gpu gpu = cuda::describe(device, brings_memory);
+  gpu.number = shown_gpu(gpu.number);
+  gpu.bytes = share.device_limit_bytes([&] { return std::min(limit_bytes(gpu.bytes), gpu.bytes); });
+  return gpu;
 }
 
 /// The devices that a product may use. What those are like that have not been started is not known yet. The start of
@@ -235,14 +182,18 @@ Target EngineDevices::choose_target(const ProductOperands& operands, const Produ
     limits.gpus.clear();
   }
   if (backend == Backend::cuda) {
-    const plan::Statistics& expected = operands.expected();
-    const unsigned num = choice ? choice->num_devices : num_devices(expected, limits, output, share);
-    std::optional<Prefetching> prefetching;
-    const bool is_first = started().empty();
-    if (is_first) prefetching.emplace(operands.inputs());
+    const unsigned num = choice ? choice->num_devices : num_devices(operands.expected(), limits, output, share);
+    std::jthread prefetching;  // asks for the inputs: the first CUDA product of a process takes 0.2 s to start
+    if (started().empty()) {
+      prefetching = start_thread([inputs = operands.inputs()] {
+        try {
+          inputs.a.prefetch();
+          inputs.b.prefetch();
+        } catch (...) {  // reading says what is wrong
+        }
+      });
+    }
     target.devices = start(num, limits.why_no_gpu);
-    if (is_first && !output.brings_memory) wait_for_others(target, expected, limits, product);
-    prefetching.reset();
     if (target.devices.empty() && !choice) {
       throw DeviceError(are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
                         limits.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");

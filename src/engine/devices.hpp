@@ -83,8 +83,6 @@ class EngineDevices {
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
   [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, plan::Limits limits, OutputKind output,
                                      MemoryShare& share) const;
-  void wait_for_others(const Target& target, const plan::Statistics& expected, plan::Limits limits,
-                       const ProductOptions& product) const;
 
   EngineOptions options_;
   mutable std::mutex mutex_;

@@ -4,22 +4,6 @@
 #include <algorithm>
 
 namespace spmm::plan {
-void TileExtent::add(const TileExtent& more) {
-  row_tiles += more.row_tiles;
-  a_tiles += more.a_tiles;
-  stages += more.stages;
-  c_tiles += more.c_tiles;
-  c_blocks += more.c_blocks;
-}
-
-void TileExtent::raise(const TileExtent& other) {
-  row_tiles = std::max(row_tiles, other.row_tiles);
-  a_tiles = std::max(a_tiles, other.a_tiles);
-  stages = std::max(stages, other.stages);
-  c_tiles = std::max(c_tiles, other.c_tiles);
-  c_blocks = std::max(c_blocks, other.c_blocks);
-}
-
 TileExtent tile_row_extent(const kernels::TileGrid& grid, const TileCounts& counts, std::uint32_t row_tile) {
   const kernels::TileRowCounts& row = counts.rows[row_tile];
   return {.row_tiles = 1,

@@ -1,8 +1,9 @@
 // Panels of tile-tensor: whole rows of tiles, cut by the tiles that are counted. Pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "kernels/tiles/grid.hpp"
@@ -31,9 +32,20 @@ struct TileExtent {
   std::uint64_t c_tiles = 0;
   std::uint64_t c_blocks = 0;
 
-  void add(const TileExtent& more);
+  void add(const TileExtent& more) { combine(more, std::plus<>()); }
   /// The larger of each.
-  void raise(const TileExtent& other);
+  void raise(const TileExtent& other) {
+    combine(other, [](std::uint64_t x, std::uint64_t y) { return std::max(x, y); });
+  }
+
+ private:
+  template <class Combine>
+  void combine(const TileExtent& other, const Combine& of) {
+    for (std::uint64_t TileExtent::*const field : {&TileExtent::row_tiles, &TileExtent::a_tiles, &TileExtent::stages,
+                                                   &TileExtent::c_tiles, &TileExtent::c_blocks}) {
+      this->*field = of(this->*field, other.*field);
+    }
+  }
 };
 
 /// A row of tiles as it was counted.

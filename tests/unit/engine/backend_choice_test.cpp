@@ -65,20 +65,3 @@ TEST_CASE("operands without blocks or with wrong indices do not disturb the choi
   const Hub outside(2'000'000, true);  // rows beyond the matrix
   CHECK_NOTHROW(choose_backend({outside, outside}, open_machine(), workers));
 }
-
-TEST_CASE("a product waits for memory of others only if it would run otherwise without them") {
-  const plan::Statistics s = plan::expected_statistics({.n = 32'768, .m = 4, .num_blocks = 33'000'000},
-                                                       {.n = 32'768, .m = 4, .num_blocks = 33'000'000});
-  plan::Limits alone = open_machine();
-  alone.backend = Backend::cuda;
-  const auto with = [&](std::uint64_t bytes) {
-    plan::Limits limits = alone;
-    limits.gpus[0].bytes = bytes;
-    return limits;
-  };
-  CHECK_FALSE(is_crowded_out(s, alone, alone));
-  CHECK_FALSE(is_crowded_out(s, with(alone.gpus[0].bytes / 2), alone));  // what is free suffices
-  CHECK(is_crowded_out(s, with(std::uint64_t{3} << 30), alone));         // in slabs
-  CHECK(is_crowded_out(s, with(1'000), alone));                          // not at all
-  CHECK_FALSE(is_crowded_out(s, with(1'000), with(1'000)));              // nor without them
-}
