@@ -6,6 +6,7 @@
 #include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/row_segments.cuh"
 #include "kernels/views.hpp"
 #include "kernels/warp.cuh"
 #include "spmm/saturate.hpp"
@@ -150,30 +151,17 @@ void transpose(const BlocksView& blocks, const std::uint32_t* numbers, std::uint
                                                                   reinterpret_cast<Column<kColumn>*>(out), max_element);
 }
 
-/// First record of a block row or a later one.
-__device__ inline std::uint64_t first_of_row(const uint2* heads, std::uint64_t num_blocks, std::uint64_t row) {
-  std::uint64_t begin = 0;
-  std::uint64_t end = num_blocks;
-  while (begin < end) {
-    const std::uint64_t middle = begin + (end - begin) / 2;
-    if (heads[middle].x < row) {
-      begin = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return begin;
-}
-
 // Grid: one thread per block row and one more, or per record.
 // Work: a binary search in the heads; copies a block column.
 // Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
 template <class Index>
-__global__ void __launch_bounds__(kItemThreads)
-    make_indices(const uint2* heads, std::uint64_t num_blocks, std::uint64_t num_rows, Index* indptr, Index* indices) {
-  for_each_item(max(num_rows + 1, num_blocks), [=](std::uint64_t x) {
-    if (x < num_blocks) indices[x] = static_cast<Index>(heads[x].y);
-    if (x <= num_rows) indptr[x] = static_cast<Index>(first_of_row(heads, num_blocks, x));
+__global__ void __launch_bounds__(kItemThreads) make_indices(const std::uint32_t* heads, std::uint32_t num_blocks,
+                                                             std::uint64_t num_rows, Index* indptr, Index* indices) {
+  for_each_item(max(num_rows + 1, std::uint64_t{num_blocks}), [=](std::uint64_t x) {
+    if (x < num_blocks) indices[x] = static_cast<Index>(heads[2 * x + 1]);
+    if (x <= num_rows) {
+      indptr[x] = static_cast<Index>(find_head(heads, 0, num_blocks, 0, static_cast<std::uint32_t>(x)));
+    }
   });
 }
 
@@ -221,15 +209,10 @@ void launch_read_arrays(const ArraysView& a, const ArraysView& b, std::uint32_t 
   const BothArrays both{{a, b}};
   const std::uint64_t num_rows = std::max(a.num_rows, b.num_rows);
   const std::uint32_t lanes = lanes_per_row(std::max(a.num_blocks, b.num_blocks), num_rows);
-  const auto launch = [&]<class Index>(Index) {
+  for_index_type(a.index_bytes, [&]<class Index>(Index) {
     const auto kernel = lanes == 32 ? read_arrays<Index, 32> : read_arrays<Index, kFewLanes>;
     kernel<<<dim3(item_grid(num_rows * lanes), 2), kItemThreads, 0, stream>>>(both);
-  };
-  if (a.index_bytes == 8) {
-    launch(std::int64_t{});
-  } else {
-    launch(std::int32_t{});
-  }
+  });
   check_launch("read_arrays");
   if (a.values == nullptr && b.values == nullptr) return;
   const unsigned grid = item_grid(std::max(a.num_blocks * m, b.num_blocks));
@@ -254,15 +237,10 @@ void launch_transpose_blocks(const BlocksView& values, const std::uint32_t* numb
 void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
                          cudaStream_t stream) {
   const unsigned grid = item_grid(std::max(to.num_rows + 1, num_blocks));
-  const auto launch = [&]<class Index>(Index* indptr) {
-    make_indices<<<grid, kItemThreads, 0, stream>>>(reinterpret_cast<const uint2*>(heads), num_blocks, to.num_rows,
-                                                    indptr, static_cast<Index*>(to.indices));
-  };
-  if (to.index_bytes == 8) {
-    launch(static_cast<std::int64_t*>(to.indptr));
-  } else {
-    launch(static_cast<std::int32_t*>(to.indptr));
-  }
+  for_index_type(to.index_bytes, [&]<class Index>(Index) {
+    make_indices<<<grid, kItemThreads, 0, stream>>>(heads, static_cast<std::uint32_t>(num_blocks), to.num_rows,
+                                                    static_cast<Index*>(to.indptr), static_cast<Index*>(to.indices));
+  });
   check_launch("make_indices");
 }
 
@@ -270,15 +248,11 @@ void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t
                                  const ArraysView& a, std::uint32_t m, std::uint64_t sure_blocks,
                                  unsigned long long* num_saturated, cudaStream_t stream) {
   if (num_blocks == 0) return;
-  const auto launch = [&]<class Index>(const Index* indptr) {
+  for_index_type(a.index_bytes, [&]<class Index>(Index) {
     count_saturated_rows<<<item_grid(num_blocks), kItemThreads, 0, stream>>>(
-        reinterpret_cast<const uint2*>(heads), values, num_blocks, m * m, indptr, sure_blocks, num_saturated);
-  };
-  if (a.index_bytes == 8) {
-    launch(static_cast<const std::int64_t*>(a.indptr));
-  } else {
-    launch(static_cast<const std::int32_t*>(a.indptr));
-  }
+        reinterpret_cast<const uint2*>(heads), values, num_blocks, m * m, static_cast<const Index*>(a.indptr),
+        sure_blocks, num_saturated);
+  });
   check_launch("count_saturated_rows");
 }
 

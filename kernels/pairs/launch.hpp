@@ -63,11 +63,6 @@ void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& pan
 /// Block side of planned lists.
 inline constexpr std::uint32_t kPlannedListSide = 8;
 
-/// pairs[p] = blocks of the caller, of which `pairs` names the positions by rows.
-/// Shapes: pairs [num_pairs], a_order [nnzb of A], b_order [nnzb of B], device.
-void launch_name_planned_pairs(const std::uint32_t* a_order, const std::uint32_t* b_order, std::uint64_t num_pairs,
-                               BlockPair* pairs, cudaStream_t stream);
-
 /// C = A * B, saturated, where pairs name blocks of the caller.
 /// Shapes: a, b [any, 8, 8] row-major, 4-byte aligned; c [num_c_blocks, 8, 8], 8-byte aligned.
 void launch_mul_planned_list(const PairListView& list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c,

@@ -11,16 +11,6 @@ namespace {
 constexpr std::uint32_t kElements = kPlannedListSide * kPlannedListSide;
 constexpr std::uint32_t kAtOnce = 8;  // C blocks of a warp. S5 on an H100: with 2, 4 and 8 1.20, 1.15 and 1.11 ms
 
-// Grid: a thread per pair.
-__global__ void __launch_bounds__(kItemThreads)
-    name_planned_pairs(const std::uint32_t* a_order, const std::uint32_t* b_order, std::uint64_t num_pairs,
-                       BlockPair* pairs) {
-  for_each_item(num_pairs, [&](std::uint64_t p) {
-    const BlockPair pair = pairs[p];
-    pairs[p] = {.a = a_order[pair.a], .b = b_order[pair.b]};
-  });
-}
-
 /// A lane's two elements of a block: row lane / 4, columns 2 * (lane % 4) and the next one.
 __device__ inline std::uint32_t load_two(const std::uint16_t* values, std::uint32_t block) {
   return __ldg(reinterpret_cast<const std::uint32_t*>(values + std::uint64_t{block} * kElements) + threadIdx.x % 32);
@@ -113,13 +103,6 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 }  // namespace
-
-void launch_name_planned_pairs(const std::uint32_t* a_order, const std::uint32_t* b_order, std::uint64_t num_pairs,
-                               BlockPair* pairs, cudaStream_t stream) {
-  if (num_pairs == 0) return;
-  name_planned_pairs<<<item_grid(num_pairs), kItemThreads, 0, stream>>>(a_order, b_order, num_pairs, pairs);
-  check_launch("name_planned_pairs");
-}
 
 void launch_mul_planned_list(const PairListView& list, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t* c,
                              cudaStream_t stream) {

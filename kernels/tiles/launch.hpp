@@ -30,13 +30,6 @@ struct TileTotals {
   unsigned long long stages = 0;
 };
 
-/// Lines of tiles that are examined to judge whether all should be: rows of A, and tiles along K of B.
-inline constexpr std::uint32_t kSampledTileLines = 32;
-
-/// Counts tiles in kSampledTileLines lines of each operand. Shapes: sample [1], cleared here, without stages; device.
-void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileTotals* sample,
-                         cudaStream_t stream);
-
 /// Marks the tiles of A and B. Shapes: a, b and b_across of the maps must be clear.
 void launch_mark_tiles(const CompressedView& a, const CompressedView& b, const TileMapsView& maps, cudaStream_t stream);
 

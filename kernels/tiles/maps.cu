@@ -14,43 +14,6 @@ __device__ inline void set_bit(std::uint32_t* line, std::uint32_t x) {
   if ((*word & bit) == 0) atomicOr(line + x / 32, bit);  // other bits of the word belong to other tiles
 }
 
-// Tiles of a line at most: they are 65 elements wide at least, as many whole blocks of up to 64 as fit 128.
-constexpr std::uint32_t kLineWords = kMaxTileSide / 64 / 32;
-
-// Grid: a CTA per line, first those of A.
-// Work: a warp takes a row of the line, a lane a block; then the bits are counted.
-// Memory: columns read contiguously, bits in shared memory.
-__global__ void __launch_bounds__(kItemThreads)
-    sample_tiles(CompressedView a, CompressedView b, TileGrid grid, TileTotals* sample) {
-  __shared__ std::uint32_t bits[kLineWords];
-  const bool is_a = blockIdx.x < kSampledTileLines;
-  const std::uint32_t lines = is_a ? grid.num_row_tiles() : grid.num_k_tiles();
-  const auto line =
-      static_cast<std::uint32_t>(std::uint64_t{blockIdx.x % kSampledTileLines} * lines / kSampledTileLines);
-  for (std::uint32_t w = threadIdx.x; w < kLineWords; w += kItemThreads) bits[w] = 0;
-  __syncthreads();  // all bits are clear
-  const std::uint32_t* const offsets = is_a ? a.offsets : b.offsets;  // a view chosen at run time would be copied
-  const std::uint32_t* const columns = is_a ? a.columns : b.columns;
-  const std::uint32_t first =
-      is_a ? line * grid.row_blocks() : warp_lower_bound(b.rows, 0, b.num_rows, grid.first_k_block(line));
-  const std::uint32_t end =
-      is_a ? first + grid.rows_of(line) : warp_lower_bound(b.rows, first, b.num_rows, grid.end_k_block(line));
-  for (std::uint32_t row = first + threadIdx.x / 32; row < end; row += kItemWarps) {
-    for (std::uint32_t p = offsets[row] + threadIdx.x % 32; p < offsets[row + 1]; p += 32) {
-      const std::uint32_t column = columns[p];
-      set_bit(bits, is_a ? grid.first_k_tile(column) : column / grid.column_blocks());
-      if (is_a) set_bit(bits, grid.last_k_tile(column));
-    }
-  }
-  __syncthreads();  // all bits are set
-  std::uint32_t count = 0;
-  for (std::uint32_t w = threadIdx.x; w < kLineWords; w += kItemThreads) count += __popc(bits[w]);
-  count = warp_total(count);
-  if (threadIdx.x % 32 == 0 && count != 0) {
-    atomicAdd(is_a ? &sample->a_tiles : &sample->b_tiles, std::uint64_t{count});  // over all warps
-  }
-}
-
 // Grid: a warp per stored row of A.
 // Work: a lane per block sets the bits of the tiles that the block lies in.
 // Memory: columns read contiguously; a bit is tested before it is set.
@@ -167,13 +130,6 @@ __global__ void __launch_bounds__(kItemThreads) mark_c_tiles(TileMapsView maps, 
 }
 
 }  // namespace
-
-void launch_sample_tiles(const CompressedView& a, const CompressedView& b, const TileGrid& grid, TileTotals* sample,
-                         cudaStream_t stream) {
-  check(cudaMemsetAsync(sample, 0, sizeof(TileTotals), stream), "clear tile counts");
-  sample_tiles<<<2 * kSampledTileLines, kItemThreads, 0, stream>>>(a, b, grid, sample);
-  check_launch("sample_tiles");
-}
 
 void launch_mark_tiles(const CompressedView& a, const CompressedView& b, const TileMapsView& maps,
                        cudaStream_t stream) {

@@ -104,15 +104,16 @@ class SharedProduct {
     StageSpans spans;
     for (std::size_t d = 0; d < stats.size(); ++d) {
       const ProductStats& one = stats[d];
-      StageSpans of_device;
-      with_device(d, [&] { pipelines_[d]->events().collect(of_device, run_.clock.trace(), *uses_[d].device); });
+      const auto& multiply = spans.at(static_cast<std::size_t>(Stage::multiply));
+      const auto before = static_cast<std::ptrdiff_t>(multiply.size());
+      with_device(d, [&] { pipelines_[d]->events().collect(spans, run_.clock.trace(), *uses_[d].device); });
       DeviceShare share{.number = shown_gpu(uses_[d].device->device()),
                         .name = one.device,
                         .share = 0,
                         .pairs = 0,
                         .num_panels = one.num_panels,
                         .num_blocks = one.num_blocks,
-                        .multiply_s = busy_seconds(of_device.at(static_cast<std::size_t>(Stage::multiply)))};
+                        .multiply_s = busy_seconds({multiply.begin() + before, multiply.end()})};
       for (const plan::Panel& panel : pipelines_[d]->execution().panels) {
         share.pairs += panel.num_pairs;
         execution.panels.push_back(panel);
@@ -123,9 +124,6 @@ class SharedProduct {
       all.num_panels += one.num_panels;
       all.peak_device_bytes = std::max(all.peak_device_bytes, one.peak_device_bytes);
       if (stats.size() > 1) all.shares.push_back(std::move(share));
-      for (std::size_t s = 0; s < spans.size(); ++s) {
-        spans.at(s).insert(spans.at(s).end(), of_device.at(s).begin(), of_device.at(s).end());
-      }
     }
     add_spans(std::move(spans), run_.clock);
     all.device = name_of_all(stats);

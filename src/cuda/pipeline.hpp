@@ -18,7 +18,6 @@
 #include "cuda/multipliers/multiplier.hpp"
 #include "cuda/operands/counted_sort.hpp"
 #include "cuda/operands/operands.hpp"
-#include "cuda/operands/upload.hpp"
 #include "cuda/output/panels.hpp"
 #include "plan/execution.hpp"
 #include "plan/memory/device_bytes.hpp"
@@ -270,5 +269,27 @@ class Pipeline {
   StageEvents events_;
   std::unique_ptr<CountedSort> queued_;  // last: may still write what the others own
 };
+
+/// Ends a pipeline with its device current.
+struct OnItsDevice {
+  int device = 0;
+  void operator()(Pipeline* pipeline) const noexcept {
+    try {
+      const DeviceGuard guard(device);
+      delete pipeline;
+    } catch (...) {  // no device to give anything back to
+    }
+  }
+};
+using Pipelines = std::vector<std::unique_ptr<Pipeline, OnItsDevice>>;
+
+/// Reads both matrices once with the threads of the run through the pinned slots of the first pipeline, and parses them
+/// on the device of each; then each pipeline sorts them. A and B travel on streams of their own, overlapped with
+/// reading, with each other and with those of other devices.
+/// Shapes: operands for each pipeline.
+/// Stream: returns, or throws, when all streams are done with the buffers; they belong to memory().stream().
+/// Errors: FormatError (index out of range), OutOfMemory, Interrupted, what the sources throw; with several devices,
+/// those of one name it.
+std::vector<SortedOperands> upload(const Source& a, const Source& b, const Pipelines& pipelines, const Run& run);
 
 }  // namespace spmm::cuda

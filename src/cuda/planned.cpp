@@ -173,14 +173,13 @@ class ListedPairs : public KeptPairs {
                                      .offsets = offsets,
                                      .num_c_blocks = scratch.take<std::uint32_t>(1, "count"),
                                      .host_num_c_blocks = host_count.data()};
+    kernels::ExpandView view = operands.expand_view();
+    view.a_numbers = operands.a.numbers.data();  // pairs name blocks of the caller
+    view.b_numbers = operands.b.numbers.data();
     kernels::launch_list_short_rows(
-        operands.expand_view(), all, max_row_pairs, buffers,
+        view, all, max_row_pairs, buffers,
         scratch.take_work(kernels::short_rows_workspace_bytes(all.num_pairs, max_row_pairs), "pair work space"),
         stream_.get());
-    if (!operands.in_file_order) {  // pairs name positions
-      kernels::launch_name_planned_pairs(operands.a.numbers.data(), operands.b.numbers.data(), all.num_pairs, pairs,
-                                         stream_.get());
-    }
     stream_.synchronize();  // the word of the host has been written
   }
 
@@ -255,9 +254,7 @@ class Planned : public PlannedProduct {
         multiply_if(0, kMaxElement, c);
       }
     }
-    const Event complete;
-    complete.record(own);
-    check(cudaStreamWaitEvent(stream, complete.get()), "event");
+    own.hold(stream);
   }
 
   std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
@@ -292,9 +289,7 @@ class Planned : public PlannedProduct {
   /// The plan's own stream, which waits for the work of the caller's.
   const Stream& behind(CUstream_st* stream) {
     const Stream& own = kept_->pipeline.stream();
-    const Event called;
-    check(cudaEventRecord(called.get(), stream), "event");
-    own.wait_for(called);
+    own.wait_for(stream);
     return own;
   }
 

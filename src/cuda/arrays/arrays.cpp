@@ -103,9 +103,7 @@ SortedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, c
                            const UploadTarget& target) {
   DeviceMemory& memory = target.memory;
   const Stream& stream = memory.stream();
-  const Event called;
-  check(cudaEventRecord(called.get(), arrays.call.stream), "event");
-  stream.wait_for(called);
+  stream.wait_for(arrays.call.stream);
   SortedOperands parsed(header);
   const DeviceBuffer<ArraysFound> findings(memory, 1, "findings");
   const ArraysFound nothing{};
@@ -172,9 +170,7 @@ std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory&
     throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
                       "free memory in its pool");
   }
-  const Event allocated;  // the caller's stream may have to wait for the memory
-  check(cudaEventRecord(allocated.get(), to), "event");
-  memory.stream().wait_for(allocated);
+  memory.stream().wait_for(to);  // the caller's stream may have to wait for the memory
   return {static_cast<std::byte*>(data), [release = allocator.release, to](std::byte* mine) {
             if (release) release(mine, to);
           }};

@@ -9,7 +9,7 @@
 #include "cuda/arrays/device_arrays.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
-#include "cuda/operands/upload.hpp"
+#include "cuda/operands/operands.hpp"
 #include "kernels/blocks/arrays.hpp"
 
 namespace spmm::cuda {

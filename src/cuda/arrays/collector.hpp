@@ -111,9 +111,7 @@ class ArrayCollector : public PanelTaker {
                                              num_saturated_, stream_.get());
       }
     });
-    const Event complete;
-    complete.record(stream_);
-    check(cudaStreamWaitEvent(arrays_.call.stream, complete.get()), "event");
+    stream_.hold(arrays_.call.stream);
     pieces_.clear();
     out.num_blocks = num_blocks_;
     out.device = memory_.context().device();

@@ -206,9 +206,7 @@ void GatheredProducts::finish(StageEvents& events) {
                                     .first_block = first_block.get()},
                                    stream.get());
   });
-  const Event complete;
-  complete.record(stream);
-  check(cudaStreamWaitEvent(arrays_.call.stream, complete.get()), "event");
+  stream.hold(arrays_.call.stream);
   batch.indptrs = indptrs;
   batch.first_block = first_block;
 }

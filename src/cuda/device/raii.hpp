@@ -48,6 +48,10 @@ class Stream {
   void settle() const noexcept { ignore(cudaStreamSynchronize(stream_)); }
   /// Work that follows waits on the device for the point of another stream.
   void wait_for(const Event& event) const;
+  /// Work that follows waits on the device for what another stream, also a caller's, has now.
+  void wait_for(cudaStream_t other) const;
+  /// Work that follows on another stream waits for what this one has now.
+  void hold(cudaStream_t other) const;
 
  private:
   DeviceContext& context_;
@@ -313,7 +317,10 @@ class Event {
     check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "event");
   }
   Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  Event& operator=(Event&&) = delete;
+  Event& operator=(Event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
   ~Event() {
     if (event_ != nullptr) ignore(cudaEventDestroy(event_));
   }
@@ -329,6 +336,18 @@ class Event {
 
 inline void Stream::wait_for(const Event& event) const {
   check(cudaStreamWaitEvent(stream_, event.get()), "event");
+}
+
+inline void Stream::wait_for(cudaStream_t other) const {
+  const Event point;
+  check(cudaEventRecord(point.get(), other), "event");
+  check(cudaStreamWaitEvent(stream_, point.get()), "event");
+}
+
+inline void Stream::hold(cudaStream_t other) const {
+  const Event point;
+  point.record(*this);
+  check(cudaStreamWaitEvent(other, point.get()), "event");
 }
 
 /// Copies on a stream; the host side should be pinned. Shapes: count elements of T.

@@ -3,24 +3,14 @@
 #include <memory>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cuda/multipliers/multiplier.hpp"
 #include "kernels/baselines/launch.hpp"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/tuning.hpp"
 
 namespace spmm::cuda {
 namespace {
-
-/// Page-locked pairs that the device reads in place. Taking them and giving them back may wait for the device.
-struct FreePinned {
-  void operator()(kernels::BlockPair* pairs) const noexcept { ignore(cudaFreeHost(pairs)); }
-};
-using PinnedPairs = std::unique_ptr<kernels::BlockPair, FreePinned>;
-
-PinnedPairs make_pinned(std::uint64_t count) {
-  void* pairs = nullptr;
-  check(cudaHostAlloc(&pairs, count * sizeof(kernels::BlockPair), cudaHostAllocDefault), "pinned buffer");
-  return PinnedPairs(static_cast<kernels::BlockPair*>(pairs));
-}
 
 /// two-pointer and binary-search.
 class BaselineMultiplier : public CBlockFiller {
@@ -55,12 +45,10 @@ class HostDrivenMultiplier : public BaselineMultiplier {
   explicit HostDrivenMultiplier(const MultiplierContext& context)
       : BaselineMultiplier(context, nullptr),
         a_(fetch_rows(c_.operands.a.index)),
-        b_(fetch_rows(c_.operands.b.index)),
-        max_pairs_(std::max(kPairsInFlight, std::uint64_t{a_.columns.size()})),
-        pairs_(make_pinned(max_pairs_)) {}
+        b_(fetch_rows(c_.operands.b.index)) {}
 
  protected:
-  /// Waits for the stream. Errors: Interrupted.
+  /// Waits for the stream. Errors: Interrupted, UsageError (a C block with too many pairs).
   void multiply_c_blocks(const kernels::CBlocksView& c_blocks, const kernels::CBlockResults& results) override {
     std::vector<std::uint64_t> keys;
     kernels::CBlocksView on_host = c_blocks;
@@ -69,18 +57,23 @@ class HostDrivenMultiplier : public BaselineMultiplier {
       on_host.keys = keys.data();
     }
     check(cudaMemsetAsync(results.non_zero, 0, c_blocks.num_c_blocks, c_.stream.get()), "clear flags");
+    auto* const pairs = reinterpret_cast<kernels::BlockPair*>(slot_.data());
     std::uint64_t used = 0;
     for (std::uint64_t x = 0; x < c_blocks.num_c_blocks; ++x) {
       if (x % 1024 == 0) c_.run.check_cancelled();
       merge(kernels::c_block_at(on_host, x));
       if (matches_.empty()) continue;
-      if (used + matches_.size() > max_pairs_) {
+      if (matches_.size() > kMostPairs) {
+        throw UsageError("kernel host-driven", text("takes C blocks of up to ", kMostPairs, " pairs"),
+                         "name another kernel");
+      }
+      if (used + matches_.size() > kMostPairs) {
         c_.stream.synchronize();  // the device has read every list
         used = 0;
       }
-      std::copy(matches_.begin(), matches_.end(), pairs_.get() + used);
+      std::copy(matches_.begin(), matches_.end(), pairs + used);
       const kernels::HostPairs list{
-          .pairs = pairs_.get() + used, .num_pairs = static_cast<std::uint32_t>(matches_.size()), .c_block = x};
+          .pairs = pairs + used, .num_pairs = static_cast<std::uint32_t>(matches_.size()), .c_block = x};
       kernels::launch_mul_host_pairs(c_.operands.a_view(), c_.operands.b_view(), list, c_.operands.m, results,
                                      c_.stream.get());
       used += matches_.size();
@@ -89,7 +82,7 @@ class HostDrivenMultiplier : public BaselineMultiplier {
   }
 
  private:
-  static constexpr std::uint64_t kPairsInFlight = 1u << 16;
+  static constexpr std::uint64_t kMostPairs = kernels::kRingSlotBytes / sizeof(kernels::BlockPair);
 
   struct HostRows {
     std::vector<std::uint32_t> offsets;
@@ -97,7 +90,6 @@ class HostDrivenMultiplier : public BaselineMultiplier {
   };
 
   [[nodiscard]] HostRows fetch_rows(const CompressedRows& rows) const {
-    if (rows.num_rows == 0) return {.offsets = {0}, .columns = {}};
     return {.offsets = fetch_all(rows.offsets.data(), rows.num_rows + std::uint64_t{1}, c_.stream),
             .columns = fetch_all(rows.columns.data(), rows.columns.size(), c_.stream)};
   }
@@ -119,8 +111,7 @@ class HostDrivenMultiplier : public BaselineMultiplier {
   HostRows a_;
   HostRows b_;
   std::vector<kernels::BlockPair> matches_;  // of the current C block
-  std::uint64_t max_pairs_;
-  PinnedPairs pairs_;  // of C blocks in flight
+  PinnedSlot slot_{c_.memory.context()};     // pairs of C blocks in flight, which the device reads in place
 };
 
 }  // namespace

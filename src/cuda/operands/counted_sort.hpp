@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -76,10 +77,8 @@ class CountedSort {
     }
     const cudaStream_t stream = memory_.stream().get();
     check(cudaMemsetAsync(counts_.data(), 0, counts_.size() * sizeof(std::uint32_t), stream), "clear counts");
-    kernels::launch_sort_rows(
-        sorts,
-        {.counts = counts_.data(), .borders = borders_.data(), .work = {.data = work_.data(), .bytes = work_.size()}},
-        nb_, key_bits_, stream);
+    kernels::launch_sort_rows(sorts, {.counts = counts_.data(), .borders = borders_, .work = work_}, nb_, key_bits_,
+                              stream);
     for (Side& side : sides_) side.entries = {};
   }
 
@@ -98,20 +97,17 @@ class CountedSort {
                                   .num_a_blocks = sides_[0].num_blocks,
                                   .a_found = &found_there->sorts[0],
                                   .b_found = &found_there->sorts[1],
-                                  .b_borders = borders_.data() + nb_,
+                                  .b_borders = borders_ + nb_,
                                   .b_row_index = b_row_index_.data(),
-                                  .row_pairs = row_pairs_.data(),
-                                  .row_offsets = row_offsets_.data(),
+                                  .row_pairs = row_pairs_,
+                                  .row_offsets = row_offsets_,
                                   .max_runs = kMaxCountedRuns,
                                   .totals = &found_there->totals,
                                   .run_offsets = reinterpret_cast<std::uint64_t*>(found_there + 1),
-                                  .work = {.data = work_.data(), .bytes = work_.size()}},
+                                  .work = work_},
                                  stream);
     }
-    work_ = {};
-    row_pairs_ = {};
-    row_offsets_ = {};
-    borders_ = {};
+    scratch_.reset();
     is_queued_ = true;
     kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(found_there),
                                  static_cast<std::uint32_t>(sizeof(Found) / 4 + 2 * num_offsets_), table_.data(),
@@ -179,13 +175,13 @@ class CountedSort {
       const auto max_rows = static_cast<std::uint32_t>(sides_[0].index.rows.size());
       num_offsets_ = std::min(max_rows, kMaxCountedRuns) + std::uint64_t{1};
       b_row_index_ = {memory, sides_[0].num_blocks, "row index"};
-      row_pairs_ = {memory, max_rows, "row pairs"};
-      row_offsets_ = {memory, max_rows + std::uint64_t{1}, "row pair offsets"};
+      row_pairs_ = scratch_->take<std::uint64_t>(max_rows, "row pairs");
+      row_offsets_ = scratch_->take<std::uint64_t>(max_rows + std::uint64_t{1}, "row pair offsets");
       work_bytes = std::max(work_bytes, kernels::match_workspace_bytes(max_rows));
     }
     counts_ = {memory, counter_words() + sizeof(Found) / 4 + 2 * num_offsets_, "row counts"};
-    borders_ = {memory, num_counts_ + 1, "row borders"};
-    work_ = {memory, work_bytes, "sort work space"};
+    borders_ = scratch_->take<std::uint64_t>(num_counts_ + 1, "row borders");
+    work_ = scratch_->take_work(work_bytes, "sort work space");
   }
 
   /// Whether pairs are counted: there are two matrices.
@@ -198,15 +194,16 @@ class CountedSort {
   std::uint32_t nb_;
   unsigned key_bits_;
   std::array<Side, 2> sides_;
-  std::uint64_t num_counts_;             // of both sides
-  std::uint64_t num_offsets_ = 0;        // of runs of rows of A, at most; 0 = pairs are not counted
-  DeviceBuffer<std::uint32_t> counts_;   // [counter_words]; behind them Found and offsets of runs
-  DeviceBuffer<std::uint64_t> borders_;  // [num_counts + 1]
-  DeviceBuffer<std::byte> work_;
-  DeviceBuffer<std::uint32_t> b_row_index_;  // [blocks of A]
-  DeviceBuffer<std::uint64_t> row_pairs_;    // [rows of A at most]
-  DeviceBuffer<std::uint64_t> row_offsets_;  // [rows of A at most + 1]
-  PinnedTable table_;                        // Found, then offsets
+  std::uint64_t num_counts_;                       // of both sides
+  std::uint64_t num_offsets_ = 0;                  // of runs of rows of A, at most; 0 = pairs are not counted
+  DeviceBuffer<std::uint32_t> counts_;             // [counter_words]; behind them Found and offsets of runs
+  DeviceBuffer<std::uint32_t> b_row_index_;        // [blocks of A]
+  std::optional<DeviceScratch> scratch_{memory_};  // of the next ones, until everything is on the stream
+  std::uint64_t* borders_ = nullptr;               // [num_counts + 1]
+  std::uint64_t* row_pairs_ = nullptr;             // [rows of A at most]
+  std::uint64_t* row_offsets_ = nullptr;           // [rows of A at most + 1]
+  kernels::Workspace work_;
+  PinnedTable table_;  // Found, then offsets
   Event done_;
   bool is_queued_ = false;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/device/raii.hpp"
+#include "cuda/device/stage_events.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/tiles/launch.hpp"
 #include "kernels/views.hpp"
@@ -120,6 +121,12 @@ struct SortedOperands {
   }
 };
 
+/// Where a device gets both matrices.
+struct UploadTarget {
+  DeviceMemory& memory;
+  StageEvents& events;
+};
+
 /// Sorts and compresses both matrices by rows (stage build). Waits for the stream.
 /// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.
@@ -144,7 +151,7 @@ void count_block_pairs(SortedOperands& operands, DeviceMemory& memory);
 void fetch_row_pairs(SortedOperands& operands, std::uint32_t max_runs, DeviceMemory& memory);
 
 /// Marks and counts tiles; those of C only if there are at most max_stages products of tiles. Nothing is counted
-/// if a sample shows far more. Waits for the stream.
+/// if most products are there: then tiles are of no use. Waits for the stream.
 TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
                      std::uint64_t max_stages, DeviceMemory& memory);
 

@@ -1,4 +1,4 @@
-// Bitmaps of tiles that are not empty, counted and sampled for the planner.
+// Bitmaps of tiles that are not empty, counted for the planner.
 #include "cuda/operands/operands.hpp"
 
 namespace spmm::cuda {
@@ -15,20 +15,8 @@ DeviceBuffer<std::uint32_t> clear_words(DeviceMemory& memory, std::uint64_t coun
   return words;
 }
 
-/// Whether some lines of each operand show so many tiles that counting all of them is in vain.
-bool are_too_many(const kernels::TileGrid& grid, const CompressedRows& a, const CompressedRows& b,
-                  std::uint64_t max_stages, DeviceMemory& memory) {
-  const Stream& stream = memory.stream();
-  constexpr double kMargin = 2;        // a sample may be off; an exact count corrects it
-  constexpr double kDenseShare = 0.5;  // of all products of tiles: dense-tensor shares its tiles better in L2
-  const DeviceBuffer<kernels::TileTotals> sample(memory, 1, "tile counts");
-  kernels::launch_sample_tiles(a.view(), b.view(), grid, sample.data(), stream.get());
-  const kernels::TileTotals found = fetch(sample.data(), stream);
-  const auto mean = [](unsigned long long tiles) { return static_cast<double>(tiles) / kernels::kSampledTileLines; };
-  const double of_row = mean(found.a_tiles) * mean(found.b_tiles);
-  return of_row > kDenseShare * grid.num_k_tiles() * grid.num_column_tiles() ||
-         of_row * grid.num_row_tiles() > kMargin * static_cast<double>(max_stages);
-}
+/// Share of all products of tiles beyond which dense-tensor is faster: it shares its tiles better in L2.
+constexpr double kDenseShare = 0.5;
 
 }  // namespace
 
@@ -37,7 +25,6 @@ TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, con
   const Stream& stream = memory.stream();
   const bool empty = grid.num_row_tiles() == 0 || b.num_rows == 0;
   const bool limited = max_stages != plan::kAnyTileStages;
-  if (limited && !empty && are_too_many(grid, a, b, max_stages, memory)) return {};
   TileMaps maps{
       .grid = grid, .a = clear_words(memory, grid.a_words()), .b = clear_words(memory, grid.b_words()), .c = {}};
   plan::TileCounts& counts = maps.counts;
@@ -55,6 +42,8 @@ TileMaps count_tiles(const kernels::TileGrid& grid, const CompressedRows& a, con
   kernels::launch_mark_tiles(a.view(), b.view(), view, stream.get());
   kernels::launch_count_tiles(view, b_per_k.data(), rows.data(), totals.data(), stream.get());
   const kernels::TileTotals found = fetch(totals.data(), stream);
+  const double all_stages = static_cast<double>(grid.c_tiles()) * grid.num_k_tiles();
+  if (limited && static_cast<double>(found.stages) > kDenseShare * all_stages) return {};
   counts.a_tiles = found.a_tiles;
   counts.b_tiles = found.b_tiles;
   counts.stages = found.stages;

@@ -1,6 +1,4 @@
 // Threads read chunks of both matrices into pinned slots, and put copies and parsing on the streams.
-#include "cuda/operands/upload.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -80,9 +78,7 @@ struct Destination {
         findings(pipeline.memory(), 1, "flags"),
         stream(pipeline.memory().context()) {
     const ParseFindings nothing;
-    const Event allocated;
-    allocated.record(pipeline.memory().stream());
-    stream.wait_for(allocated);
+    stream.wait_for(pipeline.stream().get());  // memory is there
     copy_async(findings.data(), &nothing, 1, stream);
     stream.synchronize();
   }
@@ -138,7 +134,9 @@ class Uploader {
       : a_{.source = a, .is_b = false, .section_records = section_records(a.header())},
         b_{.source = b, .is_b = true, .section_records = section_records(a.header())},
         pipelines_(pipelines),
-        run_(run) {
+        run_(run),
+        progress_(run, Stage::read,
+                  (std::uint64_t{a.header().num_blocks} + b.header().num_blocks) * input_record_bytes(a.header().m)) {
     for (std::size_t d = 0; d < pipelines.size(); ++d) parsed_.emplace_back(a.header());
     const auto parsed_place = [&](const MatrixHeader& header, DeviceMemory& memory) {
       const std::uint64_t elements = std::uint64_t{header.m} * header.m * header.num_blocks;
@@ -178,7 +176,6 @@ class Uploader {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
     const auto num_slots = std::min<std::uint64_t>(ring.max_slots(), chunks.size());
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, run_.num_threads));
-    for (const Chunk& c : chunks) total_bytes_ += c.count * input_record_bytes(a_.source.header().m);
     num_left_ = chunks.size();
     if (num_readers == 0) return;
     std::atomic<std::uint64_t> next{0};
@@ -215,9 +212,7 @@ class Uploader {
     run_.clock.add_bytes(Stage::h2d, bytes * pipelines_.size());
     put_on_streams(chunk, slot, matrix);
     if (--num_left_ == 0) queue();
-    const std::lock_guard lock(progress_mutex_);
-    done_bytes_ += bytes;
-    if (run_.on_progress) run_.on_progress(Stage::read, done_bytes_, total_bytes_);
+    progress_.add(bytes);
   }
 
   /// Once, by a thread that has nothing left to read.
@@ -233,11 +228,7 @@ class Uploader {
     prepare();
     for_each_device([&](std::size_t d) {
       const Stream& stream = pipelines_[d]->stream();
-      for (const MatrixUpload* matrix : {&a_, &b_}) {
-        const Event parsed_there;
-        parsed_there.record(matrix->to[d].stream);
-        stream.wait_for(parsed_there);
-      }
+      for (const MatrixUpload* matrix : {&a_, &b_}) stream.wait_for(matrix->to[d].stream.get());
       pipelines_[d]->queue_sort(parsed_[d]);
     });
   }
@@ -310,20 +301,10 @@ class Uploader {
   std::mutex stream_mutex_;
   std::condition_variable section_done_;
   bool failed_ = false;
-  std::mutex progress_mutex_;
-  std::uint64_t done_bytes_ = 0;
-  std::uint64_t total_bytes_ = 0;
+  Progress progress_;
 };
 
 }  // namespace
-
-void OnItsDevice::operator()(Pipeline* pipeline) const noexcept {
-  try {
-    const DeviceGuard guard(device);
-    delete pipeline;
-  } catch (...) {  // no device to give anything back to
-  }
-}
 
 std::vector<SortedOperands> upload(const Source& a, const Source& b, const Pipelines& pipelines, const Run& run) {
   return Uploader(a, b, pipelines, run).run();
