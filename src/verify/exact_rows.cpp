@@ -85,10 +85,19 @@ void add_product_anywhere(const double* a, std::uint64_t num_rows, const std::ui
                                                   std::uint32_t m, double* sums) {
   add_product_of_side(a, num_rows, b, m, sums);
 }
+
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,fma,prefer-vector-width=512")]] void add_product_avx512(
+    const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m, double* sums) {
+  add_product_of_side(a, num_rows, b, m, sums);
+}
 #endif
 
 AddProduct fastest() {
 #if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma")) {
+    return add_product_avx512;
+  }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_product_avx2;
 #endif
   return add_product_anywhere;

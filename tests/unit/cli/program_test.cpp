@@ -33,13 +33,13 @@ class CapturedErrors {
   std::streambuf* before_;
 };
 
-struct Failure {
+struct Failed {
   int code;
   std::string message;
 };
 
 template <class Exception>
-Failure fail_with(const Exception& exception) {
+Failed fail_with(const Exception& exception) {
   const CapturedErrors errors;
   const int code = cli::run_program("prog", [&]() -> int { throw exception; });
   return {code, errors.text()};
@@ -148,7 +148,7 @@ TEST_CASE("every kind of failure has its exit code", "[program]") {
 TEST_CASE("a failure is one line on standard error", "[program]") {
   CHECK(fail_with(IoError("a.bin", "broke", "mend it")).message == "prog: error: a.bin: broke; mend it\n");
   CHECK(fail_with(std::runtime_error("x\ny\x1b[1m")).message == "prog: error: x\\x0ay\\x1b[1m\n");
-  const Failure parse_failure = fail_with(cli::OptionError("no such thing"));
+  const Failed parse_failure = fail_with(cli::OptionError("no such thing"));
   CHECK(parse_failure.code == 2);
   CHECK(parse_failure.message == "prog: error: no such thing; see prog --help\n");
 }
