@@ -314,15 +314,11 @@ BatchOptions parse_batch_options(int argc, const char* const* argv) {
 
   options.num_threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   options.max_in_flight = static_cast<unsigned>(cli::option_count(parsed, "in-flight", 1, kMaxInFlight).value_or(0));
-  const auto memory = cli::option_bytes(parsed, "memory-limit");
-  if (memory == std::uint64_t{0}) throw UsageError("--memory-limit", "is 0 bytes", "give a limit such as 8G");
-  options.memory_limit_bytes = memory.value_or(0);
-
+  options.memory_limit_bytes = cli::memory_limit_option(parsed);
   if (const auto grace = cli::option_text(parsed, "grace")) options.grace_s = parse_seconds(grace->value, grace->where);
   options.dry_run = cli::option_flag(parsed, "dry-run");
   options.quiet = cli::option_flag(parsed, "quiet");
-  constexpr std::array kModes = {cli::ProgressMode::automatic, cli::ProgressMode::always, cli::ProgressMode::never};
-  options.progress = kModes[cli::option_choice(parsed, "progress", {"auto", "always", "never"})];
+  options.progress = cli::progress_option(parsed);
   return options;
 }
 

@@ -39,41 +39,41 @@ OptionTable describe(const std::string& program) {
   // Of one process: ranks know these too, to say what to do instead.
   const auto alone = [is_alone](const char* group) { return is_alone ? group : "hidden"; };
   constexpr const char* kPlace = "Where and how";
-  options.add_options(kPlace)  //
-      ("backend", "where to compute; auto = where it is predicted to end first", value(), "auto|cuda|cpu")(
-          "kernel", "multiply kernel, see the list below", value(), "NAME")("device", "CUDA device; auto = choose",
-                                                                            value(), "auto|N");
+  options.add_options(kPlace)                                                                               //
+      ("backend", "where to compute; auto = where it is predicted to end first", value(), "auto|cuda|cpu")  //
+      ("kernel", "multiply kernel, see the list below", value(), "NAME")                                    //
+      ("device", "CUDA device; auto = choose", value(), "auto|N");
   options.add_options(alone(kPlace))  //
       ("devices",
        "CUDA devices that share the product; each takes about 0.3 s to start; auto = more than one if that ends "
        "earlier",
        value(), "auto|all|N,N...");
-  options.add_options(kPlace)  //
-      ("threads", "host threads; 0 = every core this process may use", value(), "N")(
-          "memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")(
-          "force", "start also what is predicted to take more than a day; lift the launch limit of host-driven");
+  options.add_options(kPlace)                                                                                   //
+      ("threads", "host threads; 0 = every core this process may use", value(), "N")                            //
+      ("memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")  //
+      ("force", "start also what is predicted to take more than a day; lift the launch limit of host-driven");
   options.add_options(alone(kPlace))("plan", "print sizes, memory, kernel and panels, and run nothing");
-  options.add_options("Operands and result")  //
-      ("transpose-a", "multiply by the transpose of A, made as A is read")(
-          "transpose-b", "multiply by the transpose of B; for A^T * A or A * A^T give one file twice")(
-          "rows", "compute these block rows of OUT alone; spmm cat joins the files of several ranges", value(),
-          "FIRST:END")("no-clobber", "refuse to replace an existing output")(
-          "durable", "wait until the output would survive a power cut (fsync)")(
-          "strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")(
-          "on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
-          value(), "report|error")("verify",
-                                   "before the output appears: prove the result in the block rows of N random blocks "
-                                   "of A; full = prove all of it",
-                                   value(), "full|N")(
-          "verify-seed", "seed of --verify, for tests; without it, proofs take the system's random numbers", value(),
-          "N");
+  options.add_options("Operands and result")                                                         //
+      ("transpose-a", "multiply by the transpose of A, made as A is read")                           //
+      ("transpose-b", "multiply by the transpose of B; for A^T * A or A * A^T give one file twice")  //
+      ("rows", "compute these block rows of OUT alone; spmm cat joins the files of several ranges", value(),
+       "FIRST:END")                                                                                              //
+      ("no-clobber", "refuse to replace an existing output")                                                     //
+      ("durable", "wait until the output would survive a power cut (fsync)")                                     //
+      ("strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")  //
+      ("on-saturation", "if elements of the result reach 4294967295: report = say how many, error = write nothing",
+       value(), "report|error")  //
+      ("verify",
+       "before the output appears: prove the result in the block rows of N random blocks of A; full = prove all of it",
+       value(), "full|N")  //
+      ("verify-seed", "seed of --verify, for tests; without it, proofs take the system's random numbers", value(), "N");
   options.add_options("Messages")("report", "write a JSON report; - = standard output", value(), "FILE");
-  options.add_options(alone("Messages"))  //
-      ("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")(
-          "progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never");
-  options.add_options("Messages")  //
-      ("q,quiet", is_alone ? "no summary line, no progress" : "no summary line")(
-          "v,verbose", is_alone ? "plan and stage table on standard error" : "what each rank did, on standard error");
+  options.add_options(alone("Messages"))                                                                           //
+      ("trace", "write what each thread and stream did when, for Perfetto and chrome://tracing", value(), "FILE")  //
+      ("progress", "progress bar on standard error; auto = on a terminal", value(), "auto|always|never");
+  options.add_options("Messages")                                                 //
+      ("q,quiet", is_alone ? "no summary line, no progress" : "no summary line")  //
+      ("v,verbose", is_alone ? "plan and stage table on standard error" : "what each rank did, on standard error");
   add_common_options(options, "Messages");
   options.add_options("positional")  //
       ("A", "left operand", value())("B", "right operand", value())("OUT", "product", value());
@@ -95,15 +95,6 @@ std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& 
     throw UsageError(given->where, "is not an option of " + program, "start a rank for each device");
   }
   return parse_devices(given->value, given->where);
-}
-
-std::uint64_t wanted_memory_limit(const ParsedOptions& parsed) {
-  const auto bytes = option_bytes(parsed, "memory-limit");
-  if (bytes == std::uint64_t{0}) {
-    throw UsageError("--memory-limit", "is 0 bytes",
-                     "give a limit such as 8G, or leave it out for most of what is free");
-  }
-  return bytes.value_or(0);
 }
 
 void set_files(CliOptions& options, const ParsedOptions& parsed) {
@@ -209,6 +200,17 @@ void set_product_options(ProductOptions& product, const ParsedOptions& parsed) {
   }
 }
 
+std::uint64_t memory_limit_option(const ParsedOptions& parsed) {
+  const auto bytes = option_bytes(parsed, "memory-limit");
+  if (bytes != std::uint64_t{0}) return bytes.value_or(0);
+  throw UsageError("--memory-limit", "is 0 bytes", "give a limit such as 8G, or leave it out for most of what is free");
+}
+
+ProgressMode progress_option(const ParsedOptions& parsed) {
+  constexpr std::array kModes = {ProgressMode::automatic, ProgressMode::always, ProgressMode::never};
+  return kModes[option_choice(parsed, "progress", {"auto", "always", "never"})];
+}
+
 std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus) {
   if (num_gpus == 0 || has_cuda) return "";
   return "this machine has a GPU, but this program is built without CUDA and computes on the CPU; "
@@ -227,12 +229,11 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.answer = requested_text(parsed, description, asks_all && notes != nullptr ? notes() : kFirstNotes);
   if (options.answer) return options;
 
-  constexpr std::array kProgress = {ProgressMode::automatic, ProgressMode::always, ProgressMode::never};
   options.run.backend = backend_option(parsed);
   options.run.device = wanted_device(parsed);
   options.run.devices = wanted_devices(parsed, program);
   options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
-  options.run.memory_limit_bytes = wanted_memory_limit(parsed);
+  options.run.memory_limit_bytes = memory_limit_option(parsed);
   if (const auto seed = option_count(parsed, "verify-seed", 1)) options.run.verify_seed = options.run.proof_key = *seed;
   set_product_options(options.run, parsed);
   options.run.force = option_flag(parsed, "force");
@@ -240,7 +241,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   options.plan = option_flag(parsed, "plan");
   options.quiet = option_flag(parsed, "quiet");
   options.verbose = option_flag(parsed, "verbose");
-  options.progress = kProgress[option_choice(parsed, "progress", {"auto", "always", "never"})];
+  options.progress = progress_option(parsed);
   if (options.quiet && options.verbose) {
     throw UsageError("--quiet", "is given together with --verbose", "leave one of them out");
   }

@@ -40,6 +40,12 @@ bool set_product_option(ProductOptions& product, std::string_view key, const std
 /// Sets what was typed of these options, but for --backend. Errors: UsageError.
 void set_product_options(ProductOptions& product, const ParsedOptions& parsed);
 
+/// --memory-limit; 0 if it is not given. Errors: UsageError, also for 0 bytes.
+std::uint64_t memory_limit_option(const ParsedOptions& parsed);
+
+/// --progress auto|always|never. Errors: UsageError.
+ProgressMode progress_option(const ParsedOptions& parsed);
+
 /// What a program without CUDA says if there are GPUs that it may use, else "".
 std::string unused_gpus_warning(bool has_cuda, std::size_t num_gpus);
 

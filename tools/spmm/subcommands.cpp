@@ -41,17 +41,10 @@ constexpr Subcommand kSubcommands[] = {
     {"spmm-help", "lists the subcommands; with the name of one: its options", help_main},
 };
 
-// Without memory: whatever fails here would have no message.
-const Subcommand* find_program(std::string_view program) {
+/// By its name as a program ("spmm-gen"), or as a word. Without memory: whatever fails here would have no message.
+const Subcommand* find(std::string_view name, bool is_program) {
   for (const Subcommand& subcommand : kSubcommands) {
-    if (program == subcommand.program) return &subcommand;
-  }
-  return nullptr;
-}
-
-const Subcommand* find_word(std::string_view word) {
-  for (const Subcommand& subcommand : kSubcommands) {
-    if (word == subcommand.word()) return &subcommand;
+    if (name == (is_program ? subcommand.program : subcommand.word())) return &subcommand;
   }
   return nullptr;
 }
@@ -72,7 +65,7 @@ std::string list_of_subcommands() {
 
 int help_main(int argc, char** argv) {
   const std::string_view word = argc > 1 ? argv[1] : "help";
-  const Subcommand* about = find_word(word);
+  const Subcommand* about = find(word, false);
   if (argc <= 2 && about != nullptr && about->main != help_main) {
     char option[] = "--help";
     char* words[] = {const_cast<char*>(about->program), option, nullptr};
@@ -104,8 +97,8 @@ std::vector<cli::SubcommandName> subcommand_names() {
 
 std::optional<int> run_subcommand(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
-  if (const Subcommand* own = find_program(path.substr(path.rfind('/') + 1))) return own->main(argc, argv);
-  const Subcommand* named = argc > 1 ? find_word(argv[1]) : nullptr;
+  if (const Subcommand* own = find(path.substr(path.rfind('/') + 1), true)) return own->main(argc, argv);
+  const Subcommand* named = argc > 1 ? find(argv[1], false) : nullptr;
   if (named == nullptr) return std::nullopt;
   if (::access(argv[1], F_OK) == 0) {
     return cli::run_program("spmm", [&]() -> int {
