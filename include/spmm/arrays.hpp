@@ -76,9 +76,10 @@ struct BsrMatrix {
   friend bool operator==(const BsrMatrix&, const BsrMatrix&) = default;
 };
 
-/// What a product of other elements than uint16_t is written to: alpha * A * B + beta * C, in the blocks of C. Each
-/// element is fma(alpha, chain, beta * c), with beta * c rounded before; integers are exact modulo 2^64. Blocks of C
-/// without pairs have chains of +0. Values: T = type of the product's elements; as BsrView, but blocks of a row ascend.
+/// What a product is written to: alpha * A * B + beta * C, in the blocks of C, all of which the result has. Each
+/// element is fma(alpha, chain, beta * c), with beta * c rounded before; integers are exact modulo 2^64; products of
+/// uint16_t saturate, alpha is 1 and beta is 0. Blocks of C without pairs have chains of +0.
+/// Values: T = type of the product's elements; as BsrView, but blocks of a row ascend.
 template <class T>
 struct Accumulation {
   const BsrView<T>* c = nullptr;  ///< null: C has the blocks that have a pair, and beta is 0
@@ -131,6 +132,8 @@ BsrMatrix<T> read_bsr(const std::filesystem::path& path);
 /// An operand.
 template <>
 BsrMatrix<std::uint16_t> read_bsr<std::uint16_t>(const std::filesystem::path& path);
+/// The same of any source.
+BsrMatrix<std::uint16_t> read_bsr(const Source& source);
 /// A result.
 template <>
 BsrMatrix<std::uint32_t> read_bsr<std::uint32_t>(const std::filesystem::path& path);
@@ -147,7 +150,7 @@ void write_bsr(const std::filesystem::path& path, const BsrView<std::uint32_t>& 
 /// matrices.
 BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
                                   const ProductOptions& options = {}, Report* report = nullptr);
-/// The same of other types than uint16_t: Engine::multiply().
+/// The same of other types than uint16_t, or of given blocks of C: Engine::multiply().
 template <class T>
 BsrMatrix<ProductOf<T>> multiply(Engine& engine, const BsrView<T>& a, const BsrView<T>& b,
                                  const ProductOptions& options = {}, Report* report = nullptr,

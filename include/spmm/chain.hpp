@@ -3,6 +3,7 @@
 //   sum = fma(a, b, sum)
 // in the type of the result. Stored pairs alone take part: stored zeros do, absent blocks do not. Integers are exact
 // modulo 2^64. A NaN of the result has one pattern, since devices differ in theirs.
+// u16 is here for products whose C blocks are given: their sums saturate, as saturate.hpp has it.
 // Compiled without contraction, fast-math, or flush to zero; a chain is never cut along the inner index.
 #pragma once
 
@@ -33,6 +34,8 @@ struct ChainTypes {
 /// The row of the table for operands of type T.
 template <class T>
 struct Chain : ChainTypes<std::int64_t, std::uint64_t, std::uint64_t> {};
+template <>
+struct Chain<std::uint16_t> : ChainTypes<std::uint32_t, std::uint64_t, std::uint32_t> {};  // 64 * 2^32 fits
 template <>
 struct Chain<double> : ChainTypes<double, double, double> {};
 template <>
@@ -104,6 +107,23 @@ SPMM_HOST_DEVICE inline std::uint64_t multiply_add(std::int64_t a, std::int64_t 
   return static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) + sum;
 }
 
+SPMM_HOST_DEVICE inline std::uint64_t multiply_add(std::uint32_t a, std::uint32_t b, std::uint64_t sum) {
+  return std::uint64_t{a} * b + sum;
+}
+/// Saturates. Values: a, b of u16.
+SPMM_HOST_DEVICE inline std::uint32_t multiply_add(std::int64_t a, std::int64_t b, std::uint32_t sum) {
+  const std::uint32_t all = static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b) + sum;
+  return all < sum ? kMaxVal : all;
+}
+
+/// The sum of a pair is added to that of its C block, where they have two types.
+SPMM_HOST_DEVICE inline void add_part(std::uint64_t& sum, std::int32_t part) {
+  sum += static_cast<std::uint64_t>(std::int64_t{part});
+}
+SPMM_HOST_DEVICE inline void add_part(std::uint32_t& sum, std::uint64_t part) {
+  sum = saturate(sum + part);
+}
+
 /// A sum as it is stored: NaN has one pattern.
 SPMM_HOST_DEVICE inline double stored(double sum) {
 #ifdef __CUDA_ARCH__
@@ -120,6 +140,9 @@ SPMM_HOST_DEVICE inline float stored(float sum) {
 #endif
 }
 SPMM_HOST_DEVICE inline std::uint64_t stored(std::uint64_t sum) {
+  return sum;
+}
+SPMM_HOST_DEVICE inline std::uint32_t stored(std::uint32_t sum) {
   return sum;
 }
 

@@ -52,8 +52,8 @@ struct DeviceAllocator {
 struct DeviceCall {
   CUstream_st* stream = nullptr;  ///< any stream of the device, the default ones too; the product comes behind its work
   DeviceAllocator allocator{};    ///< empty: memory comes from the engine's pool
-  /// The rest is for other elements than u16: as Accumulation (arrays.hpp) of the result's type. A plan keeps the
-  /// blocks of C, and has alpha and beta in DevicePlan::multiply().
+  /// As Accumulation (arrays.hpp) of the result's type. A plan keeps the blocks of C, and has alpha and beta in
+  /// DevicePlan::multiply().
   std::optional<DeviceBsrView> c{};
   bool is_mask = false;         ///< pairs of blocks that C lacks are left out; false: an error
   const void* alpha = nullptr;  ///< [1], host; null: 1

@@ -56,6 +56,9 @@ constexpr ElementType result_of(ElementType type) {
   X(std::uint8_t, u8)       \
   X(std::int16_t, i16) X(std::int32_t, i32) X(std::uint32_t, u32) X(std::int64_t, i64)
 
+/// The same for all types.
+#define SPMM_ELEMENT_TYPES(X) X(std::uint16_t, u16) SPMM_CHAIN_TYPES(X)
+
 /// The element type of a C++ type.
 template <class T>
 inline constexpr ElementType kElementType = ElementType::u16;
@@ -65,22 +68,24 @@ inline constexpr ElementType kElementType = ElementType::u16;
 SPMM_CHAIN_TYPES(SPMM_ELEMENT_TYPE)
 #undef SPMM_ELEMENT_TYPE
 
-/// Type of the elements of a product of operands of type T, which is not u16.
+/// Type of the elements of a product of operands of type T.
 template <class T>
-using ProductOf = std::conditional_t<std::is_same_v<T, double>, double,
-                                     std::conditional_t<std::is_integral_v<T>, std::int64_t, float>>;
+using ProductOf =
+    std::conditional_t<std::is_same_v<T, double>, double,
+                       std::conditional_t<std::is_same_v<T, std::uint16_t>, std::uint32_t,
+                                          std::conditional_t<std::is_integral_v<T>, std::int64_t, float>>>;
 
-/// Returns call.operator()<T>() for the C++ type of the elements. Values: type is not u16.
+/// Returns call.operator()<T>() for the C++ type of the elements.
 template <class Call>
 auto with_element_type(ElementType type, const Call& call) {
   switch (type) {
 #define SPMM_CALL(T, name) \
   case ElementType::name:  \
     return call.template operator()<T>();
-    SPMM_CHAIN_TYPES(SPMM_CALL)
+    SPMM_ELEMENT_TYPES(SPMM_CALL)
 #undef SPMM_CALL
     default:
-      throw std::logic_error("u16 has kernels of its own");
+      throw std::logic_error("no type of elements");
   }
 }
 

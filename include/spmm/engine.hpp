@@ -64,10 +64,11 @@ class Engine {
   Report multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options = {});
 
   /// C = A * B of arrays in host memory, for all types of SPMM_CHAIN_TYPES: chain.hpp says which bits it has. It keeps
-  /// all blocks with pairs. The CPU multiplies, unless a device is asked for, which gets copies of the operands.
-  /// Shapes: A [r, k], B [k, c], C [r, c]. Errors: ShapeError; FormatError that names the array and the place;
-  /// OutOfMemory, if the result does not fit the limit; UsageError (a kernel, transposes, checks of the result).
-  /// With `onto` it is added to, or has given blocks. Errors: ShapeError that names a block that C lacks.
+  /// all blocks with pairs. Of uint16_t it takes given blocks of C. The CPU multiplies, unless a device is asked for,
+  /// which gets copies of the operands. Shapes: A [r, k], B [k, c], C [r, c]. Errors: ShapeError; FormatError that
+  /// names the array and the place; OutOfMemory, if the result does not fit the limit; UsageError (a kernel,
+  /// transposes, checks of the result). With `onto` it is added to, or has given blocks. Errors: ShapeError that names
+  /// a block that C lacks.
   template <class T>
   BsrMatrix<ProductOf<T>> multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options = {},
                                    Report* report = nullptr, const Accumulation<ProductOf<T>>& onto = {});

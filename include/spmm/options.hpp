@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,11 @@ struct ProductOptions {
   bool transpose_a = false;     ///< multiply by the transpose of A, made as A is read: no pass or copy more
   bool transpose_b = false;     ///< the same of B
   RowRange rows{};              ///< block rows of C, after the transposition, that are computed; all others stay empty
-  bool force = false;           ///< lift the launch limit of the host-driven kernel
-  bool durable = false;         ///< files: fsync around the rename
-  bool no_clobber = false;      ///< files: refuse to replace the output
+  std::filesystem::path pattern{};  ///< files: only the blocks of C at the places of this matrix's; its values do not
+                                    ///< matter. In memory, and by kernels of its own. Empty: all of C
+  bool force = false;               ///< lift the launch limit of the host-driven kernel
+  bool durable = false;             ///< files: fsync around the rename
+  bool no_clobber = false;          ///< files: refuse to replace the output
   OnSaturation on_saturation = OnSaturation::report;  ///< elements of the result that are 2^32 - 1
   std::uint64_t verify_blocks = 0;                    ///< N: prove the block rows of N blocks of A, chosen at random
   std::uint64_t verify_seed = 1;                      ///< of that choice

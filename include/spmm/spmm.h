@@ -139,12 +139,13 @@ typedef struct spmm_product_options {
   /* Since SPMM_C_API 3: */
   uint32_t first_row; /**< block row of the result, after the transposition */
   uint32_t end_row;   /**< behind the last one; UINT32_MAX: all from first_row on */
-  /* Since SPMM_C_API 5, of spmm_multiply_bsr() for other types than SPMM_U16: alpha * A * B + beta * C. */
+  /* Since SPMM_C_API 5, of spmm_multiply_bsr(): alpha * A * B + beta * C; of SPMM_U16 c alone. */
   const struct spmm_bsr* c; /**< C's blocks, of the type of the result; those of a row ascend. NULL: those with pairs */
   const void* alpha;        /**< [1] of the type of the result; NULL: 1 */
   const void* beta;         /**< the same; NULL: 0, and the data of c may be NULL */
   int32_t is_mask;          /**< 1: blocks that C lacks are left out; 0: they are an error */
   int32_t reserved;         /**< 0 */
+  const char* pattern; /**< files: a matrix at whose blocks alone C is computed, whatever its values are; NULL: none */
 } spmm_product_options;
 
 typedef struct spmm_matrix spmm_matrix; /**< block-CSR arrays that the library owns */
@@ -247,7 +248,7 @@ typedef struct spmm_device_call {
   int32_t serves_workspace; /**< 1: all other device memory comes from `allocate`, too, on a stream of the library's,
                              * and the limit is that of the whole device; needs allocate and release */
   int32_t reserved;         /**< 0 */
-  /* Since SPMM_C_API 5, for other types than SPMM_U16: as in spmm_product_options. A plan keeps C's blocks. */
+  /* Since SPMM_C_API 5: as in spmm_product_options. A plan keeps C's blocks. */
   const spmm_device_bsr* c; /**< C's blocks */
   const void* alpha;        /**< host; not of a plan */
   const void* beta;         /**< the same */

@@ -37,7 +37,7 @@ struct ListWindow {
 
 /// How rows that are walked are divided: medium ones among warps, long ones among CTAs.
 struct ListTuning {
-  std::uint32_t sorted_pairs = kSortedRowLinks;  // of a row that is not walked, at most; 0 with a pattern
+  std::uint32_t sorted_pairs = kSortedRowLinks;  // of a row that is not in the list of medium ones, at most
   std::uint32_t medium_pairs = 4096;             // of a medium row, at most
   ListWindow medium_window{.words = 1024, .ranks = 1024};
   ListWindow long_window{.words = 4096, .ranks = 8192};
@@ -85,8 +85,9 @@ struct LinkList {
 /// What both passes over the rows need. Values: totals = what was counted, on the host.
 struct RowsToList {
   ExpandView operands;
-  std::uint32_t num_columns = 0;          // block columns of B
-  const std::uint32_t* walked = nullptr;  // of RowLinks
+  std::uint32_t num_columns = 0;             // block columns of B
+  const std::uint32_t* walked = nullptr;     // of RowLinks
+  const std::uint32_t* num_pairs = nullptr;  // the same
   LinkTotals totals{};
   ListTuning tuning{};
 };
@@ -120,9 +121,9 @@ struct PatternView {
                                             // block; null: such pairs are left out
 };
 
-/// Counts the pairs of each C block of a pattern, or writes their links. Values: walked rows are all that have pairs:
-/// tuning.sorted_pairs = 0. Shapes: c_links [C blocks], zeros, raised to the counts; or, with links [pairs + 1], the
-/// pairs before each C block, which are read.
+/// Counts the pairs of each C block of a pattern, or writes their links. Values: only long rows are listed:
+/// tuning.sorted_pairs = medium_pairs. Shapes: c_links [C blocks], zeros, raised to the counts; or, with links [pairs +
+/// 1], the pairs before each C block, which are read.
 void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
                           cudaStream_t stream);
 
@@ -162,7 +163,7 @@ void multiply_chains(const ChainsView& chains, const ChainValues& values, cudaSt
 template <>
 void multiply_chains<double>(const ChainsView& chains, const ChainValues& values, cudaStream_t stream);
 
-/// The same. Values: type is not u16.
+/// The same.
 void launch_multiply_chains(ElementType type, const ChainsView& chains, const ChainValues& values, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -471,8 +471,17 @@ __global__ void __launch_bounds__(kItemThreads)
   if (threadIdx.x % kFewLanes != 0) return;
   if (row == 0) offsets[0] = 0;
   offsets[row + 1] = static_cast<std::uint32_t>(end);
-  atomicMax(&findings->max_row_blocks, static_cast<std::uint32_t>(end - begin));
+  const auto length = static_cast<std::uint32_t>(end - begin);
+  if (length > findings->max_row_blocks) atomicMax(&findings->max_row_blocks, length);  // that of all rows
 }
+
+/// Rows of A of which those with 1 to most_pairs pairs are walked, or that are listed.
+struct RowsToWalk {
+  std::uint32_t count = 0;
+  const std::uint32_t* num_pairs = nullptr;  // [count]
+  std::uint32_t most_pairs = 0;
+  const std::uint32_t* rows = nullptr;  // [count]
+};
 
 /// Some columns of a row of the pattern, each with a count. Shapes: columns, counts [slots], shared.
 struct ColumnTable {
@@ -502,7 +511,7 @@ struct ColumnTable {
   }
 };
 
-// Grid: a team per row of A that has pairs.
+// Grid: a team per row of A; long ones are walked by CTAs, all others by warps.
 // Work: the row's C blocks are given, and lie in a table by their columns, some at a time. A's blocks are walked; pairs
 //       whose column is there are counted or placed. They are placed as by walk_rows: inner index upwards, a row of B
 //       at a time, whose columns are distinct. A pair is met in one window: the first begins before all columns, the
@@ -510,14 +519,19 @@ struct ColumnTable {
 // Memory: rows of B contiguous; pairs scattered within the row's part of the list.
 template <bool kFill, std::uint32_t kWarps>
 __global__ void __launch_bounds__(kItemThreads, 4)
-    walk_pattern_rows(ExpandView operands, const std::uint32_t* walked, std::uint32_t num_walked, PatternView pattern,
-                      std::uint32_t slots, std::uint32_t* c_links, Link* links) {
+    walk_pattern_rows(ExpandView operands, RowsToWalk walked, PatternView pattern, std::uint32_t slots,
+                      std::uint32_t* c_links, Link* links) {
   extern __shared__ std::uint32_t list_windows[];
   const Team<kWarps> team;
-  if (blockIdx.x * team.kTeams + team.number >= num_walked) return;
+  std::uint32_t row = blockIdx.x * team.kTeams + team.number;
+  if (row >= walked.count) return;
+  if constexpr (kWarps == 1) {
+    if (walked.num_pairs[row] - 1 >= walked.most_pairs) return;  // none, or too many
+  } else {
+    row = walked.rows[row];
+  }
   std::uint32_t* const shared = list_windows + team.number * 2 * slots;
   const ColumnTable table{.slots = slots, .columns = shared, .counts = shared + slots};
-  const std::uint32_t row = walked[blockIdx.x * team.kTeams + team.number];
   const std::uint32_t a_begin = operands.a.offsets[row];
   const std::uint32_t a_end = operands.a.offsets[row + 1];
   const std::uint32_t c_row = operands.a.rows[row];
@@ -644,9 +658,9 @@ void launch_walks(const RowsToList& rows, const LinkList& list, cudaStream_t str
 }
 
 template <std::uint32_t kWarps>
-void launch_pattern_walk(const RowsToList& rows, const std::uint32_t* walked, std::uint32_t num_walked,
-                         const PatternView& pattern, std::uint32_t* c_links, Link* links, cudaStream_t stream) {
-  if (num_walked == 0) return;
+void launch_pattern_walk(const RowsToList& rows, const RowsToWalk& walked, const PatternView& pattern,
+                         std::uint32_t* c_links, Link* links, cudaStream_t stream) {
+  if (walked.count == 0) return;
   constexpr std::uint32_t kTeams = kItemWarps / kWarps;
   constexpr std::uint32_t kFewestSlots = 64;
   const std::uint32_t most = kWarps == 1 ? rows.tuning.medium_slots : rows.tuning.long_slots;
@@ -656,8 +670,8 @@ void launch_pattern_walk(const RowsToList& rows, const std::uint32_t* walked, st
   const auto walk = links == nullptr ? walk_pattern_rows<false, kWarps> : walk_pattern_rows<true, kWarps>;
   check(cudaFuncSetAttribute(walk, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
         "dynamic shared memory");
-  launch_ctas(walk, (num_walked - 1) / kTeams + 1, shared_bytes, stream, "walk_pattern_rows", rows.operands, walked,
-              num_walked, pattern, slots, c_links, links);
+  launch_ctas(walk, (walked.count - 1) / kTeams + 1, shared_bytes, stream, "walk_pattern_rows", rows.operands, walked,
+              pattern, slots, c_links, links);
 }
 
 /// CTAs with a warp for each row; 0 if all are walked.
@@ -711,10 +725,14 @@ void launch_read_pattern(const ArraysView& from, std::uint32_t* offsets, std::ui
 
 void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
                           cudaStream_t stream) {
-  const auto& [num_medium, num_long] = std::pair(rows.totals.num_medium, rows.totals.num_long);
-  launch_pattern_walk<1>(rows, rows.walked, num_medium, pattern, c_links, links, stream);
-  launch_pattern_walk<kItemWarps>(rows, rows.walked + rows.operands.a.num_rows - num_long, num_long, pattern, c_links,
-                                  links, stream);
+  const std::uint32_t num_rows = rows.operands.a.num_rows;
+  const std::uint32_t num_long = rows.totals.num_long;
+  const RowsToWalk by_warps{.count = num_long == num_rows ? 0 : num_rows,
+                            .num_pairs = rows.num_pairs,
+                            .most_pairs = rows.tuning.medium_pairs};
+  launch_pattern_walk<1>(rows, by_warps, pattern, c_links, links, stream);
+  launch_pattern_walk<kItemWarps>(rows, {.count = num_long, .rows = rows.walked + num_rows - num_long}, pattern,
+                                  c_links, links, stream);
 }
 
 void launch_expand_indices(const LinkList& list, const std::uint32_t* rows, std::uint32_t num_rows,

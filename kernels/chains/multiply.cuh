@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kItemThreads)
       for (std::uint32_t r = 0; r < R; ++r) {
 #pragma unroll
         for (std::uint32_t x = 0; x < C; ++x) {
-          sums[r][x] += static_cast<Sum>(static_cast<std::int64_t>(parts[r][x]));
+          add_part(sums[r][x], parts[r][x]);
           parts[r][x] = 0;
         }
       }

@@ -88,7 +88,7 @@ void check_types(ElementType type, ElementType other, const std::string& names) 
                    "convert one of them");
 }
 
-/// A product of another type than u16. Errors: ShapeError, UsageError.
+/// A product of another type than u16, or one whose C blocks are given. Errors: ShapeError, UsageError.
 void multiply_chains(spmm_engine* engine, const spmm_bsr& a, const spmm_bsr& b, const ProductCall& call,
                      spmm_matrix** result, spmm_report** report) {
   const ElementType type = element_type(a.element_type, "matrix A");
@@ -308,7 +308,7 @@ spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm
     const spmm_bsr given_a = known_fields(&required(a, "a"), "spmm_bsr a");
     const spmm_bsr given_b = known_fields(&required(b, "b"), "spmm_bsr b");
     const ProductCall call(options);
-    if (given_a.element_type != SPMM_U16 || given_b.element_type != SPMM_U16) {
+    if (given_a.element_type != SPMM_U16 || given_b.element_type != SPMM_U16 || call.given().c != nullptr) {
       return multiply_chains(engine, given_a, given_b, call, result, report);
     }
     const std::string name_a = name_of(given_a.name, "matrix A");
@@ -358,8 +358,9 @@ spmm_status spmm_multiply_files(spmm_engine* engine, const char* a, const char* 
                                 const spmm_product_options* options, spmm_report** report) {
   return guarded([&] {
     required(engine, "engine");
-    const ProductCall call(options);
+    ProductCall call(options);
     call.check_nothing_added();
+    call.read_pattern();
     Report finished =
         engine->engine.multiply(&required(a, "a"), &required(b, "b"), &required(out, "out"), call.options());
     hand_out(std::move(finished), {.a = a, .b = b, .out = out}, report);

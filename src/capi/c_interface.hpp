@@ -58,7 +58,11 @@ class ProductCall {
   [[nodiscard]] const ProductOptions& options() const { return options_; }
   /// As the caller gave them. Values: all that this version knows.
   [[nodiscard]] const spmm_product_options& given() const { return given_; }
-  /// Of all products but those of host arrays of other types than u16. Errors: UsageError if something is to be added.
+  /// Of files alone.
+  void read_pattern() {
+    if (given_.pattern != nullptr) options_.pattern = given_.pattern;
+  }
+  /// Of all products but those of host arrays. Errors: UsageError if something is to be added.
   void check_nothing_added() const;
 
  private:

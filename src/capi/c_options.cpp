@@ -64,8 +64,8 @@ EngineOptions engine_options(const spmm_engine_options* given) {
 
 void ProductCall::check_nothing_added() const {
   if (given_.c == nullptr && given_.alpha == nullptr && given_.beta == nullptr) return;
-  throw UsageError("spmm_product_options, c, alpha, beta", "are for spmm_multiply_bsr() of other types than SPMM_U16",
-                   "leave them out; products in device memory have them in spmm_device_call");
+  throw UsageError("spmm_product_options, c, alpha, beta", "are for spmm_multiply_bsr()",
+                   "leave them out; products in device memory have them in spmm_device_call, files a pattern");
 }
 
 ProductCall::ProductCall(const spmm_product_options* given) : given_(known_fields(given, "spmm_product_options")) {
@@ -122,8 +122,7 @@ BsrView<T> bsr_view(const spmm_bsr& given, const std::string& name, bool is_patt
   return view;
 }
 
-template BsrView<std::uint16_t> bsr_view<std::uint16_t>(const spmm_bsr&, const std::string&, bool);
 #define SPMM_VIEW(T, name) template BsrView<T> bsr_view<T>(const spmm_bsr&, const std::string&, bool);
-SPMM_CHAIN_TYPES(SPMM_VIEW)
+SPMM_ELEMENT_TYPES(SPMM_VIEW)
 
 }  // namespace spmm::capi

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "cuda/arrays/arrays.hpp"
 #include "cuda/pipeline.hpp"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/chains/launch.hpp"
 
 namespace spmm::cuda {
@@ -70,17 +71,13 @@ class ChainList {
 
   [[nodiscard]] std::uint32_t num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::uint64_t num_pairs() const { return num_pairs_; }
+  [[nodiscard]] bool saturates() const { return type_ == ElementType::u16 && num_blocks_ != 0; }
   [[nodiscard]] std::uint64_t result_bytes() const {
     return std::uint64_t{num_blocks_} * m_ * m_ * element_bytes(result_of(type_));
   }
 
  private:
   void list(const SortedOperands& sorted, const DeviceCall& call, DeviceMemory& memory) {
-    if (num_rows_ == 0) {  // no pairs
-      if (call.c) list_given({}, call, memory);
-      return;
-    }
-    const Stream& stream = memory.stream();
     const auto numbers_of = [](const SortedRows& rows) { return rows.in_order ? nullptr : rows.numbers.data(); };
     kernels::RowsToList rows{.operands = {.a = sorted.a.index.view(),
                                           .b_rows = sorted.b.index.view(),
@@ -88,19 +85,26 @@ class ChainList {
                                           .a_numbers = numbers_of(sorted.a),
                                           .b_numbers = numbers_of(sorted.b)},
                              .num_columns = sorted.c_columns};
+    if (num_rows_ == 0) rows.operands = {};  // no pairs
     const DeviceBuffer<std::uint32_t> counts(memory, num_rows_, "counts of rows");
     const DeviceBuffer<std::uint32_t> walked(memory, num_rows_, "rows to walk");
+    rows.walked = walked.data();
+    rows.num_pairs = counts.data();
+    const kernels::RowLinks links_of_rows{.num_pairs = counts.data(), .walked = walked.data()};
+    if (call.c) {
+      list_given(rows, links_of_rows, call, memory);
+    } else if (num_rows_ != 0) {
+      list_all(rows, links_of_rows, counts, memory);
+    }
+  }
+
+  void list_all(kernels::RowsToList& rows, kernels::RowLinks links_of_rows, const DeviceBuffer<std::uint32_t>& counts,
+                DeviceMemory& memory) {
+    const Stream& stream = memory.stream();
     const DeviceBuffer<kernels::LinkTotals> totals(memory, 1, "totals of rows");
     check(cudaMemsetAsync(totals.data(), 0, sizeof(kernels::LinkTotals), stream.get()), "clear totals");
-    if (call.c) rows.tuning.sorted_pairs = 0;  // all rows are walked
-    kernels::launch_count_links(rows.operands,
-                                {.num_pairs = counts.data(), .walked = walked.data(), .totals = totals.data()},
-                                rows.tuning, stream.get());
-    rows.walked = walked.data();
-    if (call.c) {
-      rows.totals = fetch(totals.data(), stream);
-      return list_given(rows, call, memory);
-    }
+    links_of_rows.totals = totals.data();
+    kernels::launch_count_links(rows.operands, links_of_rows, rows.tuning, stream.get());
     const DeviceBuffer<std::uint32_t> row_links = sums_of(counts, memory);
     rows.totals = fetch(totals.data(), stream);
     num_pairs_ = rows.totals.num_pairs;
@@ -121,9 +125,11 @@ class ChainList {
   }
 
   /// The same of C blocks that are given. Errors: FormatError, ShapeError (one is missing).
-  void list_given(const kernels::RowsToList& rows, const DeviceCall& call, DeviceMemory& memory) {
+  void list_given(kernels::RowsToList& rows, kernels::RowLinks links_of_rows, const DeviceCall& call,
+                  DeviceMemory& memory) {
     constexpr auto kNothingBad = kernels::ArrayFindings::kNothingBad;
     struct Found {
+      kernels::LinkTotals of_rows{};
       kernels::PatternFindings of_pattern{};
       unsigned long long num_pairs = 0;
       unsigned long long missing = kNothingBad;
@@ -148,7 +154,11 @@ class ChainList {
                                   .num_columns = c.cols / m_,
                                   .num_blocks = c.num_blocks},
                                  offsets.data(), columns.data(), &findings.data()->of_pattern, stream.get());
+    rows.tuning.sorted_pairs = rows.tuning.medium_pairs;  // long rows alone are listed
+    links_of_rows.totals = &findings.data()->of_rows;
+    kernels::launch_count_links(rows.operands, links_of_rows, rows.tuning, stream.get());
     found = fetch(findings.data(), stream);
+    rows.totals = found.of_rows;
     check_findings(c, "matrix C", {.bad_row = found.of_pattern.bad_row});
     if (const auto at = found.of_pattern.bad_index; at != kNothingBad) {
       throw FormatError(text("matrix C, indices[", at, "]"),
@@ -220,6 +230,17 @@ DeviceBuffer<std::byte> aligned_values(const DeviceBsrView& view, DeviceMemory& 
   return is_aligned(data) ? std::move(values) : copy_of(values, memory, "elements");
 }
 
+/// Elements of a result of u16 that are kMaxVal; 0 of other types. Waits for the stream.
+std::uint64_t count_saturated(const ChainList& list, const void* c, DeviceMemory& memory) {
+  if (!list.saturates()) return 0;
+  const DeviceBuffer<unsigned long long> count(memory, 1, "count");
+  const Stream& stream = memory.stream();
+  check(cudaMemsetAsync(count.data(), 0, sizeof(unsigned long long), stream.get()), "clear");
+  kernels::launch_count_saturated(static_cast<const std::uint32_t*>(c), list.result_bytes() / sizeof(std::uint32_t),
+                                  count.data(), stream.get());
+  return fetch(count.data(), stream);
+}
+
 /// Of a pipeline for which nothing has been decided.
 plan::Execution execution_within(std::uint64_t limit_bytes) {
   plan::Execution execution;
@@ -258,20 +279,31 @@ class PlannedChains : public PlannedProduct {
     if (!is_aligned(a) || !is_aligned(b) || !is_aligned(c)) {
       throw UsageError("DevicePlan::multiply", "values do not begin at a multiple of 16 bytes", "pass a copy of them");
     }
+    if (run_.arrays->a.type == ElementType::u16) check_not_scaled(alpha, beta);
     const DeviceGuard guard(run_.device->device());
-    const Stream& own = kept_->pipeline.stream();
-    const Event called;
-    check(cudaEventRecord(called.get(), stream), "event");
-    own.wait_for(called);
+    const Stream& own = behind(stream);
     kept_->list->multiply({.a = a, .b = b, .c = c, .old = c, .alpha = alpha, .beta = beta}, *run_.device, own.get());
     const Event complete;
     complete.record(own);
     check(cudaStreamWaitEvent(stream, complete.get()), "event");
   }
 
-  std::uint64_t count_saturated(const std::uint32_t*, CUstream_st*) override { return 0; }
+  std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
+    const DeviceGuard guard(run_.device->device());
+    behind(stream);
+    return cuda::count_saturated(*kept_->list, c, kept_->pipeline.memory());
+  }
 
  private:
+  /// The plan's stream, once it waits for what the caller has queued.
+  const Stream& behind(CUstream_st* stream) {
+    const Stream& own = kept_->pipeline.stream();
+    const Event called;
+    check(cudaEventRecord(called.get(), stream), "event");
+    own.wait_for(called);
+    return own;
+  }
+
   /// Everything on the device; the later goes first.
   struct Kept {
     Kept(std::uint64_t limit_bytes, const DeviceRun& run)
@@ -315,6 +347,7 @@ ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArray
           .pairs = list.num_pairs(),
           .num_panels = list.num_blocks() == 0 ? 0u : 1u,
           .peak_device_bytes = memory.peak_bytes(),
+          .num_saturated = count_saturated(list, values.get(), memory),
           .device = run.device->properties().name};
 }
 

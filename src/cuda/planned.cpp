@@ -232,9 +232,7 @@ class Planned : public PlannedProduct {
 
   void multiply(const void* from_a, const void* from_b, void* to, CUstream_st* stream, const void* alpha,
                 const void* beta) override {
-    if (alpha != nullptr || beta != nullptr) {
-      throw UsageError("DevicePlan::multiply", "alpha and beta are not for elements of u16", "leave them out");
-    }
+    check_not_scaled(alpha, beta);
     const auto* const a = static_cast<const std::uint16_t*>(from_a);
     const auto* const b = static_cast<const std::uint16_t*>(from_b);
     auto* const c = static_cast<std::uint32_t*>(to);

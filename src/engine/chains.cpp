@@ -1,5 +1,6 @@
-// Products of arrays whose elements are no u16 (include/spmm/chain.hpp): in host memory on the CPU or a device, or in
-// device memory. Nothing is planned: pairs are counted first, and then it is known what is needed.
+// Products of arrays whose elements are no u16 (include/spmm/chain.hpp), or whose C blocks are given: in host memory on
+// the CPU or a device, or in device memory. Nothing is planned: pairs are counted first, and then it is known what is
+// needed.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -40,9 +41,11 @@ namespace {
 /// Errors: UsageError.
 void check_options(const ProductOptions& options, ElementType type, bool has_c) {
   const auto refuse = [&](bool is_set, const char* option, const char* hint) {
-    if (is_set)
-      throw UsageError(text("ProductOptions::", option), text("is for elements of u16, not of ", element_name(type)),
-                       hint);
+    if (!is_set) return;
+    throw UsageError(text("ProductOptions::", option),
+                     type == ElementType::u16 ? "does not go with the blocks of C"
+                                              : text("is for elements of u16, not of ", element_name(type)),
+                     hint);
   };
   refuse(options.kernel != "auto", "kernel", "leave it at auto");
   refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "pass arrays of the transpose");
@@ -51,6 +54,15 @@ void check_options(const ProductOptions& options, ElementType type, bool has_c) 
   if (!has_c || options.rows == RowRange{}) return;
   throw UsageError("ProductOptions::rows", "does not go with the blocks of C",
                    "pass arrays of some block rows of A and C");
+}
+
+/// Bytes of a matrix that is read, and those that are needed while it is.
+std::uint64_t array_bytes(const MatrixHeader& header) {
+  const std::uint64_t values = std::uint64_t{header.m} * header.m * sizeof(std::uint16_t);
+  return header.num_blocks * (sizeof(std::int64_t) + values) + 8 * (std::uint64_t{header.blocks_per_side()} + 1);
+}
+std::uint64_t reading_bytes(const MatrixHeader& header) {
+  return array_bytes(header) + header.num_blocks * (sizeof(BlockIndex) + sizeof(std::uint32_t));
 }
 
 /// Begins of the rows, all others than `rows` empty. Shapes: [block rows + 1]. Errors: UsageError (no such rows).
@@ -146,6 +158,7 @@ void fill_report(const ProductOperands& operands, const ProductStats& stats, con
               .num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(stats.num_blocks, 0xFFFF'FFFFu))};
   report.c_blocks = stats.num_blocks;
   report.pairs = stats.pairs;
+  report.saturated_elements = stats.num_saturated;
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
   report.device = stats.device;
@@ -211,6 +224,7 @@ struct Engine::Impl::HostProduct {
   bool is_mask;
   const void* alpha;
   const void* beta;
+  std::uint64_t held_bytes;  // of operands, beside what the product needs
 };
 
 void Engine::Impl::multiply_chains(const Source& a, const Source& b, const ProductOptions& options,
@@ -329,8 +343,8 @@ ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, co
   const std::uint64_t elements = std::uint64_t{host.a.m} * host.a.m;
   const std::uint64_t values_bytes = elements * element_bytes(result_of(host.type));
   const std::uint64_t block_bytes = values_bytes + sizeof(std::int64_t);
-  std::uint64_t need = rows_bytes + index_a->bytes() + index_b->bytes() + (host.c ? index_c->bytes() : 0) +
-                       names.size() * sizeof(std::uint32_t);
+  std::uint64_t need = host.held_bytes + rows_bytes + index_a->bytes() + index_b->bytes() +
+                       (host.c ? index_c->bytes() : 0) + names.size() * sizeof(std::uint32_t);
   check_fits(need);
   const cpu::ChainMemory memory =
       cpu::chain_memory(num_columns, values_bytes, most_blocks, run.num_threads, (limit - need) / 2);
@@ -363,29 +377,31 @@ ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, co
 }
 
 template <class T>
-BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options,
-                                         Report* report, const Accumulation<ProductOf<T>>& onto) {
+BsrMatrix<ProductOf<T>> Engine::Impl::multiply_arrays(const BsrView<T>& a, const BsrView<T>& b,
+                                                      const ProductOptions& options, ProductRecord& record,
+                                                      const Accumulation<ProductOf<T>>& onto,
+                                                      std::uint64_t held_bytes) {
   check_options(options, kElementType<T>, onto.c != nullptr);
-  check_result(a, b, onto);
-  ProductRecord record(options);
+  check_result<T>(a, b, onto);
   BsrMatrix<ProductOf<T>> c{.rows = a.rows, .cols = b.cols, .m = a.m};
-  Impl::HostProduct product{.type = kElementType<T>,
-                            .a = without_type(a),
-                            .b = without_type(b),
-                            .rows = options.rows,
-                            .indptr = c.indptr,
-                            .indices = c.indices,
-                            .data = &c.data,
-                            .allocate_values = [&](std::uint64_t num_elements) -> void* {
-                              reserve_pages(c.data, num_elements);
-                              c.data.resize(num_elements);
-                              return c.data.data();
-                            },
-                            .c = onto.c == nullptr ? std::nullopt : std::optional(without_values(*onto.c)),
-                            .source_c = nullptr,
-                            .is_mask = onto.is_mask,
-                            .alpha = &onto.alpha,
-                            .beta = onto.beta == 0 ? nullptr : &onto.beta};
+  HostProduct product{.type = kElementType<T>,
+                      .a = without_type(a),
+                      .b = without_type(b),
+                      .rows = options.rows,
+                      .indptr = c.indptr,
+                      .indices = c.indices,
+                      .data = &c.data,
+                      .allocate_values = [&](std::uint64_t num_elements) -> void* {
+                        reserve_pages(c.data, num_elements);
+                        c.data.resize(num_elements);
+                        return c.data.data();
+                      },
+                      .c = onto.c == nullptr ? std::nullopt : std::optional(without_values(*onto.c)),
+                      .source_c = nullptr,
+                      .is_mask = onto.is_mask,
+                      .alpha = &onto.alpha,
+                      .beta = onto.beta == 0 ? nullptr : &onto.beta,
+                      .held_bytes = held_bytes};
   const std::uint32_t n = padded_side(product.a, product.b);
   const auto source_a = make_bsr_source(product.a, n, "matrix A");
   const auto source_b = make_bsr_source(product.b, n, "matrix B");
@@ -393,17 +409,122 @@ BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& 
   product.source_c = source_c.get();
   ProductOptions chosen =
       options;  // the CPU unless a device is asked for: to copy the result takes longer than the sums
-  if (own().devices().insisted_backend(options) != Backend::cuda) chosen.backend = Backend::cpu;
+  if (devices_.insisted_backend(options) != Backend::cuda) chosen.backend = Backend::cpu;
   record.output.stays_on_device = chosen.backend != Backend::cpu;  // one device has all of it
-  own().multiply_chains(*source_a, *source_b, chosen, record, &product);
+  multiply_chains(*source_a, *source_b, chosen, record, &product);
+  if constexpr (std::is_same_v<T, std::uint16_t>) {
+    record.report.saturated_elements = static_cast<std::uint64_t>(std::count(c.data.begin(), c.data.end(), kMaxVal));
+  }
+  return c;
+}
+
+template <class T>
+BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options,
+                                         Report* report, const Accumulation<ProductOf<T>>& onto) {
+  if constexpr (std::is_same_v<T, std::uint16_t>) {
+    if (onto.alpha != 1 || onto.beta != 0) {
+      throw UsageError("Accumulation::alpha, beta", "are not for elements of u16", "leave them at 1 and 0");
+    }
+    if (onto.c == nullptr) return spmm::multiply(*this, a, b, options, report);
+  }
+  ProductRecord record(options);
+  auto c = own().multiply_arrays(a, b, options, record, onto);
+  if constexpr (std::is_same_v<T, std::uint16_t>) {
+    BsrMatrix<std::uint32_t> none;
+    check_saturation(options, record.report, *make_bsr_sink(none, 0, 0), "the result");
+  }
   record.close();
   if (report != nullptr) *report = record.report;
   return c;
 }
 
+/// Writes the blocks that are not zero. Returns how many. Errors: what the sink throws.
+std::uint64_t write_blocks(const BsrMatrix<std::uint32_t>& c, Sink& sink) {
+  constexpr std::uint64_t kChunkBytes = 4u << 20;
+  const std::uint64_t elements = std::uint64_t{c.m} * c.m;
+  const std::uint64_t record = output_record_bytes(c.m);
+  std::uint64_t num_written = 0;
+  auto chunk = std::make_shared<std::vector<std::byte>>();
+  const auto flush = [&] {
+    if (chunk->empty()) return;
+    sink.write(num_written, *chunk, [chunk] {});
+    num_written += chunk->size() / record;
+    chunk = std::make_shared<std::vector<std::byte>>();
+  };
+  sink.expect(c.m, c.indices.size());
+  for (std::size_t row = 0; row + 1 < c.indptr.size(); ++row) {
+    for (auto x = static_cast<std::size_t>(c.indptr[row]); x < static_cast<std::size_t>(c.indptr[row + 1]); ++x) {
+      const std::uint32_t* const values = c.data.data() + x * elements;
+      if (std::all_of(values, values + elements, [](std::uint32_t value) { return value == 0; })) continue;
+      const BlockIndex index{static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(c.indices[x])};
+      const auto append = [&](const void* from, std::size_t bytes) {
+        const auto* const begin = static_cast<const std::byte*>(from);
+        chunk->insert(chunk->end(), begin, begin + bytes);
+      };
+      append(&index, sizeof index);
+      append(values, elements * sizeof *values);
+      if (chunk->size() >= kChunkBytes) flush();
+    }
+  }
+  flush();
+  return num_written;
+}
+
+void Engine::Impl::multiply_given(const Inputs& inputs, const Source& pattern, Sink& sink, const std::string& out,
+                                  const ProductOptions& product, ProductRecord& record) {
+  ProductOptions plain = product;  // of operands that are read as the options have them
+  plain.transpose_a = plain.transpose_b = false;
+  plain.rows = {};
+  check_options(plain, ElementType::u16, true);
+  check_shapes(inputs.a, pattern);
+  const ProductOperands operands(inputs.a, inputs.b, product, run_of(product, record.clock));
+  const Source& a = operands.inputs().a;
+  const Source& b = operands.inputs().b;
+  const std::uint64_t held = array_bytes(a.header()) + array_bytes(b.header()) + array_bytes(pattern.header());
+  const std::uint64_t need =
+      held + std::max({reading_bytes(a.header()), reading_bytes(b.header()), reading_bytes(pattern.header())}) +
+      pattern.header().num_blocks * output_record_bytes(pattern.header().m);
+  {
+    MemoryShare share(budget_);
+    ProductOptions on_cpu = plain;
+    on_cpu.backend = Backend::cpu;
+    const Target target = devices_.choose_target(operands, on_cpu, record.output, share, workers_, "");
+    if (need > target.limits.host_bytes) {
+      throw OutOfMemory("a product of given blocks",
+                        text("needs up to ", human_bytes(need), " in memory, the limit is ",
+                             human_bytes(target.limits.host_bytes), "; it does not run out of core"),
+                        "raise EngineOptions::memory_limit_bytes, or multiply some block rows at a time");
+    }
+  }
+  std::optional<BsrMatrix<std::uint16_t>> of_a;
+  std::optional<BsrMatrix<std::uint16_t>> of_b;
+  BsrMatrix<std::uint16_t> given;
+  {
+    const auto timing = record.clock.scope(Stage::read);
+    of_a = read_bsr(a);
+    of_b = read_bsr(b);
+    given = read_bsr(pattern);
+  }
+  const BsrView<std::uint32_t> c{
+      .rows = given.rows, .cols = given.cols, .m = given.m, .indptr = given.indptr, .indices = given.indices};
+  const BsrMatrix<std::uint32_t> result =
+      multiply_arrays(of_a->view(), of_b->view(), plain, record, {.c = &c, .is_mask = true}, held);
+  Report& report = record.report;
+  {
+    const auto timing = record.clock.scope(Stage::write);
+    report.c_blocks = write_blocks(result, sink);
+    report.c.num_blocks = static_cast<std::uint32_t>(report.c_blocks);
+    sink.finish(report.c);
+  }
+  operands.describe(report.plan);
+  report.a = inputs.a.header();  // of all rows
+  check_saturation(product, report, sink, out);
+  sink.publish();
+}
+
 #define SPMM_MULTIPLY(T, name)                                                                                   \
   template BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>&, const BsrView<T>&, const ProductOptions&, \
                                                     Report*, const Accumulation<ProductOf<T>>&);
-SPMM_CHAIN_TYPES(SPMM_MULTIPLY)
+SPMM_ELEMENT_TYPES(SPMM_MULTIPLY)
 
 }  // namespace spmm

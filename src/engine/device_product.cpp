@@ -79,16 +79,14 @@ void check_pair(const DeviceBsrView& a, const DeviceBsrView& b, std::optional<st
   }
 }
 
-/// Errors: UsageError if anything is to be added to a product of u16.
-void check_nothing_added(const DeviceCall& call) {
-  if (!call.c && call.alpha == nullptr && call.beta == nullptr) return;
-  throw UsageError("DeviceCall::c, alpha, beta", "are not for elements of u16",
-                   "leave them out, or convert the operands");
+/// A list of pairs by C block instead of the kernels of u16.
+bool wants_chains(const DeviceBsrView& a, const DeviceCall& call) {
+  return a.type != ElementType::u16 || call.c;
 }
 
 /// Errors: ShapeError, FormatError, UsageError.
 void check_result(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call) {
-  if (a.type == ElementType::u16) return check_nothing_added(call);
+  if (a.type == ElementType::u16) cuda::check_not_scaled(call.alpha, call.beta);
   const std::optional<DeviceBsrView>& c = call.c;
   if (call.beta != nullptr && (!c || (c->values == nullptr && c->num_blocks != 0))) {
     throw UsageError("DeviceCall::beta", "is given, and there are no elements of C to be added",
@@ -326,8 +324,9 @@ class DeviceProduct {
         arrays{.a = a, .b = b, .call = call, .out = &batch.all} {
     batch.all.type = result_of(a.type);
     check_result(a, b, call);
-    if (a.type == ElementType::u16 || options.kernel == "auto") return;
-    throw UsageError("ProductOptions::kernel", text("no kernel is named for elements of ", element_name(a.type)),
+    if (!wants_chains(a, call) || options.kernel == "auto") return;
+    throw UsageError("ProductOptions::kernel",
+                     text("no kernel is named for elements of ", element_name(a.type), call.c ? " and a given C" : ""),
                      "leave it at auto");
   }
   DeviceProduct(ManyProducts many, const DeviceCall& call, const ProductOptions& wanted)
@@ -344,7 +343,8 @@ class DeviceProduct {
                .many_a = many.a,
                .many_b = many.b,
                .batch = &batch} {
-    check_nothing_added(call);
+    if (!call.c && call.alpha == nullptr && call.beta == nullptr) return;
+    throw UsageError("DeviceCall::c, alpha, beta", "are not for many products at once", "leave them out");
   }
   DeviceProduct(const DeviceProduct&) = delete;
   DeviceProduct& operator=(const DeviceProduct&) = delete;
@@ -403,8 +403,9 @@ struct DevicePlan::State {
 void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
   product.arrays.is_timed = report != nullptr;
   record.stay_on(product.arrays);
-  if (product.arrays.a.type != ElementType::u16) {
+  if (wants_chains(product.arrays.a, product.arrays.call)) {
     multiply_chains(product.source_a, product.source_b, product.options, record);
+    check_saturation(product.options, record.report, product.sink, "the result");
   } else {
     multiply({product.source_a, product.source_b}, product.sink, "the result", product.options, record);
   }
@@ -434,7 +435,7 @@ DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const De
   state->run->device = state->target.first_device();
   state->run->arrays = state->record.arrays;
   const plan::Limits limits = state->target.limits;
-  if (a.type != ElementType::u16) {
+  if (wants_chains(a, call)) {
     state->planned =
         cuda::plan_chains(state->product.source_a, state->product.source_b, limits.gpus.front().bytes, run);
     return DevicePlan(std::move(state));

@@ -26,6 +26,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kResult = "the result";
 
+/// Errors: UsageError if the options name a pattern.
+void refuse_pattern(const ProductOptions& options, const char* why, const char* hint) {
+  if (!options.pattern.empty()) throw UsageError("ProductOptions::pattern", why, hint);
+}
+
 /// One more product from files, as long as it exists.
 class Running {
  public:
@@ -292,6 +297,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
   const Running running(own().num_running());
   std::unique_ptr<Source> source_a;
   std::unique_ptr<Source> source_b;
+  std::unique_ptr<Source> pattern;
   std::unique_ptr<Sink> file;
   {
     const auto timing = record.clock.scope(Stage::open);
@@ -300,6 +306,10 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     check_shapes(*source_a, *source_b);
     check_output_is_no_input(a, out);
     check_output_is_no_input(b, out);
+    if (!options.pattern.empty()) {
+      pattern = open_file_source(options.pattern);
+      check_output_is_no_input(options.pattern, out);
+    }
     record.scratch_folders = io::scratch_folders(out);
     std::error_code ignored;
     record.output.discards_result = fs::is_character_file(out, ignored);
@@ -308,7 +318,11 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header(), options.rows);
     file = io::open_tuned_file_sink(out, source_a->header().m, how, writing);
   }
-  own().multiply({*source_a, *source_b}, *file, out.string(), options, record);
+  if (pattern != nullptr) {
+    own().multiply_given({*source_a, *source_b}, *pattern, *file, out.string(), options, record);
+  } else {
+    own().multiply({*source_a, *source_b}, *file, out.string(), options, record);
+  }
   record.close();
   return record.report;
 }
@@ -323,6 +337,7 @@ ProductMatrix Engine::multiply(const BlockMatrix& a, const BlockMatrix& b, const
 }
 
 Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options) {
+  refuse_pattern(options, "is for products of files", "pass the blocks of C as arrays: Accumulation::c");
   ProductRecord record(options);
   record.scratch_folders = io::scratch_folders();
   io::check_memory_shape(a.header(), a.name());
@@ -333,6 +348,8 @@ Report Engine::multiply(const Source& a, const Source& b, Sink& sink, const Prod
 }
 
 Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& options) {
+  refuse_pattern(options, "has no plan: the product of given blocks is computed in memory",
+                 "multiply, or leave it out");
   const auto source_a = open_file_source(a);
   const auto source_b = open_file_source(b);
   check_shapes(*source_a, *source_b);

@@ -27,6 +27,10 @@ class Engine::Impl {
   void multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
                 ProductRecord& record);
 
+  /// The same at the blocks of `pattern` alone, in memory. Errors: OutOfMemory, if that does not suffice.
+  void multiply_given(const Inputs& inputs, const Source& pattern, Sink& sink, const std::string& out,
+                      const ProductOptions& product, ProductRecord& record);
+
   /// On the device that holds operands and result.
   void multiply(DeviceProduct& product, ProductRecord& record, Report* report);
 
@@ -34,6 +38,11 @@ class Engine::Impl {
   /// Of other elements than u16: chains.cpp. Values: host = null for record.arrays.
   void multiply_chains(const Source& a, const Source& b, const ProductOptions& options, ProductRecord& record,
                        HostProduct* host = nullptr);
+  /// Engine::multiply() of host arrays. Values: held_bytes = of operands that the engine has read itself.
+  template <class T>
+  BsrMatrix<ProductOf<T>> multiply_arrays(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options,
+                                          ProductRecord& record, const Accumulation<ProductOf<T>>& onto,
+                                          std::uint64_t held_bytes = 0);
 
   /// A product with these options on this target.
   [[nodiscard]] cuda::DeviceRun run_of(const ProductOptions& product, StageClock& clock, MemoryShare* memory = nullptr);

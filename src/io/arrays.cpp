@@ -361,14 +361,14 @@ std::vector<std::uint32_t> ascending(const std::vector<BlockIndex>& index) {
   return order;
 }
 
-/// Reads a whole file. Blocks keep its order. Errors: FormatError, also for a block that is stored twice; OutOfMemory.
+/// Reads a whole file, or another source of records of T. Blocks keep its order. Errors: FormatError, also for a block that is stored twice; OutOfMemory.
 template <class T>
-BlockList<T> read_list(const std::filesystem::path& path) {
-  const io::InputFile file(path, kElementType<T>);
+BlockList<T> read_list(const Source& file) {
   const MatrixHeader& header = file.header();
-  const std::uint64_t record = file.record_bytes();
+  const std::uint64_t record = record_bytes<T>(header.m);
+  const std::uint64_t file_bytes = kHeaderBytes + header.num_blocks * record;
   const std::uint32_t side = header.blocks_per_side();
-  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, std::min(kChunkBytes, file.file_bytes() / 8) / record);
+  const std::uint64_t per_chunk = std::max<std::uint64_t>(1, std::min(kChunkBytes, file_bytes / 8) / record);
   try {
     std::vector<std::byte> chunk(std::min<std::uint64_t>(per_chunk, header.num_blocks) * record);
     BlockArrays<T> arrays;
@@ -399,7 +399,7 @@ BlockList<T> read_list(const std::filesystem::path& path) {
     if (twice != order.end()) throw_duplicate_block(file, twice[0], twice[1], index[*twice]);
     return std::move(arrays.matrix);
   } catch (const std::bad_alloc&) {
-    throw OutOfMemory(file.name(), text("no memory for a matrix of ", human_bytes(file.file_bytes())),
+    throw OutOfMemory(file.name(), text("no memory for a matrix of ", human_bytes(file_bytes)),
                       "multiply the files directly, which needs less memory, or use a machine with more");
   }
 }
@@ -499,11 +499,11 @@ MatrixHeader read_header(const std::filesystem::path& path, ElementType type) {
 }
 
 BlockMatrix read_matrix(const std::filesystem::path& path) {
-  return read_list<std::uint16_t>(path);
+  return read_list<std::uint16_t>(io::InputFile(path, ElementType::u16));
 }
 
 ProductMatrix read_product(const std::filesystem::path& path) {
-  return read_list<std::uint32_t>(path);
+  return read_list<std::uint32_t>(io::InputFile(path, ElementType::u32));
 }
 
 void write_matrix(const std::filesystem::path& path, const BlockMatrix& matrix) {
@@ -517,6 +517,10 @@ void write_product(const std::filesystem::path& path, const ProductMatrix& matri
 template <>
 BsrMatrix<std::uint16_t> read_bsr<std::uint16_t>(const std::filesystem::path& path) {
   return to_bsr(read_matrix(path));
+}
+
+BsrMatrix<std::uint16_t> read_bsr(const Source& source) {
+  return to_bsr(read_list<std::uint16_t>(source));
 }
 
 template <>

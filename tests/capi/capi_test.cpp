@@ -280,6 +280,18 @@ TEST_CASE("element types through the C interface") {
   spmm_matrix_destroy(none);
   b.element_type = SPMM_F64;
   CHECK(spmm_multiply_bsr(engine.get(), &a, &a, &adding, &none, nullptr) == SPMM_ERROR_SHAPE);
+  // The saturating product in given blocks.
+  const std::uint16_t whole[] = {65535, 65535, 65535, 3};
+  spmm_bsr u16 = a;
+  u16.element_type = SPMM_U16;
+  u16.element_bits = 16;
+  u16.data = whole;
+  b.element_type = SPMM_U32;
+  REQUIRE(spmm_multiply_bsr(engine.get(), &u16, &u16, &adding, &none, nullptr) == SPMM_ERROR_USAGE);  // alpha
+  adding.alpha = nullptr;
+  REQUIRE(spmm_multiply_bsr(engine.get(), &u16, &u16, &adding, &none, nullptr) == SPMM_OK);
+  CHECK(static_cast<const std::uint32_t*>(spmm_matrix_data(none))[0] == 0xFFFFFFFFu);
+  spmm_matrix_destroy(none);
   b = a;
   b.element_type = SPMM_I32;
   CHECK(spmm_multiply_bsr(engine.get(), &a, &b, &options, &none, nullptr) == SPMM_ERROR_SHAPE);

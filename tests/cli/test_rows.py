@@ -1,7 +1,7 @@
-"""--rows and spmm-cat: ranges of block rows, and one file of them; spmm-verify of results right, wrong and broken."""
+"""--rows and spmm-cat: ranges of block rows, and one file of them; --pattern: some blocks; spmm-verify of results right, wrong and broken."""
 import os
 
-from programs import (BAD_DATA, CANNOT_CREATE, LIMIT, NEGATIVE, NO_INPUT, OK, OLD, USAGE, Matrix, Place, Workplace, bytes_of, cpu, header,
+from programs import (BAD_DATA, CANNOT_CREATE, LIMIT, MEMORY, NEGATIVE, NO_INPUT, OK, OLD, USAGE, Matrix, Place, Workplace, bytes_of, cpu, header,
                       product_of, random_matrix, read_report, run, write)
 
 
@@ -35,6 +35,36 @@ class Rows(Workplace):
         wrong.blocks[-1][2][-1] ^= 1
         wrong.write("c.bin")
         self.expect(NEGATIVE, run("spmm-verify", "--rows", "3:9", "a.bin", "b.bin", "c.bin"))
+
+    def test_products_at_the_blocks_of_another_matrix(self):
+        whole = product_of(self.a, self.b)
+        blocks = whole.blocks[::3]
+        Matrix(64, 4, [(i, j, 16 * [0]) for i, j, _ in reversed(blocks)]).write("p.bin")
+        Matrix(64, 4, blocks, "I").write("wanted.bin")
+        self.multiply("--pattern", "p.bin", "a.bin", "b.bin", "c.bin")
+        self.assertEqual(bytes_of("c.bin"), bytes_of("wanted.bin"))
+        self.multiply("--pattern", "p.bin", "--rows", ":7", "a.bin", "b.bin", "c0")
+        self.multiply("--pattern", "p.bin", "--rows", "7:", "--report", "r.json", "a.bin", "b.bin", "c1")
+        self.assertEqual(read_report()["c"]["blocks"], sum(i >= 7 for i, *_ in blocks))
+        self.expect(OK, run("spmm-cat", "c0", "c1", "c.bin"))
+        self.assertEqual(bytes_of("c.bin"), bytes_of("wanted.bin"))
+        product_of(self.a.transposed(), self.b).write("wanted.bin")
+        Matrix(64, 4, [(i, j, 16 * [1]) for i in range(16) for j in range(16)]).write("all.bin")
+        write("jobs.tsv", "a.bin\tb.bin\tt.bin\ttranspose-a=1\tpattern=all.bin\n")
+        self.expect(OK, run("spmm-batch", "jobs.tsv"))
+        self.assertEqual(bytes_of("t.bin"), bytes_of("wanted.bin"))  # without blocks of zeros
+        self.expect(OK, run("spmm-batch", "--resume", "jobs.tsv"), "1 done before")
+        Matrix(64, 4, [(1, 1, 16 * [1])]).write("all.bin")
+        self.expect(OK, run("spmm-batch", "--resume", "jobs.tsv"))
+        self.assertNotEqual(bytes_of("t.bin"), bytes_of("wanted.bin"))
+        write("jobs.tsv", "a.bin\tb.bin\tp.bin\tpattern=p.bin\n")
+        self.expect(BAD_DATA, run("spmm-batch", "jobs.tsv"), "p.bin is an input of line 1")
+        for words, code, said in ((["--verify", "full"], USAGE, "does not go with the blocks of C"),
+                                  (["--kernel", "row-merge"], USAGE, "does not go with the blocks of C"),
+                                  (["--plan"], USAGE, "has no --plan"), (["--report", "p.bin"], USAGE, "is the same file"),
+                                  (["--memory-limit", "2k"], MEMORY, "does not run out of core")):
+            self.expect(code, cpu("--pattern", "p.bin", *words, "a.bin", "b.bin", "x.bin"), said)
+            self.assertFalse(os.path.exists("x.bin"))
 
     def test_cat_refuses_what_does_not_follow_and_leaves_the_output_as_it_was(self):
         for rows, name in (("0:6", "c0"), ("5:16", "c1"), ("6:16", "c2"), (":", "whole")):

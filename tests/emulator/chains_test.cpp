@@ -130,7 +130,7 @@ template <class T>
 ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is_shuffled, bool has_exact_mma,
                                        kernels::ListTuning tuning, Random& random,
                                        const GivenResult<T>* given = nullptr, bool covers = false) {
-  if (given != nullptr) tuning.sorted_pairs = 0;
+  if (given != nullptr) tuning.sorted_pairs = tuning.medium_pairs;
   const Operand a(operands.a.at, is_shuffled, random);
   const Operand b(operands.b.at, is_shuffled, random);
   ChainMatrix<SumOf<T>> c{.at = {.rows = a.at.rows, .cols = b.at.cols}, .m = operands.a.m};
@@ -152,6 +152,7 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
   std::vector<std::uint32_t> num_pairs(num_rows), walked(num_rows), row_links(num_rows + 1), row_blocks(num_rows),
       c_offsets(num_rows + 1);
   rows.walked = walked.data();
+  rows.num_pairs = num_pairs.data();
   kernels::launch_count_links(rows.operands, {num_pairs.data(), walked.data(), &rows.totals}, tuning, nullptr);
   if (given != nullptr)
     return emulated_onto(operands, {a.placed(operands.a), b.placed(operands.b)}, rows, *given, covers);
@@ -218,7 +219,7 @@ void check_products(int count, std::uint64_t seed) {
   TEST_CASE("kernels of chains give the oracle's bits, emulated: " #name) {            \
     check_products<T>(std::is_same_v<T, double> ? 40 : sizeof(T) == 4 ? 10 : 4, 1000); \
   }
-SPMM_CHAIN_TYPES(SPMM_TEST_TYPE)
+SPMM_ELEMENT_TYPES(SPMM_TEST_TYPE)
 
 TEST_CASE("a given pattern that is wrong, or lacks a block, emulated") {
   const auto read = [](std::vector<std::int32_t> indptr, const std::vector<std::int32_t>& indices) {

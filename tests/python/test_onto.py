@@ -1,4 +1,6 @@
 """Products that are added to a matrix, or whose blocks are given, on the host."""
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -43,6 +45,26 @@ class Onto(unittest.TestCase):
         c = one._replace(data=np.full((1, 1, 1), 5))
         self.assertEqual(spmm.multiply(one, one, alpha=-1, beta=2**64 - 1, c=c).data.tolist(), [[[-14]]])
 
+    @needs_scipy
+    def test_saturating_sums(self):
+        rng = np.random.default_rng(5)
+        a = rng.integers(0, 65536, (24, 24)) * (rng.random((24, 24)) < 0.4)
+        whole = np.minimum(a.astype(object) @ a.T.astype(object), 2**32 - 1).astype(np.uint32)
+        for m in (1, 3, 4):
+            stored = np.kron(rng.random((24 // m, 24 // m)) < 0.5, np.ones((m, m)))
+            wanted, report = np.where(stored, whole, 0), {}
+            found = spmm.multiply(a, a, dtype="uint32", blocksize=m, pattern=stored * 0.25, transpose_b=True, report=report)
+            np.testing.assert_array_equal(found.toarray(), wanted)
+            self.assertEqual(report["saturated_elements"], np.count_nonzero(wanted == 2**32 - 1))
+            with tempfile.TemporaryDirectory() as folder, spmm.Engine() as engine:
+                paths = [os.path.join(folder, name) for name in ("a", "p", "c")]
+                spmm.write(paths[0], a.astype(np.uint16), blocksize=m)
+                spmm.write(paths[1], stored.astype(np.uint16), blocksize=m)
+                engine.multiply_files(paths[0], paths[0], paths[2], pattern=paths[1], transpose_b=True)
+                np.testing.assert_array_equal(spmm.read(paths[2]).toarray(), wanted)
+        with self.assertRaises(spmm.SaturationError):
+            spmm.multiply(a, a, dtype="uint32", pattern=np.ones((24, 24)), on_saturation="error")
+
     def test_refusals(self):
         one = np.ones((2, 2))
         none = spmm.Bsr(np.array([0, 0, 0]), np.array([], np.int64), np.ones((0, 1, 1)), (2, 2))
@@ -52,7 +74,7 @@ class Onto(unittest.TestCase):
                 (spmm.UsageError, "give c", {"beta": 2}), (spmm.UsageError, "give c", {"pattern": True}),
                 (spmm.ShapeError, "matrix C", {"c": np.ones((2, 3))}),
                 (TypeError, "alpha: is 'two'", {"alpha": "two"}),
-                (spmm.UsageError, "go with results of uint32", {"pattern": one, "dtype": "uint32"}),
+                (spmm.UsageError, "go with results of uint32", {"c": one, "dtype": "uint32"}),
                 (spmm.UsageError, "go with results of uint32", {"alpha": 2, "dtype": "uint32"})):
             with self.assertRaisesRegex(kind, words):
                 spmm.multiply(one, one, **options)

@@ -36,10 +36,15 @@ struct ChainMatrix {
   std::vector<T> values{};
 };
 
+/// Sums of uint16_t saturate; their products are those of C blocks that are given.
+template <class T>
+inline constexpr bool kSaturates = std::is_same_v<T, std::uint16_t>;
+
 /// Type of the sums for operands of type T.
 template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, double>, double,
-                                 std::conditional_t<std::is_integral_v<T>, std::uint64_t, float>>;
+using SumOf = std::conditional_t<
+    std::is_same_v<T, double>, double,
+    std::conditional_t<kSaturates<T>, std::uint32_t, std::conditional_t<std::is_integral_v<T>, std::uint64_t, float>>>;
 
 /// Exact.
 template <class T>
@@ -104,6 +109,8 @@ ChainMatrix<SumOf<T>> chain_oracle(const ChainMatrix<T>& a, const ChainMatrix<T>
             const Sum v = as_sum(b.values[(std::size_t{y} * m + k) * m + e % m]);
             if constexpr (std::is_floating_point_v<Sum>) {
               to[e] = std::fma(u, v, to[e]);
+            } else if constexpr (kSaturates<T>) {
+              to[e] = static_cast<Sum>(std::min<std::uint64_t>(to[e] + std::uint64_t{u} * v, 0xFFFF'FFFFu));
             } else {
               to[e] += u * v;
             }
@@ -276,8 +283,8 @@ GivenResult<T> random_result(const ChainMatrix<T>& a, const ChainMatrix<T>& b, b
     given.at.ptr.push_back(static_cast<std::uint32_t>(given.at.col.size()));
   }
   const auto kind = static_cast<ChainValueKind>(random() % kNumValueKinds);
-  if (random() % 4 != 0) given.alpha = random_element<Sum>(kind, random);
-  if (random() % 4 != 0) given.beta = random_element<Sum>(kind, random);
+  if (!kSaturates<T> && random() % 4 != 0) given.alpha = random_element<Sum>(kind, random);
+  if (!kSaturates<T> && random() % 4 != 0) given.beta = random_element<Sum>(kind, random);
   given.old.resize(given.at.col.size() * a.m * a.m);
   for (Sum& x : given.old) x = random_element<Sum>(kind, random);
   return given;

@@ -31,6 +31,13 @@ std::string name_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
+/// A, B, and the pattern if there is one.
+std::vector<std::string> inputs_of(const Job& job) {
+  std::vector<std::string> paths = {job.a, job.b};
+  if (!job.product.pattern.empty()) paths.push_back(job.product.pattern.string());
+  return paths;
+}
+
 class FileCheck {
  public:
   FileCheck(const std::string& list, Problems& problems) : list_(list), problems_(problems) {}
@@ -44,11 +51,11 @@ class FileCheck {
 
   /// Values: examines = looks at files, too, and not at their names alone.
   void add_inputs(const Job& job, bool examines) {
-    for (const std::string* path : {&job.a, &job.b}) {
-      input_places_.try_emplace(place_of(*path), job.line);
-      if (examines && inputs_.try_emplace(*path).second) {
-        if (fs::is_symlink(*path, none_)) input_places_.try_emplace(place_of(fs::canonical(*path, none_)), job.line);
-        inputs_[*path] = state_of(*path);
+    for (const std::string& path : inputs_of(job)) {
+      input_places_.try_emplace(place_of(path), job.line);
+      if (examines && inputs_.try_emplace(path).second) {
+        if (fs::is_symlink(path, none_)) input_places_.try_emplace(place_of(fs::canonical(path, none_)), job.line);
+        inputs_[path] = state_of(path);
       }
     }
   }
@@ -76,15 +83,15 @@ class FileCheck {
   }
 
   void check_inputs(Job& job) {
-    for (const std::string* path : {&job.a, &job.b}) {
-      const FileState& state = inputs_[*path];
+    for (const std::string& path : inputs_of(job)) {
+      const FileState& state = inputs_[path];
       job.in_bytes += state.size;
       if (!state.exists) {
-        add(cli::kNoInput, job, *path + " is not there; check the path (relative ones start at the list's folder)");
+        add(cli::kNoInput, job, path + " is not there; check the path (relative ones start at the list's folder)");
       } else if (!state.is_regular) {
-        add(cli::kNoInput, job, *path + " is no regular file; name a matrix file");
-      } else if (const auto own = own_.find(place_of(*path)); own != own_.end()) {
-        add(cli::kBadData, job, text(*path, " is ", own->second, "; give one of them another name"));
+        add(cli::kNoInput, job, path + " is no regular file; name a matrix file");
+      } else if (const auto own = own_.find(place_of(path)); own != own_.end()) {
+        add(cli::kBadData, job, text(path, " is ", own->second, "; give one of them another name"));
       }
     }
   }
@@ -154,6 +161,10 @@ FileState state_of(const std::string& path) {
 std::string log_line(const Job& job, const FileState& a, const FileState& b, const FileState& out) {
   std::string line = job_line(job);
   for (const FileState& file : {a, b, out}) line += text('\t', file.size, ':', file.mtime_ns);
+  if (!job.product.pattern.empty()) {
+    const FileState pattern = state_of(job.product.pattern.string());
+    line += text('\t', pattern.size, ':', pattern.mtime_ns);
+  }
   return line;
 }
 

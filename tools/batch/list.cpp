@@ -34,7 +34,7 @@ std::string path_of(std::string_view column, const std::string& what, const std:
   throw FormatError(where, text(what, " has ", path.size(), " characters"), "shorten the path");
 }
 
-void apply_column(Job& job, std::string_view column, const std::string& where) {
+void apply_column(Job& job, std::string_view column, const std::string& where, const ListPlace& place) {
   const std::size_t equals = column.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     throw FormatError(where, "column " + in_quotes(column) + " is not key=value",
@@ -46,10 +46,14 @@ void apply_column(Job& job, std::string_view column, const std::string& where) {
     job.timeout_s = parse_seconds(value, where + " timeout");
     return;
   }
+  if (key == "pattern") {
+    job.product.pattern = path_of(value, key, where, place);
+    return;
+  }
   if (cli::set_product_option(job.product, key, value, where + ' ' + key)) return;
   throw FormatError(where, "key " + in_quotes(key) + " is not known",
-                    "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows, durable, no-clobber "
-                    "or timeout");
+                    "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows, pattern, durable, "
+                    "no-clobber or timeout");
 }
 
 }  // namespace
@@ -115,7 +119,7 @@ std::optional<Job> parse_job_line(std::string_view line, std::uint64_t number, c
       if (key_of(columns[before]) != key_of(columns[c])) continue;
       throw FormatError(where, "key " + in_quotes(key_of(columns[c])) + " is given twice", "leave one of them out");
     }
-    apply_column(job, columns[c], where);
+    apply_column(job, columns[c], where, place);
   }
   settle_backend(job, where);
   return job;
@@ -143,6 +147,7 @@ std::string job_line(const Job& job) {
   if (product.transpose_a) line += "\ttranspose-a=1";
   if (product.transpose_b) line += "\ttranspose-b=1";
   if (product.rows != RowRange{}) line += "\trows=" + rows_text(product.rows);
+  if (!product.pattern.empty()) line += text("\tpattern=", product.pattern.string());
   if (product.verify_full) line += "\tverify=full";
   if (product.verify_blocks != 0) line += text("\tverify=", product.verify_blocks);
   if (product.on_saturation == OnSaturation::error) line += "\ton-saturation=error";
@@ -200,7 +205,8 @@ Examples:
 
 The list has one product a line: A, B and OUT with tabs between, paths relative to the list's folder, then key=value
 columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows
-(FIRST:END, as spmm --rows), durable, no-clobber, timeout. Empty lines and lines that start with # are skipped.
+(FIRST:END, as spmm --rows), pattern (FILE, as spmm --pattern), durable, no-clobber, timeout. Empty lines and lines that
+start with # are skipped.
 A list is checked whole before any work starts. JOBS - reads it from standard input to its end, paths relative to the
 working folder.
 

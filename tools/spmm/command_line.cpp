@@ -57,7 +57,11 @@ OptionTable describe(const std::string& program) {
       ("transpose-a", "multiply by the transpose of A, made as A is read")                           //
       ("transpose-b", "multiply by the transpose of B; for A^T * A or A * A^T give one file twice")  //
       ("rows", "compute these block rows of OUT alone; spmm cat joins the files of several ranges", value(),
-       "FIRST:END")                                                                                              //
+       "FIRST:END");
+  options.add_options(alone("Operands and result"))  //
+      ("pattern", "compute only the blocks of OUT that this matrix has, whatever their values are; in memory", value(),
+       "FILE");
+  options.add_options("Operands and result")                                                                     //
       ("no-clobber", "refuse to replace an existing output")                                                     //
       ("durable", "wait until the output would survive a power cut (fsync)")                                     //
       ("strict-space", "refuse to start if the result is not expected to fit the disk; else that is a warning")  //
@@ -115,6 +119,18 @@ void check_other_file(const OptionText& given, const std::vector<std::filesystem
   }
 }
 
+/// Errors: UsageError, also if nothing is computed or there are several processes.
+void set_pattern(CliOptions& options, const ParsedOptions& parsed, const std::string& program) {
+  const auto given = option_text(parsed, "pattern");
+  if (!given) return;
+  if (program != "spmm") {
+    throw UsageError(given->where, "is not an option of " + program, "multiply with spmm, --rows for each host");
+  }
+  if (options.plan) throw UsageError(given->where, "has no --plan: the product is computed in memory", "leave one out");
+  if (given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a matrix");
+  options.run.pattern = given->value;
+}
+
 void set_report(CliOptions& options, const ParsedOptions& parsed) {
   const auto given = option_text(parsed, "report");
   if (!given) return;
@@ -122,7 +138,7 @@ void set_report(CliOptions& options, const ParsedOptions& parsed) {
     throw UsageError(given->where, "the file name is empty", "name a file, or - for standard output");
   options.report = given->value;
   if (options.report == "-") return;
-  check_other_file(*given, {options.a, options.b, options.out}, "report");
+  check_other_file(*given, {options.a, options.b, options.out, options.run.pattern}, "report");
 }
 
 /// Errors: UsageError, also if nothing is computed or there are several processes.
@@ -136,7 +152,7 @@ void set_trace(CliOptions& options, const ParsedOptions& parsed, const std::stri
     throw UsageError(given->where, "names no file", "name one such as trace.json");
   }
   options.trace = given->value;
-  check_other_file(*given, {options.a, options.b, options.out, options.report}, "trace");
+  check_other_file(*given, {options.a, options.b, options.out, options.report, options.run.pattern}, "trace");
 }
 
 /// Errors: UsageError for what is no file, but nearly a subcommand or an option.
@@ -246,6 +262,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
     throw UsageError("--quiet", "is given together with --verbose", "leave one of them out");
   }
   set_files(options, parsed);
+  set_pattern(options, parsed, program);
   set_report(options, parsed);
   set_trace(options, parsed, program);
   return options;

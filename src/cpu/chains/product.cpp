@@ -207,6 +207,6 @@ PatternUse multiply_chains(ChainProduct<T> product, const ChainResult<ProductOf<
 #define SPMM_MULTIPLY(T, name)                                                                                    \
   template PatternUse multiply_chains(ChainProduct<T>, const ChainResult<ProductOf<T>>&, const ChainMemory&, Isa, \
                                       const Run&);
-SPMM_CHAIN_TYPES(SPMM_MULTIPLY)
+SPMM_ELEMENT_TYPES(SPMM_MULTIPLY)
 
 }  // namespace spmm::cpu

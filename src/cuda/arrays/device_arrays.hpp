@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "spmm/device.hpp"
+#include "spmm/error.hpp"
 
 namespace spmm::cuda {
 
@@ -74,6 +75,12 @@ class PlannedProduct {
                         const void* beta) = 0;
   [[nodiscard]] virtual std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) = 0;
 };
+
+/// Errors: UsageError if a product of u16 is to be scaled.
+inline void check_not_scaled(const void* alpha, const void* beta) {
+  if (alpha == nullptr && beta == nullptr) return;
+  throw UsageError("alpha, beta", "are not for elements of u16", "leave them out, or convert the operands");
+}
 
 /// Before anything else of such a product. Errors: UsageError (the stream is being captured).
 void check_stream(CUstream_st* stream);

@@ -309,7 +309,7 @@ class Call:
 
     def add(self, onto: Onto) -> None:
         """After arrays_of(). Errors: FormatError, ArgumentError, UsageError."""
-        self._given = None if onto.matrix is None or self.kind is SATURATING else self._result_arrays(onto)
+        self._given = None if onto.matrix is None else self._result_arrays(onto)
         onto.give(self.struct, self._given and self._given.struct, self.kind)
         self._onto = onto
 

@@ -192,13 +192,13 @@ class Engine:
         a, b = of_host(a, "matrix A"), of_host(b, "matrix B")
         m = common_side(a, b, blocksize)
         kind = kind_of([elements_name(a, "matrix A"), elements_name(b, "matrix B")], dtype)
-        if kind is not SATURATING:  # matrices of SciPy and NumPy know their transposes
+        if kind is not SATURATING or onto.matrix is not None:  # matrices of SciPy and NumPy know their transposes
             a, transpose_a = (a.T, False) if transpose_a and hasattr(a, "T") else (a, transpose_a)
             b, transpose_b = (b.T, False) if transpose_b and hasattr(b, "T") else (b, transpose_b)
         left, right = Operand(a, m, "matrix A", kind), Operand(b, m, "matrix B", kind)
         call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, transpose_a=transpose_a, transpose_b=transpose_b)
         given = None
-        if onto.matrix is not None and kind is not SATURATING:
+        if onto.matrix is not None:
             given = Operand(of_host(onto.matrix, "matrix C"), m, "matrix C", KINDS[kind.result], ascends=True)
         onto.give(call.options, given and given.struct, kind)
         result = _library.Handle("spmm_matrix_destroy")
@@ -265,11 +265,15 @@ class Engine:
                        kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0,
                        durable: bool = False, no_clobber: bool = False, transpose_a: bool = False,
                        transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-                       progress: Optional[Progress] = None) -> Dict[str, Any]:
-        """Multiplies two files into a third, with memory for a part of the result only. Returns the report."""
+                       progress: Optional[Progress] = None, pattern: Optional[Path] = None) -> Dict[str, Any]:
+        """Multiplies two files into a third, with memory for a part of the result only. Returns the report.
+
+        pattern: a file at whose blocks alone the product is computed, in memory."""
         call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, durable=durable, no_clobber=no_clobber,
                      transpose_a=transpose_a, transpose_b=transpose_b)
         paths = [_encoded(name, path) for name, path in (("a", a), ("b", b), ("out", out))]
+        if pattern is not None:
+            call.options.pattern = _encoded("pattern", pattern)
         made = _library.Handle("spmm_report_destroy")
         with self._use() as engine:
             call.run(lambda: _library.library().spmm_multiply_files(
@@ -353,8 +357,9 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
 
     Not for results of uint32: alpha, beta, c: alpha * A * B + beta * C. Each element is fma(alpha, sum, beta * c) in the type
     of the result; beta is 1 if c is given, and 0 does not read its elements. c has blocks for all that have a product, else
-    an error names the one that it lacks. pattern: a matrix whose blocks alone are computed, whatever its values are; True:
-    those of c. On a GPU block columns of such a matrix ascend in each row.
+    an error names the one that it lacks.
+    pattern: a matrix whose blocks alone are computed, and all of them, whatever its values are; True: those of c. On a GPU
+    block columns of such a matrix ascend in each row.
     Errors: ShapeError, FormatError (both are ValueErrors), OutOfMemory, DeviceError, VerifyError, SaturationError,
     UsageError.
     Ctrl-C ends the product before KeyboardInterrupt is raised.

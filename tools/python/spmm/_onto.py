@@ -48,12 +48,13 @@ class Onto:
         self.matrix = pattern if c is None else c
         self.reads_c = c is not None and not (isinstance(beta, (int, float)) and beta == 0)
         self._is_mask = pattern is not None
+        self._is_added = c is not None
         self._numbers = (alpha, 0 if c is None else 1 if beta is None else beta)
 
     def give(self, to: Any, struct: Any, kind: Kind) -> None:
         """Sets fields of options or of a call. struct: of the matrix. Errors: ArgumentError, UsageError."""
-        if kind is SATURATING and self.matrix is not None:
-            raise UsageError("pattern, c", "do not go with results of uint32", 'convert the matrices, or ask for dtype="int64"')
+        if kind is SATURATING and self._is_added:
+            raise UsageError("c", "does not go with results of uint32", 'convert the matrices, or ask for dtype="int64"')
         self._kept = scaling(kind, *self._numbers), struct
         to.alpha, to.beta = (address(value) for value in self._kept[0])
         to.is_mask = int(self._is_mask)

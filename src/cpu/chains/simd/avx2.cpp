@@ -21,7 +21,7 @@ bool is_available() {
   MultiplyRange<T> avx2_range(std::uint32_t m) {       \
     return is_available() ? range_for<T>(m) : nullptr; \
   }
-SPMM_CHAIN_TYPES(SPMM_RANGES)
+SPMM_ELEMENT_TYPES(SPMM_RANGES)
 
 }  // namespace spmm::cpu
 #endif

@@ -11,6 +11,6 @@ namespace spmm::cpu {
   MultiplyRange<T> portable_range(std::uint32_t m) { \
     return range_for<T>(m);                          \
   }
-SPMM_CHAIN_TYPES(SPMM_RANGES)
+SPMM_ELEMENT_TYPES(SPMM_RANGES)
 
 }  // namespace spmm::cpu
