@@ -120,28 +120,6 @@ TEST_CASE("products through the C interface equal the oracle, from several threa
   CHECK(num_equal == 6);
 }
 
-TEST_CASE("the report is JSON with the keys of the command's") {
-  const Handle<spmm_engine> engine = make_engine();
-  const BlockMatrix a = test::random_matrix(80, 8, 30, 100, 1);
-  const spmm_blocks given = as_blocks(a);
-  const spmm_product_options options = on_cpu();
-  spmm_matrix* c = nullptr;
-  spmm_report* made = nullptr;
-  REQUIRE(spmm_multiply_blocks(engine.get(), &given, &given, &options, &c, &made) == SPMM_OK);
-  const Handle<spmm_matrix> matrix(c);
-  const Handle<spmm_report> report(made);
-  const auto json = nlohmann::json::parse(spmm_report_json(report.get()));
-  CHECK(json["schema"] == 3);
-  CHECK(json["a"]["blocks"] == 30);
-  CHECK(json["c"]["blocks"] == spmm_matrix_num_blocks(c));
-  CHECK(json["pairs"] == spmm_report_num_pairs(made));
-  CHECK(json["backend"] == "cpu");
-  CHECK(json["kernel"] == spmm_report_kernel(made));
-  CHECK(json["total_s"].get<double>() == spmm_report_seconds(made));
-  CHECK(json["version"] == spmm_version());
-  CHECK(json["c"]["path"] == "");
-}
-
 TEST_CASE("the report of files is that of spmm --report") {
   const test::TemporaryFolder folder;
   const Handle<spmm_engine> engine = make_engine();
@@ -170,6 +148,10 @@ TEST_CASE("the report of files is that of spmm --report") {
     CHECK(key_set(found) == key_set(expected));
     for (const char* same : {"a", "b", "c", "pairs", "schema", "verified_blocks"}) CHECK(found[same] == expected[same]);
     CHECK(found["command"].empty());
+    CHECK(found["pairs"] == spmm_report_num_pairs(made));
+    CHECK(found["kernel"] == spmm_report_kernel(made));
+    CHECK(found["total_s"].get<double>() == spmm_report_seconds(made));
+    CHECK(found["version"] == spmm_version());
   }
 }
 

@@ -25,7 +25,7 @@ class Bench(Place):
         self.assertTrue(0 < spread["min"] <= spread["median"] <= spread["max"], spread)
 
     def test_the_quick_suite_on_the_cpu(self):
-        self.expect(OK, self.bench("--suite", "quick", "--backend", "cpu", "--kernel", "all,reference", "--runs", 3, "--json", "q.json", "--work", "work"),
+        self.expect(OK, self.bench("--suite", "quick", "--backend", "cpu", "--kernel", "all,reference", "--runs", 2, "--json", "q.json", "--work", "work"),
                     "| quick-m8 | row-merge | row-merge |")
         found = parse_report("bench", bytes_of("q.json"))
         self.assertIn(f"(git {found['revision']})", found["version"])

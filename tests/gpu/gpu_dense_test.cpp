@@ -2,26 +2,23 @@
 // sides.
 #include "tools/dense/dense.hpp"
 
-#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <random>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
+#include "unit/tools/dense/dense_support.hpp"
 
 namespace {
 
 using namespace spmm;
+using namespace spmm::test;
 using dense::Shape;
 using dense::Type;
-
-constexpr std::uint64_t kLargest = 4'294'967'295;
 
 /// Elements of one type, and what a product of them has to be.
 template <class In, class Out>
@@ -29,51 +26,21 @@ struct Problem {
   Shape shape;
   std::vector<In> a;  // [rows, inner]
   std::vector<In> b;  // [inner, cols]
-  std::vector<Out> expected;
-  std::vector<double> tolerance;  // largest difference; empty = none
+  std::vector<Out> expected{};
+  std::vector<double> tolerance{};  // largest difference; empty = none
 };
 
-template <class T>
-std::vector<T> random_values(std::size_t count, std::int64_t low, std::int64_t high, std::mt19937_64& random) {
-  std::uniform_int_distribution<std::int64_t> value(low, high);
-  std::vector<T> values(count);
-  for (T& one : values) one = static_cast<T>(value(random));
-  return values;
-}
-
-/// Sums modulo 2^64 of whole numbers: wrapped or clamped afterwards.
-template <class In>
-std::vector<std::uint64_t> whole_sums(Shape shape, const std::vector<In>& a, const std::vector<In>& b) {
-  std::vector<std::uint64_t> sums(std::size_t{shape.rows} * shape.cols, 0);
-  for (std::size_t i = 0; i < shape.rows; ++i) {
-    for (std::size_t k = 0; k < shape.inner; ++k) {
-      const auto left = static_cast<std::uint64_t>(static_cast<std::int64_t>(a[i * shape.inner + k]));
-      for (std::size_t j = 0; j < shape.cols; ++j) {
-        sums[i * shape.cols + j] += left * static_cast<std::uint64_t>(static_cast<std::int64_t>(b[k * shape.cols + j]));
-      }
-    }
-  }
-  return sums;
-}
-
-template <class In>
-Problem<In, std::int32_t> wrapping_problem(Shape shape, std::vector<In> a, std::vector<In> b) {
-  Problem<In, std::int32_t> problem{
-      .shape = shape, .a = std::move(a), .b = std::move(b), .expected = {}, .tolerance = {}};
-  for (const std::uint64_t sum : whole_sums(shape, problem.a, problem.b)) {
-    problem.expected.push_back(static_cast<std::int32_t>(static_cast<std::uint32_t>(sum & kLargest)));
-  }
+/// Values: finish = how an exact sum becomes an element.
+template <class Out, class In, class Finish>
+Problem<In, Out> exact_problem(Shape shape, std::vector<In> a, std::vector<In> b, const Finish& finish) {
+  Problem<In, Out> problem{.shape = shape, .a = std::move(a), .b = std::move(b)};
+  for (const Int128 sum : exact_product(shape, problem.a, problem.b)) problem.expected.push_back(finish(sum));
   return problem;
 }
 
 Problem<std::uint16_t, std::uint32_t> saturating_problem(Shape shape, std::vector<std::uint16_t> a,
                                                          std::vector<std::uint16_t> b) {
-  Problem<std::uint16_t, std::uint32_t> problem{
-      .shape = shape, .a = std::move(a), .b = std::move(b), .expected = {}, .tolerance = {}};
-  for (const std::uint64_t sum : whole_sums(shape, problem.a, problem.b)) {
-    problem.expected.push_back(static_cast<std::uint32_t>(sum < kLargest ? sum : kLargest));
-  }
-  return problem;
+  return exact_problem<std::uint32_t>(shape, std::move(a), std::move(b), clamped);
 }
 
 /// Elements in [-1, 1]; every order of summation stays within inner * epsilon * sum of |a b|.
@@ -81,73 +48,45 @@ Problem<float, float> float_problem(Shape shape, std::mt19937_64& random) {
   std::uniform_real_distribution<float> value(-1, 1);
   Problem<float, float> problem{.shape = shape,
                                 .a = std::vector<float>(std::size_t{shape.rows} * shape.inner),
-                                .b = std::vector<float>(std::size_t{shape.inner} * shape.cols),
-                                .expected = std::vector<float>(std::size_t{shape.rows} * shape.cols),
-                                .tolerance = std::vector<double>(std::size_t{shape.rows} * shape.cols)};
+                                .b = std::vector<float>(std::size_t{shape.inner} * shape.cols)};
   for (float& one : problem.a) one = value(random);
   for (float& one : problem.b) one = value(random);
-  std::vector<double> sums(shape.cols);
-  std::vector<double> sizes(shape.cols);
   for (std::size_t i = 0; i < shape.rows; ++i) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    std::fill(sizes.begin(), sizes.end(), 0.0);
-    for (std::size_t k = 0; k < shape.inner; ++k) {
-      const double left = static_cast<double>(problem.a[i * shape.inner + k]);
-      for (std::size_t j = 0; j < shape.cols; ++j) {
-        const double term = left * static_cast<double>(problem.b[k * shape.cols + j]);
-        sums[j] += term;
-        sizes[j] += std::fabs(term);
-      }
-    }
     for (std::size_t j = 0; j < shape.cols; ++j) {
-      problem.expected[i * shape.cols + j] = static_cast<float>(sums[j]);
-      problem.tolerance[i * shape.cols + j] = (shape.inner + 1.0) * static_cast<double>(FLT_EPSILON) * sizes[j];
+      double sum = 0;
+      double size = 0;
+      for (std::size_t k = 0; k < shape.inner; ++k) {
+        const double term =
+            static_cast<double>(problem.a[i * shape.inner + k]) * static_cast<double>(problem.b[k * shape.cols + j]);
+        sum += term;
+        size += std::fabs(term);
+      }
+      problem.expected.push_back(static_cast<float>(sum));
+      problem.tolerance.push_back((shape.inner + 1.0) * static_cast<double>(FLT_EPSILON) * size);
     }
   }
   return problem;
 }
 
-/// Runs a kernel. C starts as what no product gives, so that a missing element shows.
-template <class In, class Out>
-std::vector<Out> run(const dense::Request& request, const Problem<In, Out>& problem,
-                     dense::Measurement* measurement = nullptr) {
-  std::vector<Out> c(problem.expected.size());
-  std::memset(c.data(), 0xFF, c.size() * sizeof(Out));
-  const dense::Measurement result =
-      dense::multiply(request, std::as_bytes(std::span(problem.a)), std::as_bytes(std::span(problem.b)),
-                      std::as_writable_bytes(std::span(c)));
-  if (measurement != nullptr) *measurement = result;
-  return c;
-}
-
-template <class In, class Out>
-std::size_t num_differences(const Problem<In, Out>& problem, const std::vector<Out>& c) {
-  std::size_t differences = 0;
-  for (std::size_t x = 0; x < c.size(); ++x) {
-    if (problem.tolerance.empty()) {
-      differences += c[x] != problem.expected[x] ? 1 : 0;
-    } else {
-      const double off = std::fabs(static_cast<double>(c[x]) - static_cast<double>(problem.expected[x]));
-      differences += off <= problem.tolerance[x] ? 0 : 1;  // counts what is not a number
-    }
-  }
-  return differences;
-}
-
-/// Every device kernel, with every tile width.
+/// Every device kernel, with every tile width. C starts as what no product gives, so that a missing element shows.
 template <class In, class Out>
 void check_all(Type type, const Problem<In, Out>& problem) {
   for (const dense::KernelInfo& kernel : dense::kernels()) {
     if (!kernel.on_device) continue;
-    std::vector<unsigned> tiles = kernel.tiles;
-    if (tiles.empty()) tiles.push_back(0);
-    for (const unsigned tile : tiles) {
-      const dense::Request request{
-          .kernel = kernel.name, .type = type, .tile = tile, .shape = problem.shape, .runs = 0};
-      const auto c = run(request, problem);
+    for (const unsigned tile : kernel.tiles.empty() ? std::vector<unsigned>{0} : kernel.tiles) {
+      std::vector<Out> c(problem.expected.size());
+      std::memset(c.data(), 0xFF, c.size() * sizeof(Out));
+      dense::multiply({.kernel = kernel.name, .type = type, .tile = tile, .shape = problem.shape, .runs = 0},
+                      bytes_of(problem.a), bytes_of(problem.b), writable_bytes_of(c));
+      std::size_t differences = 0;
+      for (std::size_t x = 0; x < c.size(); ++x) {
+        const double off = std::fabs(static_cast<double>(c[x]) - static_cast<double>(problem.expected[x]));
+        const double most = problem.tolerance.empty() ? 0 : problem.tolerance[x];
+        differences += off <= most ? 0 : 1;  // counts what is not a number
+      }
       INFO(kernel.name << ", tile " << tile << ", " << dense::type_name(type) << ", " << problem.shape.rows << " x "
                        << problem.shape.inner << " x " << problem.shape.cols);
-      REQUIRE(num_differences(problem, c) == 0);
+      REQUIRE(differences == 0);
     }
   }
 }
@@ -156,14 +95,14 @@ void check_all(Type type, const Problem<In, Out>& problem) {
 void check_all_types(Shape shape, std::mt19937_64& random) {
   const std::size_t a = std::size_t{shape.rows} * shape.inner;
   const std::size_t b = std::size_t{shape.inner} * shape.cols;
-  constexpr std::int64_t kLow = std::numeric_limits<std::int32_t>::min();
-  constexpr std::int64_t kHigh = std::numeric_limits<std::int32_t>::max();
-  check_all(Type::i32, wrapping_problem(shape, random_values<std::int32_t>(a, kLow, kHigh, random),
-                                        random_values<std::int32_t>(b, kLow, kHigh, random)));
+  check_all(Type::i32,
+            exact_problem<std::int32_t>(shape, random_elements<std::int32_t>(a, INT32_MIN, INT32_MAX, random()),
+                                        random_elements<std::int32_t>(b, INT32_MIN, INT32_MAX, random()), wrapped));
   check_all(Type::f32, float_problem(shape, random));
   // Small factors on one side, so that some sums saturate and some do not.
-  check_all(Type::u16, saturating_problem(shape, random_values<std::uint16_t>(a, 0, 65535, random),
-                                          random_values<std::uint16_t>(b, 0, 4 * 65535 / shape.inner, random)));
+  const std::int64_t small = std::min<std::int64_t>(65535, 4 * 65535 / shape.inner);
+  check_all(Type::u16, saturating_problem(shape, random_elements<std::uint16_t>(a, 0, 65535, random()),
+                                          random_elements<std::uint16_t>(b, 0, small, random())));
 }
 
 }  // namespace
@@ -188,10 +127,9 @@ TEST_CASE("dense kernels on random shapes from 1 to 300, primes and tile borders
 
 TEST_CASE("dense kernels with more rows of tiles than a second grid dimension holds", "[dense]") {
   const Shape shape{.rows = 65'536 * 8 + 100, .inner = 3, .cols = 2};
-  std::mt19937_64 random(9);
-  const auto a = random_values<std::int32_t>(std::size_t{shape.rows} * shape.inner, -9, 9, random);
-  const auto b = random_values<std::int32_t>(std::size_t{shape.inner} * shape.cols, -9, 9, random);
-  check_all(Type::i32, wrapping_problem(shape, a, b));
+  const auto a = random_elements<std::int32_t>(std::size_t{shape.rows} * shape.inner, -9, 9, 9);
+  const auto b = random_elements<std::int32_t>(std::size_t{shape.inner} * shape.cols, -9, 9, 10);
+  check_all(Type::i32, exact_problem<std::int32_t>(shape, a, b, wrapped));
 }
 
 TEST_CASE("dense kernels saturate at 2^32 - 1 and not before", "[dense]") {

@@ -96,7 +96,7 @@ TEST_CASE("proof: an element of C at the limit that no sum reaches, and a sum of
 }
 
 TEST_CASE("proof: rows that are computed again stay within the memory that was given") {
-  for (const std::uint32_t m : {1u, 2u, 4u, 8u, 31u}) {
+  for (const std::uint32_t m : {1u, 4u, 31u}) {
     for (const std::string pattern : {"uniform", "band", "hub", "heavy column", "hypersparse"}) {
       const std::uint32_t nb = pattern == "hypersparse" ? 400'000 : 600;
       BlockMatrix a = random_matrix(m * nb, m, 9000 / (m > 8 ? 8 : 1), 65535, m);
