@@ -157,7 +157,7 @@ class Misuse(Workplace):
         self.check_table(IO_ERROR, "a.bin b.bin /dev/full | /dev/full,")
         self.check_table(MEMORY, """
             --backend cpu --memory-limit 1000 a.bin b.bin old.bin | (1000 bytes)
-            --backend cpu --kernel reference --memory-limit 1k @ | --memory-limit
+            --backend cpu --kernel reference --memory-limit 800 @ | --memory-limit
             --backend cpu --plan --memory-limit 1000 a.bin b.bin | (1000 bytes)
             """)
 
