@@ -20,7 +20,10 @@ while (($#)); do
 done
 choose_backend "$backend"
 
-more_packages() { has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2; }
+more_packages() {
+  has_header catch2/catch.hpp catch2/catch_all.hpp || echo catch2
+  has_program python3 || echo python3 # tests of programs
+}
 if ! has_scipy && find_root; then
   say "installing python3-numpy python3-scipy (log: $build/scipy.log)"
   mkdir -p "$build"
