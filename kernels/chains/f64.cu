@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint32_t m = kIsFour ? 4 : streams.chains.m;
   const std::uint32_t warp = cta_number(streams.row_ctas) * kItemWarps + threadIdx.x / 32;
   const std::uint32_t stream = warp * 2 + half;
-  StreamBlocks<kIsPlain> blocks(streams, stream);
+  StreamBlocks<kIsPlain, true> blocks(streams, stream);
   std::uint32_t p = blocks.begin;
   const std::uint32_t end = blocks.end;
   const std::uint32_t g = lane / 4 % 4;  // row of A's block, column of B's
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kItemThreads)
   if (stream >= streams.count) return;
   const std::uint32_t g = lane / 4;
   const std::uint32_t t = lane % 4;
-  StreamBlocks<kIsPlain> blocks(streams, stream);
+  StreamBlocks<kIsPlain, true> blocks(streams, stream);
   const std::uint32_t begin = blocks.begin;
   const std::uint32_t end = blocks.end;
   TwoElements<kIsEight, kIsPlain> elements{.to = c + std::uint64_t{blocks.first} * m * m + g * m + 2 * t,
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint32_t t = lane % 4;
   const std::uint32_t row0 = tile / tiles * 16 + g;
   const std::uint32_t column0 = tile % tiles * 16;
-  StreamBlocks<kIsPlain> blocks(streams, stream);
+  StreamBlocks<kIsPlain, true> blocks(streams, stream);
   const std::uint32_t begin = blocks.begin;
   const std::uint32_t end = blocks.end;
   double* to = c + std::uint64_t{blocks.first} * m * m;

@@ -87,7 +87,7 @@ struct RowsToList {
   ExpandView operands;
   std::uint32_t num_columns = 0;             // block columns of B
   const std::uint32_t* walked = nullptr;     // of RowLinks
-  const std::uint32_t* num_pairs = nullptr;  // the same
+  const std::uint32_t* num_pairs = nullptr;  // the same; null: no row is long
   LinkTotals totals{};
   ListTuning tuning{};
 };

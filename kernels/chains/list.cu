@@ -475,10 +475,10 @@ __global__ void __launch_bounds__(kItemThreads)
   if (length > findings->max_row_blocks) atomicMax(&findings->max_row_blocks, length);  // that of all rows
 }
 
-/// Rows of A of which those with 1 to most_pairs pairs are walked, or that are listed.
+/// Rows of A: all, or those with 1 to most_pairs pairs, or those that are listed.
 struct RowsToWalk {
   std::uint32_t count = 0;
-  const std::uint32_t* num_pairs = nullptr;  // [count]
+  const std::uint32_t* num_pairs = nullptr;  // [count]; null: all
   std::uint32_t most_pairs = 0;
   const std::uint32_t* rows = nullptr;  // [count]
 };
@@ -526,7 +526,7 @@ __global__ void __launch_bounds__(kItemThreads, 4)
   std::uint32_t row = blockIdx.x * team.kTeams + team.number;
   if (row >= walked.count) return;
   if constexpr (kWarps == 1) {
-    if (walked.num_pairs[row] - 1 >= walked.most_pairs) return;  // none, or too many
+    if (walked.num_pairs != nullptr && walked.num_pairs[row] - 1 >= walked.most_pairs) return;  // none, or too many
   } else {
     row = walked.rows[row];
   }

@@ -31,7 +31,8 @@ struct StreamsView {
 /// The C blocks of a stream, written one after the other. Plain ones have pairs, the first of which is marked, and
 /// their elements are the chains. Others may have none, and elements are alpha * chain + beta * c. S2 on an H200 by the
 /// code of others: f32 4.33 ms instead of 4.11, f64 6.81 instead of 6.22.
-template <bool kIsPlain>
+/// Values: kLooksAhead = the end of the next block is known when one ends, for small blocks.
+template <bool kIsPlain, bool kLooksAhead>
 class StreamBlocks {
  public:
   __device__ StreamBlocks(const StreamsView& streams, std::uint32_t stream)
@@ -42,7 +43,7 @@ class StreamBlocks {
     if constexpr (!kIsPlain) {
       block_ = first;
       block_end_ = c_links_[min(first + 1, c_last_)];
-      next_end_ = c_links_[min(first + 2, c_last_)];
+      if (kLooksAhead) next_end_ = c_links_[min(first + 2, c_last_)];
     }
   }
 
@@ -55,9 +56,13 @@ class StreamBlocks {
       has_any_ = true;
     } else {
       while (block_end_ <= p) {
-        block_end_ = next_end_;
-        next_end_ = c_links_[min(++block_ + 2, c_last_)];  // in time for the block after the next one
+        ++block_;
+        if constexpr (kLooksAhead) {
+          block_end_ = next_end_;
+          next_end_ = c_links_[min(block_ + 2, c_last_)];
+        }
         write();
+        if constexpr (!kLooksAhead) block_end_ = c_links_[min(block_ + 1, c_last_)];
       }
     }
   }
@@ -121,8 +126,7 @@ __device__ inline void load(const T* from, T (&to)[N]) {
 
 // Grid: P / R * (P / C) lanes per stream and tile of P x P elements.
 // Work: a lane has the sums of R x C elements in registers. Values: kExact = the side is P, or whole tiles.
-// Memory: lanes of a stream read whole rows of both blocks; L1 serves those that read the same. Elements of c are read
-//         a block ahead, if they are few.
+// Memory: lanes of a stream read whole rows of both blocks; L1 serves those that read the same.
 template <class T, std::uint32_t P, std::uint32_t R, std::uint32_t C, bool kExact, bool kIsPlain>
 __global__ void __launch_bounds__(kItemThreads)
     multiply_by_fma(StreamsView streams, const T* a, const T* b, typename Chain<T>::Sum* c,
@@ -138,7 +142,7 @@ __global__ void __launch_bounds__(kItemThreads)
   constexpr std::uint32_t kInner = P < 8 ? P : 8 * sizeof(T) <= 32 ? 8 : 4;  // inner elements that are loaded at once
   constexpr bool kIsAligned = kExact && P % 2 == 0;
   constexpr bool kIsWhole = kExact && C * sizeof(Sum) % 16 == 0;  // C elements are read or written at once
-  constexpr bool kReadsAhead = R * C <= 8;
+  constexpr bool kIsSmall = P < 8;
   static_assert(kLanes <= 32 && P % kInner == 0);
   const std::uint32_t lane = threadIdx.x % 32;
   if (lane >= kGroups * kLanes) return;
@@ -151,7 +155,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint32_t tile = tiles == 1 ? 0 : group % (tiles * tiles);
   const std::uint32_t row0 = tile / tiles * P + lane % kLanes % kLaneRows;  // rows row0, row0 + kLaneRows, ..
   const std::uint32_t column0 = tile % tiles * P + lane % kLanes / kLaneRows * C;
-  StreamBlocks<kIsPlain> blocks(streams, stream);
+  StreamBlocks<kIsPlain, kIsSmall> blocks(streams, stream);
   Part parts[R][C] = {};
   Sum sums[kIsSplit ? R : 1][C] = {};  // of the pairs before
   const auto take = [&](std::uint32_t r, std::uint32_t x) -> Sum {
@@ -166,33 +170,26 @@ __global__ void __launch_bounds__(kItemThreads)
     }
   };
   Sum* to = c + std::uint64_t{blocks.first} * m * m + row0 * m + column0;
-  Sum old[kReadsAhead ? R : 1][C] = {};  // of c
-  const auto read_old = [&](std::uint32_t r, Sum(&row)[C]) {
+  const auto read_old = [&](std::uint32_t r, Sum(&old)[C]) {
     if (kIsPlain || scaling.beta == 0) return;
     const Sum* const from = scaling.c + (to - c) + r * kLaneRows * m;
     if constexpr (kIsWhole) {
-      load<true>(from, row);
+      load<true>(from, old);
     } else {
 #pragma unroll
       for (std::uint32_t x = 0; x < C; ++x) {
-        if (kExact || (row0 + r * kLaneRows < m && column0 + x < m)) row[x] = from[x];
+        if (kExact || (row0 + r * kLaneRows < m && column0 + x < m)) old[x] = from[x];
       }
-    }
-  };
-  const auto read_ahead = [&] {
-    if constexpr (kReadsAhead && !kIsPlain) {
-      if (!blocks.has_next()) return;
-#pragma unroll
-      for (std::uint32_t r = 0; r < R; ++r) read_old(r, old[r]);
     }
   };
   const auto write_block = [&] {
 #pragma unroll
     for (std::uint32_t r = 0; r < R; ++r) {
-      if constexpr (!kReadsAhead) read_old(r, old[0]);
+      alignas(16) Sum old[C] = {};  // of c
+      read_old(r, old);
       const auto element = [&](std::uint32_t x) {
         const Sum sum = take(r, x);
-        return kIsPlain ? sum : scaling.element(sum, old[kReadsAhead ? r : 0][x]);
+        return kIsPlain ? sum : scaling.element(sum, old[x]);
       };
       if constexpr (kIsWhole) {
         Elements<Sum, C> out;
@@ -208,9 +205,7 @@ __global__ void __launch_bounds__(kItemThreads)
       }
     }
     to += m * m;
-    read_ahead();
   };
-  read_ahead();
   const std::uint32_t end = blocks.end;
   Link next = streams.chains.links[blocks.begin];
   for (std::uint32_t p = blocks.begin; p < end; ++p) {

@@ -89,10 +89,9 @@ class ChainList {
     const DeviceBuffer<std::uint32_t> counts(memory, num_rows_, "counts of rows");
     const DeviceBuffer<std::uint32_t> walked(memory, num_rows_, "rows to walk");
     rows.walked = walked.data();
-    rows.num_pairs = counts.data();
     const kernels::RowLinks links_of_rows{.num_pairs = counts.data(), .walked = walked.data()};
     if (call.c) {
-      list_given(rows, links_of_rows, call, memory);
+      list_given(rows, links_of_rows, sorted.row_pairs.max_row_pairs, call, memory);
     } else if (num_rows_ != 0) {
       list_all(rows, links_of_rows, counts, memory);
     }
@@ -125,8 +124,8 @@ class ChainList {
   }
 
   /// The same of C blocks that are given. Errors: FormatError, ShapeError (one is missing).
-  void list_given(kernels::RowsToList& rows, kernels::RowLinks links_of_rows, const DeviceCall& call,
-                  DeviceMemory& memory) {
+  void list_given(kernels::RowsToList& rows, kernels::RowLinks links_of_rows, std::uint64_t most_row_pairs,
+                  const DeviceCall& call, DeviceMemory& memory) {
     constexpr auto kNothingBad = kernels::ArrayFindings::kNothingBad;
     struct Found {
       kernels::LinkTotals of_rows{};
@@ -155,8 +154,11 @@ class ChainList {
                                   .num_blocks = c.num_blocks},
                                  offsets.data(), columns.data(), &findings.data()->of_pattern, stream.get());
     rows.tuning.sorted_pairs = rows.tuning.medium_pairs;  // long rows alone are listed
-    links_of_rows.totals = &findings.data()->of_rows;
-    kernels::launch_count_links(rows.operands, links_of_rows, rows.tuning, stream.get());
+    if (most_row_pairs > rows.tuning.medium_pairs) {
+      links_of_rows.totals = &findings.data()->of_rows;
+      kernels::launch_count_links(rows.operands, links_of_rows, rows.tuning, stream.get());
+      rows.num_pairs = links_of_rows.num_pairs;
+    }
     found = fetch(findings.data(), stream);
     rows.totals = found.of_rows;
     check_findings(c, "matrix C", {.bad_row = found.of_pattern.bad_row});

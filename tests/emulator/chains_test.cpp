@@ -152,8 +152,8 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
   std::vector<std::uint32_t> num_pairs(num_rows), walked(num_rows), row_links(num_rows + 1), row_blocks(num_rows),
       c_offsets(num_rows + 1);
   rows.walked = walked.data();
-  rows.num_pairs = num_pairs.data();
   kernels::launch_count_links(rows.operands, {num_pairs.data(), walked.data(), &rows.totals}, tuning, nullptr);
+  if (is_shuffled || rows.totals.num_long != 0) rows.num_pairs = num_pairs.data();
   if (given != nullptr)
     return emulated_onto(operands, {a.placed(operands.a), b.placed(operands.b)}, rows, *given, covers);
   if (rows.totals.num_pairs == 0) return c;
