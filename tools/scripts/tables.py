@@ -133,6 +133,14 @@ def chains_table():
     return ["case", "f32 ms", "plan", "f64 ms", "plan", "Warp f32", "topology kept"], rows
 
 
+@table("masks", "gpu-masks")
+def masks_table():
+    """Products that are added to C, and those at every tenth of its blocks."""
+    kinds = [kind + way for kind in ("f32", "f64") for way in ("", "-tenth", "-plan", "-plan-beta", "-tenth-plan")]
+    rows = [[name, *(short(median(kernels(case).get(kind), "ms")) for kind in kinds)] for name, case in cases("gpu-masks").items()]
+    return ["case", *(f"{kind}{way}" for kind in ("f32 ", "f64 ") for way in ("call", "a tenth", "plan", "plan, beta", "plan, a tenth"))], rows
+
+
 @table("ranks", "ranks")
 def ranks_table():
     rows = []
