@@ -22,7 +22,6 @@
 #include "plan/execution.hpp"
 #include "plan/memory/device_bytes.hpp"
 #include "plan/registry.hpp"
-#include "plan/rule.hpp"
 
 namespace spmm::cuda {
 

@@ -16,7 +16,7 @@
 #include "cuda/backend.hpp"
 #include "engine/backend_choice.hpp"
 #include "engine/product.hpp"
-#include "plan/statistics.hpp"
+#include "plan/execution.hpp"
 #include "spmm/options.hpp"
 
 namespace spmm {

@@ -6,15 +6,11 @@
 
 #include "base/text.hpp"
 #include "cpu/backend.hpp"
-#include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
 #include "engine/out_of_core.hpp"
 #include "io/files/file_sink.hpp"
 #include "io/files/scratch_file.hpp"
 #include "io/formats/format.hpp"
-#include "plan/decide.hpp"
-#include "plan/out_of_core.hpp"
-#include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "verify/exact_rows.hpp"
 #include "verify/proof.hpp"
@@ -52,75 +48,6 @@ io::FileSinkTuning tuning_of(const EngineOptions& options, unsigned num_running,
   io::FileSinkTuning tuning = is_tight ? io::FileSinkTuning{} : io::fastest_tuning(usable_cores(), num_running);
   tuning.clock = &clock;
   return tuning;
-}
-
-/// How the result is proven: all of it with verify_full, else the block rows of verify_blocks blocks of A.
-struct PlannedProof {
-  ProofSettings settings{};          ///< memory_bytes = 0: not at all
-  std::uint64_t resident_bytes = 0;  ///< in addition to the product
-  std::uint64_t end_bytes = 0;       ///< instead of the product, when it is done
-};
-
-constexpr std::uint64_t kProofShare = 4;  // of the limit, for operands when the product is done
-
-PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& expected, std::uint64_t limit_bytes) {
-  if (!product.verify_full && product.verify_blocks == 0) return {};
-  constexpr std::uint64_t kChosenShare = 8;  // at most, for chosen rows
-  const std::uint64_t chosen = std::clamp<std::uint64_t>(limit_bytes / kChosenShare / Proof::chosen_bytes(expected.m()),
-                                                         1, std::max<std::uint64_t>(1, product.verify_blocks));
-  const std::uint64_t num_blocks = product.verify_full ? 0 : chosen;
-  PlannedProof proof{.settings = {.num_blocks = num_blocks,
-                                  .seed = product.verify_seed,
-                                  .key = product.proof_key,
-                                  .memory_bytes = std::max<std::uint64_t>(1, limit_bytes / kProofShare),
-                                  .limit_bytes = limit_bytes,
-                                  .rows = product.rows,
-                                  .on_notice = product.on_notice},
-                     .resident_bytes = Proof::resident_bytes(expected.a, num_blocks)};
-  proof.end_bytes = Proof::finish_bytes(expected.a, expected.b, num_blocks) + proof.settings.memory_bytes;
-  return proof;
-}
-
-/// What is expected to run: within limits that name the backend, beside a result that stays in memory and a proof.
-struct Prepared {
-  plan::Limits limits{};  ///< what is left to the product
-  PlannedProof proof{};
-  plan::Execution execution{};
-};
-
-/// Refused, as data, if the product does not fit or the proof leaves it less than half of the limit.
-Prepared prepare_within(plan::Limits limits, const plan::Statistics& expected, bool keeps_result,
-                        const ProductOptions& product) {
-  if (keeps_result) leave_to_result(expected, limits);
-  Prepared p{.proof = plan_proof(product, expected, limits.host_bytes)};
-  const std::uint64_t resident = p.proof.resident_bytes;
-  if (resident > limits.host_bytes / 2 || resident + p.proof.end_bytes > limits.host_bytes) {
-    p.execution.refusal = plan::host_memory_refusal(0);
-    p.execution.refusal.what = product.verify_full ? "ProductOptions::verify_full" : "ProductOptions::verify_blocks";
-  } else {
-    limits.host_bytes -= resident;
-    p.execution = plan::decide(expected, limits);
-  }
-  p.limits = std::move(limits);
-  return p;
-}
-
-/// Errors: what a refusal stands for; for lack of host memory it names the least limit with which there is none.
-Prepared prepare(const plan::Limits& limits, const plan::Statistics& expected, bool keeps_result,
-                 const ProductOptions& product) {
-  Prepared prepared = prepare_within(limits, expected, keeps_result, product);
-  plan::Refusal& refusal = prepared.execution.refusal;
-  if (refusal.kind == plan::Refusal::Kind::host_memory) {
-    plan::Limits other = limits;
-    refusal.need_bytes = plan::least_that_fits(limits.host_bytes, [&](std::uint64_t bytes) {
-      other.host_bytes = bytes;
-      return prepare_within(other, expected, keeps_result, product).execution.refusal.kind !=
-             plan::Refusal::Kind::host_memory;
-    });
-    prepared.execution.host_limit_bytes = limits.host_bytes;
-  }
-  plan::throw_if_refused(prepared.execution);
-  return prepared;
 }
 
 /// Multiplies both operands at once, or a range of them: reads, counts, decides on what was counted, and multiplies.

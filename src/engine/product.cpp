@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"
 #include "plan/decide.hpp"
+#include "plan/out_of_core.hpp"
 #include "plan/registry.hpp"
 #include "spmm/error.hpp"
 
@@ -50,6 +51,50 @@ std::string first_saturated(const Report& report, Sink& sink) {
     }
   }
   return {};
+}
+
+/// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
+/// of the limit. More than that it takes only as far as the product leaves memory free.
+void leave_to_result(const plan::Statistics& expected, plan::Limits& limits) {
+  constexpr double kTolerance = 1.0625;  // what is expected is for evenly spread blocks
+  const double bytes = kTolerance * expected.num_c_blocks * static_cast<double>(output_record_bytes(expected.m()));
+  const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;
+  limits.host_bytes -= bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;
+}
+
+PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& expected, std::uint64_t limit_bytes) {
+  if (!product.verify_full && product.verify_blocks == 0) return {};
+  constexpr std::uint64_t kChosenShare = 8;  // at most, for chosen rows
+  const std::uint64_t chosen = std::clamp<std::uint64_t>(limit_bytes / kChosenShare / Proof::chosen_bytes(expected.m()),
+                                                         1, std::max<std::uint64_t>(1, product.verify_blocks));
+  const std::uint64_t num_blocks = product.verify_full ? 0 : chosen;
+  PlannedProof proof{.settings = {.num_blocks = num_blocks,
+                                  .seed = product.verify_seed,
+                                  .key = product.proof_key,
+                                  .memory_bytes = std::max<std::uint64_t>(1, limit_bytes / kProofShare),
+                                  .limit_bytes = limit_bytes,
+                                  .rows = product.rows,
+                                  .on_notice = product.on_notice},
+                     .resident_bytes = Proof::resident_bytes(expected.a, num_blocks)};
+  proof.end_bytes = Proof::finish_bytes(expected.a, expected.b, num_blocks) + proof.settings.memory_bytes;
+  return proof;
+}
+
+/// Refused, as data, if the product does not fit or the proof leaves it less than half of the limit.
+Prepared prepare_within(plan::Limits limits, const plan::Statistics& expected, bool keeps_result,
+                        const ProductOptions& product) {
+  if (keeps_result) leave_to_result(expected, limits);
+  Prepared p{.proof = plan_proof(product, expected, limits.host_bytes)};
+  const std::uint64_t resident = p.proof.resident_bytes;
+  if (resident > limits.host_bytes / 2 || resident + p.proof.end_bytes > limits.host_bytes) {
+    p.execution.refusal = plan::host_memory_refusal(0);
+    p.execution.refusal.what = product.verify_full ? "ProductOptions::verify_full" : "ProductOptions::verify_blocks";
+  } else {
+    limits.host_bytes -= resident;
+    p.execution = plan::decide(expected, limits);
+  }
+  p.limits = std::move(limits);
+  return p;
 }
 
 }  // namespace
@@ -137,11 +182,21 @@ void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run
   }
 }
 
-void leave_to_result(const plan::Statistics& expected, plan::Limits& limits) {
-  constexpr double kTolerance = 1.0625;  // what is expected is for evenly spread blocks
-  const double bytes = kTolerance * expected.num_c_blocks * static_cast<double>(output_record_bytes(expected.m()));
-  const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;
-  limits.host_bytes -= bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;
+Prepared prepare(const plan::Limits& limits, const plan::Statistics& expected, bool keeps_result,
+                 const ProductOptions& product) {
+  Prepared prepared = prepare_within(limits, expected, keeps_result, product);
+  plan::Refusal& refusal = prepared.execution.refusal;
+  if (refusal.kind == plan::Refusal::Kind::host_memory) {
+    plan::Limits other = limits;
+    refusal.need_bytes = plan::least_that_fits(limits.host_bytes, [&](std::uint64_t bytes) {
+      other.host_bytes = bytes;
+      return prepare_within(other, expected, keeps_result, product).execution.refusal.kind !=
+             plan::Refusal::Kind::host_memory;
+    });
+    prepared.execution.host_limit_bytes = limits.host_bytes;
+  }
+  plan::throw_if_refused(prepared.execution);
+  return prepared;
 }
 
 std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows) {

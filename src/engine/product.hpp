@@ -13,10 +13,10 @@
 #include "cuda/backend.hpp"
 #include "io/factor_source.hpp"
 #include "plan/execution.hpp"
-#include "plan/statistics.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/multiply.hpp"
 #include "spmm/stream.hpp"
+#include "verify/proof.hpp"
 
 namespace spmm {
 
@@ -123,9 +123,26 @@ plan::Execution decide_within_share(const plan::Statistics& statistics, const pl
 void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run, std::uint64_t extra_bytes = 0,
                     std::uint64_t end_bytes = 0, bool keeps_result = false);
 
-/// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
-/// of the limit. More than that it takes only as far as the product leaves memory free.
-void leave_to_result(const plan::Statistics& expected, plan::Limits& limits);
+/// How the result is proven: all of it with verify_full, else the block rows of verify_blocks blocks of A.
+struct PlannedProof {
+  ProofSettings settings{};          ///< memory_bytes = 0: not at all
+  std::uint64_t resident_bytes = 0;  ///< in addition to the product
+  std::uint64_t end_bytes = 0;       ///< instead of the product, when it is done
+};
+
+/// Of the limit, for operands of the proof when the product is done.
+inline constexpr std::uint64_t kProofShare = 4;
+
+/// What is expected to run: within limits that name the backend, beside a result that stays in memory and a proof.
+struct Prepared {
+  plan::Limits limits{};  ///< what is left to the product
+  PlannedProof proof{};
+  plan::Execution execution{};
+};
+
+/// Errors: what a refusal stands for; for lack of host memory it names the least limit with which there is none.
+Prepared prepare(const plan::Limits& limits, const plan::Statistics& expected, bool keeps_result,
+                 const ProductOptions& product);
 
 /// Bytes of these block rows of the result, for evenly spread blocks.
 std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows);

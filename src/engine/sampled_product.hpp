@@ -7,7 +7,7 @@
 #include "base/records/head.hpp"
 #include "base/run/parallel.hpp"
 #include "engine/product.hpp"
-#include "plan/statistics.hpp"
+#include "plan/execution.hpp"
 
 namespace spmm {
 

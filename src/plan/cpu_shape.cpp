@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/shapes.hpp"
+#include "plan/decide.hpp"
 
 namespace spmm::plan {
 namespace {

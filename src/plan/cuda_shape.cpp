@@ -5,9 +5,9 @@
 #include "base/text.hpp"
 #include "kernels/dense/layout.hpp"
 #include "kernels/tuning.hpp"
+#include "plan/decide.hpp"
 #include "plan/memory/device_bytes.hpp"
-#include "plan/rule.hpp"
-#include "plan/shapes.hpp"
+#include "plan/registry.hpp"
 #include "spmm/saturate.hpp"
 
 namespace spmm::plan {

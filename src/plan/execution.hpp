@@ -1,15 +1,116 @@
-// A decision: everything that backends and out_of_core.cpp need to run a product. They decide nothing.
+// What a decision is made from, limits and statistics, and what it says: all that backends and out_of_core.cpp need to
+// run a product. They decide nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "plan/statistics.hpp"
+#include "plan/panels/panels.hpp"
+#include "plan/panels/tile_panels.hpp"
 #include "spmm/plan.hpp"
+#include "spmm/types.hpp"
 
 namespace spmm::plan {
+
+/// Instruction sets of the CPU kernels, those of a machine narrowest first.
+enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
+
+/// Any number of block rows from the first to the last with blocks.
+inline constexpr std::uint32_t kAnySpan = 0xFFFF'FFFFu;
+
+/// The kernels; registry.hpp has a row for each.
+enum class KernelId : std::uint8_t {
+  rows,  ///< per panel pair_list or row_spread, by density
+  row_spread,
+  pair_list,
+  small_blocks,
+  row_rank,
+  dense_tensor,
+  tile_tensor,
+  dense_tiled,
+  two_pointer,
+  binary_search,
+  host_driven,
+  row_merge,
+  reference,
+};
+
+/// A CUDA device that the product may use.
+struct Gpu {
+  int number = 0;
+  std::string name{};
+  std::uint64_t bytes = 0;        ///< what the products of this engine may take together
+  bool has_dense_tensor = false;  ///< can run the dense tensor-core kernel
+  double arithmetic = 1;          ///< multiprocessors times clock, over those of the measured device (times.cpp)
+  double memory = 1;              ///< bandwidth, likewise
+  double start_s = 0;             ///< until it can be used; 0: its context exists
+
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+struct Limits {
+  Backend backend = Backend::automatic;    ///< asked for, or chosen before
+  std::string why_backend{};               ///< why it was chosen before; empty: it was asked for
+  bool gpu_failed = false;                 ///< a GPU that is there could not be used
+  std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
+  std::optional<KernelId> kernel{};        ///< asked for; nothing = the fastest
+  bool force = false;                      ///< no limit on the launches of host-driven
+  unsigned num_threads = 1;
+  unsigned num_cores = 1;  ///< more threads than this are not faster
+  std::uint64_t host_bytes = 0;
+  std::vector<Gpu> gpus{};       ///< that may share the product, the chosen one first; empty: none is usable, or wanted
+  std::string why_no_gpu{};      ///< one clause, where gpus is empty
+  bool shares_always = false;    ///< all of them do; else only where the product is predicted to end earlier
+  bool discards_result = false;  ///< the output is a character device, such as /dev/null
+  Isa isa = Isa::portable;
+
+  friend bool operator==(const Limits&, const Limits&) = default;
+
+  [[nodiscard]] std::uint32_t num_gpus() const { return static_cast<std::uint32_t>(gpus.size()); }
+  /// What each of the devices has at least. Values: there is one.
+  [[nodiscard]] std::uint64_t device_bytes() const {
+    return std::min_element(gpus.begin(), gpus.end(), [](const Gpu& x, const Gpu& y) { return x.bytes < y.bytes; })
+        ->bytes;
+  }
+  [[nodiscard]] bool has_dense_tensor() const {
+    return !gpus.empty() && std::all_of(gpus.begin(), gpus.end(), [](const Gpu& one) { return one.has_dense_tensor; });
+  }
+};
+
+/// Of a product: expected from the headers, for evenly spread blocks, or exact once pairs are counted.
+struct Statistics {
+  MatrixHeader a{};
+  MatrixHeader b{};
+  bool exact = false;
+  bool sampled = false;  ///< pairs and C blocks are those of a sample of indices
+  double num_pairs = 0;
+  double num_c_blocks = 0;          ///< C blocks; exact: at most, the sum over rows of min(pairs, nb)
+  std::uint64_t a_rows = 0;         ///< block rows of A that hold blocks (exact on the CPU: that have pairs); at most
+  std::uint64_t b_rows = 0;         ///< block rows of B that hold blocks, at most
+  std::uint32_t a_span = kAnySpan;  ///< block rows from the first to the last with blocks of A, at most
+  std::uint32_t b_columns = 0;      ///< block columns of B that hold blocks; 0 = not known
+  std::uint32_t c_columns_end = 0;  ///< CUDA: block columns of B up to the last one with a block; 0 = not known
+  std::uint32_t max_element = 65'535;  ///< of both operands, at most
+  RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
+  TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
+
+  [[nodiscard]] std::uint32_t m() const { return a.m; }
+  [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }
+  /// Block columns that C may reach: those of B are narrow where a rectangular matrix was padded to a square.
+  [[nodiscard]] std::uint32_t c_columns() const { return c_columns_end == 0 ? nb() : c_columns_end; }
+  [[nodiscard]] std::uint64_t num_blocks() const { return std::uint64_t{a.num_blocks} + b.num_blocks; }
+};
+
+/// Statistics of evenly spread blocks, elements up to the largest u16. Values: num_rows = block rows of A among which
+/// its blocks are spread; 0 = all.
+Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t num_rows = 0);
+
+/// Statistics of these block rows of the product, where `a` is the header of all of A.
+Statistics expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows);
 
 /// How the operands lie in memory.
 enum class Layout : std::uint8_t {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 #include "plan/decide.hpp"
 #include "plan/times.hpp"
@@ -30,32 +28,31 @@ std::uint64_t least_sort_bytes(const Statistics& whole) {
   return static_cast<std::uint64_t>(std::sqrt(2 * blocks * (record + kItemBytes) * record));
 }
 
-/// What all ranges take together: shares of A, each with what it meets of B, or equal shares of A and slabs of B.
-/// Values: room = the part of both operands that fits at once. Infinite seconds if one block of A meets too much of B.
-Execution expected_ranges(const Statistics& whole, const Limits& limits, const Limits& of_range, Execution e,
-                          double room, bool in_slabs) {
+/// Sets ranges, slabs and seconds to what is expected if blocks are spread evenly: shares of A, each with what it meets
+/// of B, or, if fewer blocks are read in all, equal shares of A and slabs of B. Values: room = the part of both
+/// operands that fits at once.
+void expect_ranges(Execution& e, const Statistics& whole, const Limits& limits, const Limits& of_range, double room) {
   const double num_a = whole.a.num_blocks;
   const double num_b = whole.b.num_blocks;
   const double rows_of_run =  // of B in a table of a quarter of the limit
       std::max(1.0, double(whole.nb()) * sizeof(std::uint32_t) * 4 / static_cast<double>(limits.host_bytes));
-  const double met = in_slabs ? num_b : whole.num_pairs * rows_of_run;
+  const double met = whole.num_pairs * rows_of_run;
   const double blocks = room * (num_a + num_b);
   double share = blocks / (num_a + met);
-  if (share * met > num_b) share = (blocks - num_b) / num_a;
-  share = std::min(share, 0.5);
-  e.num_ranges = share * num_a < 1 ? whole.a.num_blocks : static_cast<std::uint32_t>(std::ceil(1 / share));
+  if (share * met > num_b) share = std::max(1 / num_a, (blocks - num_b) / num_a);
+  const bool in_slabs = share < room * room;
+  if (in_slabs) share = room;
+  e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::min(num_a, 1 / std::min(share, 0.5))));
   e.num_slabs = in_slabs ? e.num_ranges : 1;
   const double products = double(e.num_ranges) * e.num_slabs;
   Statistics s = whole;
-  s.a = with_blocks(whole.a, std::ceil(share * num_a));
-  s.b = with_blocks(whole.b, std::ceil(std::min(num_b, share * met)));
+  s.a = with_blocks(whole.a, std::ceil(num_a / e.num_ranges));
+  s.b = with_blocks(whole.b, std::ceil(in_slabs ? num_b / e.num_slabs : std::min(num_b, met / e.num_ranges)));
   s.num_pairs = whole.num_pairs / products;
-  s.num_c_blocks = whole.num_c_blocks / products;
+  s.num_c_blocks = whole.num_c_blocks / e.num_ranges;
   const double merged = in_slabs ? whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m())) : 0;
-  e.predicted_s = share * num_a < 1 ? std::numeric_limits<double>::infinity()
-                                    : sort_seconds(whole, limits) + products * range_seconds(e, s, of_range) +
-                                          merge_seconds(merged) + start_seconds(e, limits);
-  return e;
+  e.predicted_s = sort_seconds(whole, limits) + products * range_seconds(e, s, of_range) + merge_seconds(merged) +
+                  start_seconds(e, limits);
 }
 
 }  // namespace
@@ -119,9 +116,7 @@ Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
     const std::uint64_t have =
         at_once.kind == Refusal::Kind::device_memory ? of_range.device_bytes() : of_range.host_bytes;
     const double room = static_cast<double>(have) / static_cast<double>(std::max(have, at_once.need_bytes));
-    e = expected_ranges(whole, limits, of_range, least, room, false);
-    Execution in_slabs = expected_ranges(whole, limits, of_range, std::move(least), room, true);
-    if (!(e.predicted_s <= in_slabs.predicted_s)) e = std::move(in_slabs);
+    expect_ranges(e, whole, limits, of_range, room);
   }
   e.scratch_bytes = scratch_bytes(whole.a, whole.b);
   e.range_limits = of_range;

@@ -34,9 +34,6 @@ using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, I
 /// Why a CUDA kernel cannot run a product of blocks that it takes, or "".
 using DeviceRefusal = std::string (*)(const Statistics&);
 
-/// Milliseconds of a kernel: CUDA from parsing to packed records, CPU the stage multiply.
-using KernelTime = double (*)(const Execution& e, const Statistics& s, const Limits& limits);
-
 /// The memory of dense operands: none, byte planes, u16 elements, or byte planes of non-empty tiles.
 enum class Expansion : std::uint8_t { none, byte_planes, elements, tiles };
 
@@ -59,8 +56,7 @@ struct KernelRow {
   bool may_outgrow = false;            ///< exact: may want more memory than was expected of headers
   std::uint64_t panel_bytes = kernels::kPanelBytes;  ///< CUDA: records of a panel that are useful
   unsigned max_threads = 0;                          ///< CPU; 0 = any number
-  bool (*suits)(const Statistics&) = nullptr;        ///< CUDA: rule.hpp; null: the rule never takes it
-  KernelTime ms = nullptr;                           ///< times.hpp; null: not predicted
+  bool (*suits)(const Statistics&) = nullptr;  ///< CUDA: whether it is faster than the rows in front; null: never taken
   DeviceRefusal refusal = nullptr;
   HostMemory host_bytes = nullptr;
 
@@ -75,5 +71,25 @@ const KernelRow& row_of(KernelId id);
 
 /// Nothing for an unknown name.
 std::optional<KernelId> kernel_named(std::string_view name);
+
+/// The kernel that is fastest, were there memory enough: the last one of the registry that suits, or its first one.
+/// Values: before tiles are counted, any but tile-tensor. Test: tests/unit/plan/rule_test.cpp compares it with
+/// measured times.
+const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor);
+
+/// Products of tiles that take tile-tensor as long as the kernel without it; 0 if its tiles are not worth counting.
+std::uint64_t tile_stages_worth(const Statistics& s);
+
+/// A panel with fewer pairs than this for each of its C blocks is listed; in others every C block is visited.
+double listed_pairs_per_block(std::uint32_t m);
+
+/// Whether a product is listed as a whole.
+bool is_listed(const Statistics& s);
+
+/// Byte products of dense-tensor.
+double dense_byte_products(const Statistics& s);
+
+/// The tiles of tile-tensor. Exact statistics: as they are counted.
+kernels::TileGrid tile_grid(const Statistics& s);
 
 }  // namespace spmm::plan

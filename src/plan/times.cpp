@@ -5,7 +5,6 @@
 
 #include "kernels/tuning.hpp"
 #include "plan/registry.hpp"
-#include "plan/rule.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
@@ -88,12 +87,36 @@ double overlapped(double one, double other) {
   return std::max(one, other) + kExposed * std::min(one, other);
 }
 
-/// Milliseconds of a CUDA kernel. Values: products_ms = after the build, on a device like the measured one.
-double device_ms(double products_ms, const Statistics& s, const Limits& limits) {
+/// Milliseconds of the work of a CUDA kernel between the build and packed records, on a device like the measured one. 0
+/// for the baselines, which are not predicted.
+double products_ms(const KernelRow& kernel, const Statistics& s) {
+  const double m = s.m();
+  switch (kernel.expansion) {
+    case Expansion::byte_planes:
+      return dense_byte_products(s) / kDenseProductsPerMs;
+    case Expansion::tiles:
+      return s.num_pairs * m * m * m * kernels::num_byte_products(kernels::num_byte_planes(s.max_element)) *
+             kTileSlowness / kDenseProductsPerMs;
+    case Expansion::elements: {
+      const double side = s.nb() * m;
+      return static_cast<double>(s.a_rows) * m * side * side / kTiledTermsPerMs;
+    }
+    case Expansion::none:
+      break;
+  }
+  const bool lists = kernel.listing == Listing::wherever_it_fits || (kernel.listing != Listing::never && is_listed(s));
+  const double slowness = !lists ? 1 : s.m() <= 2 ? kListedSmallSlowness : kListedSlowness;
+  return s.num_pairs / pairs_per_ms(s.m()) * slowness;
+}
+
+/// Milliseconds of a CUDA kernel from parsing to packed records.
+double device_ms(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
+  if (kernel.b_by_columns) return 0;
   const Gpu& device = limits.gpus.front();
   const double build = input_bytes(s.a) / kBuildBytesPerMs + input_bytes(s.b) / kBuildBytesPerMs +
                        static_cast<double>(s.num_blocks()) / kBuildBlocksPerMs;
-  const double of_all = products_ms / device.arithmetic + output_bytes(s) / kResultBytesPerMs / device.memory;
+  const double of_all =
+      products_ms(kernel, s) / device.arithmetic + output_bytes(s) / kResultBytesPerMs / device.memory;
   return kLaunchesMs + build / device.memory + of_all / limits.num_gpus();
 }
 
@@ -114,6 +137,31 @@ double write_seconds(const Execution& e, const Statistics& s, const Limits& limi
   const double hidden_s = limits.num_cores < kMinMappedCores ? kernel_s : 0;
   return std::max(out / output_rate(limits) - hidden_s,
                   out / kCoreWriteBytesPerS / parallel_speed(e.num_threads, limits));
+}
+
+/// Milliseconds of the stage multiply of row-merge.
+double row_merge_ms(const Execution& e, const Statistics& s, const Limits& limits) {
+  const double m = s.m();
+  const double c_blocks = s.num_c_blocks;
+  const double portable = limits.isa == Isa::portable ? 4 : 1;
+  double ns = kLookupNs * s.a.num_blocks + c_blocks * kBlockNs + output_bytes(s) * kOutputByteNs;
+  if (s.m() <= 3) {
+    ns += s.num_pairs * kTileNs[s.m() - 1] * portable;
+  } else {
+    const bool is_far =
+        s.nb() * m * m * sizeof(std::uint32_t) > kFarSumBytes &&
+        s.num_pairs > kernels::kShortRowPairs * static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
+    ns += s.num_pairs *
+          ((is_far ? kFarPairNs : kPairNs) * portable + m * m * std::max(4.0, m) / terms_per_ns(limits.isa));
+  }
+  return ns / 1e6 / parallel_speed(e.num_threads, limits);
+}
+
+/// Milliseconds of the kernel.
+double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits) {
+  if (e.backend == Backend::cuda) return device_ms(row_of(e.id), s, limits);
+  if (e.id == KernelId::row_merge) return row_merge_ms(e, s, limits);
+  return s.num_pairs * std::pow(s.m(), 3) / kReferenceTermsPerNs / 1e6;
 }
 
 }  // namespace
@@ -142,54 +190,6 @@ double start_seconds(const Execution& e, const Limits& limits) {
   double start_s = 0;
   for (const Gpu& gpu : limits.gpus) start_s += e.backend == Backend::cuda ? gpu.start_s : 0;
   return start_s;
-}
-
-double pairs_ms(const Execution& e, const Statistics& s, const Limits& limits) {
-  const Listing listing = row_of(e.id).listing;
-  const bool lists = listing == Listing::wherever_it_fits || (listing != Listing::never && is_listed(s));
-  const double slowness = !lists ? 1 : s.m() <= 2 ? kListedSmallSlowness : kListedSlowness;
-  return device_ms(s.num_pairs / pairs_per_ms(s.m()) * slowness, s, limits);
-}
-
-double dense_tensor_ms(const Execution&, const Statistics& s, const Limits& limits) {
-  return device_ms(dense_byte_products(s) / kDenseProductsPerMs, s, limits);
-}
-
-double tile_tensor_ms(const Execution&, const Statistics& s, const Limits& limits) {
-  const double products =
-      s.num_pairs * std::pow(s.m(), 3) * kernels::num_byte_products(kernels::num_byte_planes(s.max_element));
-  return device_ms(products * kTileSlowness / kDenseProductsPerMs, s, limits);
-}
-
-double dense_tiled_ms(const Execution&, const Statistics& s, const Limits& limits) {
-  const double side = static_cast<double>(s.nb()) * s.m();
-  return device_ms(static_cast<double>(s.a_rows) * s.m() * side * side / kTiledTermsPerMs, s, limits);
-}
-
-double row_merge_ms(const Execution& e, const Statistics& s, const Limits& limits) {
-  const double m = s.m();
-  const double c_blocks = s.num_c_blocks;
-  const double portable = limits.isa == Isa::portable ? 4 : 1;
-  double ns = kLookupNs * s.a.num_blocks + c_blocks * kBlockNs + output_bytes(s) * kOutputByteNs;
-  if (s.m() <= 3) {
-    ns += s.num_pairs * kTileNs[s.m() - 1] * portable;
-  } else {
-    const bool is_far =
-        s.nb() * m * m * sizeof(std::uint32_t) > kFarSumBytes &&
-        s.num_pairs > kernels::kShortRowPairs * static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
-    ns += s.num_pairs *
-          ((is_far ? kFarPairNs : kPairNs) * portable + m * m * std::max(4.0, m) / terms_per_ns(limits.isa));
-  }
-  return ns / 1e6 / parallel_speed(e.num_threads, limits);
-}
-
-double reference_ms(const Execution&, const Statistics& s, const Limits&) {
-  return s.num_pairs * std::pow(s.m(), 3) / kReferenceTermsPerNs / 1e6;
-}
-
-double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits) {
-  const KernelTime ms = row_of(e.id).ms;
-  return ms == nullptr ? 0 : ms(e, s, limits);
 }
 
 double product_seconds(const Execution& e, const Statistics& s, const Limits& limits) {

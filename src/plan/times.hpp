@@ -14,18 +14,6 @@ inline constexpr double kDeviceStartS = 0.35;
 /// Source: two H200s: contexts 0.1 s each, whether started in turn or at once.
 inline constexpr double kMoreDeviceStartS = 0.1;
 
-/// Milliseconds of the kernel: CUDA from parsing to packed records, CPU the stage multiply. 0 for the baselines of
-/// CUDA, which are not predicted.
-double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits);
-
-/// The kernels' own: what rows of the registry name. pairs_ms: of all that multiply pair by pair.
-double pairs_ms(const Execution& e, const Statistics& s, const Limits& limits);
-double dense_tensor_ms(const Execution& e, const Statistics& s, const Limits& limits);
-double tile_tensor_ms(const Execution& e, const Statistics& s, const Limits& limits);
-double dense_tiled_ms(const Execution& e, const Statistics& s, const Limits& limits);
-double row_merge_ms(const Execution& e, const Statistics& s, const Limits& limits);
-double reference_ms(const Execution& e, const Statistics& s, const Limits& limits);
-
 /// Seconds of one product at once. Without the start of the device.
 double product_seconds(const Execution& e, const Statistics& s, const Limits& limits);
 

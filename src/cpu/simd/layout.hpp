@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "plan/limits.hpp"
+#include "plan/execution.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cpu {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/factor_source.hpp"
-#include "plan/statistics.hpp"
+#include "plan/execution.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

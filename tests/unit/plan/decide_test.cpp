@@ -6,7 +6,6 @@
 #include "kernels/tuning.hpp"
 #include "plan/decide.hpp"
 #include "plan/registry.hpp"
-#include "plan/shapes.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // The rule that chooses a CUDA kernel, against the times in data/measurements.
-#include "plan/rule.hpp"
+#include "plan/registry.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "plan/decide.hpp"
-#include "plan/registry.hpp"
 #include "plan/times.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"

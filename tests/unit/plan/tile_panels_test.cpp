@@ -9,7 +9,7 @@
 
 #include "plan/decide.hpp"
 #include "plan/panels/tile_panels.hpp"
-#include "plan/rule.hpp"
+#include "plan/registry.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/plan/plan_support.hpp"
