@@ -288,7 +288,10 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   const plan::Statistics expected = sampled_statistics(operands, run.num_threads, own().workers());
   Prepared prepared = prepare(target.limits, expected, false, options);
   if (prepared.execution.is_out_of_core()) {
-    multiply_out_of_core(operands.inputs(), nullptr, {}, run, io::scratch_folders(), prepared.execution);
+    try {
+      multiply_out_of_core(operands.inputs(), nullptr, {}, run, io::scratch_folders(), prepared.execution);
+    } catch (const OutOfMemory&) {  // no scratch file, without the output's folder: what headers tell stays
+    }
   }
   Plan plan = prepared.execution;
   if (options.verify_full) {
