@@ -141,6 +141,17 @@ def masks_table():
     return ["case", *(f"{kind}{way}" for kind in ("f32 ", "f64 ") for way in ("call", "a tenth", "plan", "plan, beta", "plan, a tenth"))], rows
 
 
+@table("cpu-chains", "cpu-chains")
+def cpu_chains_table():
+    """Processor times of floats on the CPU, beside two processes of SciPy."""
+    rows = []
+    for name, case in cases("cpu-chains").items():
+        ran = kernels(case)
+        rows.append([name, *(short(median(ran.get(kernel), "cpu_ms"))
+                             for kernel in ("spmm-f32", "scipy-bsr-f32-two", "spmm-f64", "scipy-bsr-f64-two"))])
+    return ["case", "f32 ms", "SciPy", "f64 ms", "SciPy"], rows
+
+
 @table("ranks", "ranks")
 def ranks_table():
     rows = []
