@@ -1,6 +1,7 @@
 // Whole matrices and sources: what is written is what is read.
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <map>
 #include <random>
 
