@@ -438,6 +438,8 @@ BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& 
   return c;
 }
 
+namespace {
+
 /// Writes the blocks that are not zero. Returns how many. Errors: what the sink throws.
 std::uint64_t write_blocks(const BsrMatrix<std::uint32_t>& c, Sink& sink) {
   constexpr std::uint64_t kChunkBytes = 4u << 20;
@@ -469,6 +471,8 @@ std::uint64_t write_blocks(const BsrMatrix<std::uint32_t>& c, Sink& sink) {
   flush();
   return num_written;
 }
+
+}  // namespace
 
 void Engine::Impl::multiply_given(const Inputs& inputs, const Source& pattern, Sink& sink, const std::string& out,
                                   const ProductOptions& product, ProductRecord& record) {
