@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
-#include <cstring>
 #include <mutex>
 #include <numeric>
 

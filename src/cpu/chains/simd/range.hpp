@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 #if defined(SPMM_ISA)
 #include <immintrin.h>
 #endif
