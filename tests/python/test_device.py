@@ -130,8 +130,8 @@ class Refusals(unittest.TestCase):
             spmm.multiply(good, good, verify="full")
 
     def test_plans_are_for_matrices_of_torch_and_cupy(self):
-        for given, text in ((np.eye(2), "is for matrices on a GPU"), (pretended(), "is for tensors of PyTorch")):
-            with self.assertRaisesRegex(spmm.UsageError, text):
+        for given in np.eye(2), pretended():
+            with self.assertRaisesRegex(spmm.UsageError, "is for tensors of PyTorch and matrices of CuPy on a GPU"):
                 spmm.plan(given, given)
 
     def test_memory_of_the_host_is_refused(self):
