@@ -112,7 +112,7 @@ class Completions(Place):
         for words, proposed in [
                 (["--backend", "="], ["auto", "cuda", "cpu"]), (["--backend", "=", "cp"], ["cpu"]), (["--kernel", "row-m"], ["row-merge"]),
                 (["--verify", "f"], ["full"]), (["--ver"], ["--verify", "--verify-seed", "--verbose", "--version"]), (["inf"], ["info"]),
-                (["gen"], ["gen", "gene.bin"]), (["--report", "gen"], ["gene.bin"]), (["two"], ["two words.bin"]), (["a.bin", "--patt"], [""])]:
+                (["gen"], ["gen", "gene.bin"]), (["--report", "gen"], ["gene.bin"]), (["two"], ["two words.bin"]), (["a.bin", "--bandw"], [""])]:
             self.assertEqual(sorted(self.bash("spmm", *words)), sorted(proposed), words)
 
     def test_fish(self):
@@ -127,11 +127,11 @@ class Completions(Place):
         if not has_program("zsh"):
             self.skipTest("zsh is missing")
         for line, parts in [("spmm ge", ["words:\ngen\ninfo\n", "\nfiles\n"]), ("spmm help ge", ["words:\ngen\ninfo\n"]),
-                            ("spmm gen --patt", ["\n--pattern["]), ("spmm-gen --patt", ["\n--pattern["]),
+                            ("spmm gen --bandw", ["\n--bandwidth["]), ("spmm-gen --bandw", ["\n--bandwidth["]),
                             ("spmm a.bin --ba", ["options:\n-s\n--", ":auto|cuda|cpu:(auto cuda cpu)\n", "\n--quiet[no summary line",
                                                  "\n--report[write a JSON report; - = standard output]:FILE:_files\n"])]:
             # Stubs of zsh's own functions print what they are called with.
             code = ("_describe() { print -l \"words:\" ${(P)2%%:*} }; _files() { print files }; _arguments() { print -l options: $@ }; "
                     f"words=({BIN}/{line}); CURRENT={len(line.split())}; source {COMPLETIONS}/_spmm")
             result = self.expect(OK, run("/usr/bin/env", "zsh", "-fc", code), *parts)
-            self.assertEqual((result.err, "--pattern" in result.out), ("", "gen --" in line))
+            self.assertEqual((result.err, "--bandwidth" in result.out), ("", "gen --" in line))
