@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct BsrView {
   IndexView indptr{};         ///< [rows / m + 1]
   IndexView indices{};        ///< [num_blocks]
   std::span<const T> data{};  ///< [num_blocks, m, m]
+  std::string_view name{};    ///< in messages of products; none: "matrix A"
 };
 
 /// A matrix that owns its block-CSR arrays. Shapes, values: as BsrView; each row's block columns ascend.
@@ -87,6 +89,12 @@ struct Accumulation {
   T alpha{1};                     ///< 1, and beta 0: the bits of A * B
   T beta{0};                      ///< 0: c's data are not read, and may be empty
 };
+
+/// What messages call a matrix. Values: usual = if it has no name.
+template <class T>
+std::string name_of(const BsrView<T>& matrix, const char* usual) {
+  return std::string(matrix.name.empty() ? usual : matrix.name);
+}
 
 /// `matrix` with the sides that it has as a factor: exchanged if it is transposed. The arrays stay as they are.
 inline BsrView<std::uint16_t> as_factor(BsrView<std::uint16_t> matrix, bool is_transposed) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "spmm/types.hpp"
+
 namespace spmm {
 
 /// A number of 16 bits, as IEEE 754 has it: 5 bits of exponent, 10 of fraction.
@@ -37,6 +39,11 @@ constexpr std::string_view element_name(ElementType type) {
 constexpr std::size_t element_bytes(ElementType type) {
   constexpr std::size_t kBytes[] = {2, 8, 4, 2, 2, 1, 1, 2, 4, 4, 8};
   return kBytes[static_cast<std::size_t>(type)];
+}
+
+/// Bytes of one packed record with such elements.
+constexpr std::uint64_t record_bytes(ElementType type, std::uint32_t m) {
+  return kIndexBytes + std::uint64_t{m} * m * element_bytes(type);
 }
 
 /// Type of the elements of a product.

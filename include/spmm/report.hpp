@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spmm/element_types.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/types.hpp"
 
@@ -57,9 +58,11 @@ struct Report {
   MatrixHeader a;                                        ///< shape of A
   MatrixHeader b;                                        ///< shape of B
   MatrixHeader c;                                        ///< shape of C; num_blocks = c_blocks, 2^32 - 1 at most
+  ElementType element_type = ElementType::u16;           ///< of A and B
   std::uint64_t c_blocks = 0;                            ///< blocks written
   std::uint64_t pairs = 0;                               ///< block products
   std::uint64_t saturated_elements = 0;                  ///< of C: their true sums are 2^32 - 1 or larger
+  bool may_overflow = false;                             ///< of C of i64: its operands do not exclude a sum beyond 2^63
   double total_s = 0;                                    ///< whole call
   std::array<StageTotals, kStageNames.size()> stages{};  ///< indexed by Stage
   Plan plan;                                             ///< backend, kernel, why, memory

@@ -91,9 +91,11 @@ void check_types(ElementType type, ElementType other, const std::string& names) 
 /// A product of another type than u16, or one whose C blocks are given. Errors: ShapeError, UsageError.
 void multiply_chains(spmm_engine* engine, const spmm_bsr& a, const spmm_bsr& b, const ProductCall& call,
                      spmm_matrix** result, spmm_report** report) {
-  const ElementType type = element_type(a.element_type, "matrix A");
-  const ElementType type_b = element_type(b.element_type, "matrix B");
-  check_types(type, type_b, "matrix A and matrix B");
+  const std::string name_a = name_of(a.name, "matrix A");
+  const std::string name_b = name_of(b.name, "matrix B");
+  const ElementType type = element_type(a.element_type, name_a);
+  const ElementType type_b = element_type(b.element_type, name_b);
+  check_types(type, type_b, name_a + " and " + name_b);
   with_element_type(type, [&]<class T>() {
     using Result = ProductOf<T>;
     const spmm_product_options& given = call.given();
@@ -109,8 +111,11 @@ void multiply_chains(spmm_engine* engine, const spmm_bsr& a, const spmm_bsr& b, 
     if (given.beta != nullptr) onto.beta = *static_cast<const Result*>(given.beta);
     auto matrix = std::make_unique<spmm_matrix>();
     Report finished;
-    matrix->arrays = engine->engine.multiply(bsr_view<T>(a, "matrix A"), bsr_view<T>(b, "matrix B"), call.options(),
-                                             &finished, onto);
+    BsrView<T> view_a = bsr_view<T>(a, name_a);
+    BsrView<T> view_b = bsr_view<T>(b, name_b);
+    view_a.name = name_a;
+    view_b.name = name_b;
+    matrix->arrays = engine->engine.multiply(view_a, view_b, call.options(), &finished, onto);
     hand_out(std::move(finished), {}, report);
     *result = matrix.release();
   });

@@ -3,9 +3,13 @@
 // needed.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 #include "base/memory/aligned_array.hpp"
@@ -51,6 +55,8 @@ void check_options(const ProductOptions& options, ElementType type, bool has_c) 
   refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "pass arrays of the transpose");
   refuse(options.verify_blocks != 0 || options.verify_full, "verify_blocks, verify_full",
          "multiply on another device: the result has the same bits");
+  refuse(type != ElementType::u16 && options.on_saturation == OnSaturation::error, "on_saturation = error",
+         "leave it out: nothing saturates");
   if (!has_c || options.rows == RowRange{}) return;
   throw UsageError("ProductOptions::rows", "does not go with the blocks of C",
                    "pass arrays of some block rows of A and C");
@@ -138,6 +144,31 @@ std::vector<std::uint32_t> number_columns(HostIndex& b, HostIndex* c, std::uint3
   return names;
 }
 
+/// Largest absolute value of integers; 0 of floats.
+template <class T>
+double magnitude(std::span<const T> values) {
+  if constexpr (std::is_integral_v<T>) {
+    T least = 0;
+    T largest = 0;
+    for (const T value : values) {
+      least = std::min(least, value);
+      largest = std::max(largest, value);
+    }
+    return std::max(-static_cast<double>(least), static_cast<double>(largest));
+  }
+  return 0;
+}
+
+/// Whether a sum of C may leave 63 bits, as far as sizes tell. Values: alpha, beta = one int64, or null.
+bool may_overflow(const ProductStats& stats, std::uint32_t m, const void* alpha, const void* beta) {
+  const auto factor = [](const void* number, double usual) {
+    return number == nullptr ? usual : std::abs(static_cast<double>(*static_cast<const std::int64_t*>(number)));
+  };
+  const double terms = static_cast<double>(stats.max_row_pairs) * m;
+  const double chain = stats.largest.a * stats.largest.b * terms;
+  return factor(alpha, 1) * chain + factor(beta, 0) * stats.largest.c >= 0x1p63;
+}
+
 /// Host or device memory of the operands' pairs and the result, for evenly spread blocks.
 std::uint64_t expected_bytes(const ProductOperands& operands, ElementType type) {
   constexpr double kPairBytes = 8;
@@ -149,8 +180,10 @@ std::uint64_t expected_bytes(const ProductOperands& operands, ElementType type) 
       expected.num_c_blocks * (kIndexBytes + elements * static_cast<double>(element_bytes(result_of(type)))));
 }
 
-void fill_report(const ProductOperands& operands, const ProductStats& stats, const Target& target, Report& report) {
+void fill_report(const ProductOperands& operands, ElementType type, const ProductStats& stats, const Target& target,
+                 Report& report) {
   const plan::Limits& limits = target.limits;
+  report.element_type = type;
   report.a = operands.inputs().a.header();
   report.b = operands.inputs().b.header();
   report.c = {.n = report.a.n,
@@ -225,6 +258,7 @@ struct Engine::Impl::HostProduct {
   const void* alpha;
   const void* beta;
   std::uint64_t held_bytes;  // of operands, beside what the product needs
+  Magnitudes largest;
 };
 
 void Engine::Impl::multiply_chains(const Source& a, const Source& b, const ProductOptions& options,
@@ -245,7 +279,19 @@ void Engine::Impl::multiply_chains(const Source& a, const Source& b, const Produ
   } else {
     stats = multiply_on_host(a, b, *host, target.limits, run);
   }
-  fill_report(operands, stats, target, record.report);
+  fill_report(operands, type, stats, target, record.report);
+  if (host != nullptr) {
+    stats.largest = host->largest;
+  } else {  // nobody has read them
+    const double of_type = std::ldexp(1.0, static_cast<int>(8 * element_bytes(type)));
+    stats.largest = {.a = of_type, .b = of_type, .c = 0x1p63};
+  }
+  if (stats.max_row_pairs == 0) stats.max_row_pairs = stats.pairs;
+  if (result_of(type) == ElementType::i64) {
+    const void* const alpha = host != nullptr ? host->alpha : record.arrays->call.alpha;
+    const void* const beta = host != nullptr ? host->beta : record.arrays->call.beta;
+    record.report.may_overflow = may_overflow(stats, record.report.a.m, alpha, beta);
+  }
   record.report.plan.rows = checked_rows(options.rows, operands.inputs().a.header().blocks_per_side());
 }
 
@@ -373,7 +419,8 @@ ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, co
   return {.num_blocks = host.indices.size(),
           .pairs = use.num_pairs,
           .num_panels = 1,
-          .device = std::string(cpu::isa_name(limits.isa))};
+          .device = std::string(cpu::isa_name(limits.isa)),
+          .max_row_pairs = row_pairs.empty() ? 0 : *std::max_element(row_pairs.begin(), row_pairs.end())};
 }
 
 template <class T>
@@ -401,12 +448,17 @@ BsrMatrix<ProductOf<T>> Engine::Impl::multiply_arrays(const BsrView<T>& a, const
                       .is_mask = onto.is_mask,
                       .alpha = &onto.alpha,
                       .beta = onto.beta == 0 ? nullptr : &onto.beta,
-                      .held_bytes = held_bytes};
-  const std::uint32_t n = padded_side(product.a, product.b);
-  const auto source_a = make_bsr_source(product.a, n, "matrix A");
-  const auto source_b = make_bsr_source(product.b, n, "matrix B");
+                      .held_bytes = held_bytes,
+                      .largest = {}};
+  const std::uint32_t n = padded_side(product.a, product.b, name_of(a, "matrix A"), name_of(b, "matrix B"));
+  const auto source_a = make_bsr_source(product.a, n, name_of(a, "matrix A"));
+  const auto source_b = make_bsr_source(product.b, n, name_of(b, "matrix B"));
   const auto source_c = product.c ? make_bsr_source(*product.c, n, "matrix C") : nullptr;
   product.source_c = source_c.get();
+  if constexpr (result_of(kElementType<T>) == ElementType::i64) {
+    product.largest = {.a = magnitude(a.data), .b = magnitude(b.data)};
+    if (product.beta != nullptr) product.largest.c = magnitude(onto.c->data);
+  }
   ProductOptions chosen =
       options;  // the CPU unless a device is asked for: to copy the result takes longer than the sums
   if (devices_.insisted_backend(options) != Backend::cuda) chosen.backend = Backend::cpu;

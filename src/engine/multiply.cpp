@@ -54,10 +54,10 @@ BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& 
                                   const ProductOptions& options, Report* report) {
   const auto factor_a = as_factor(a, options.transpose_a);
   const auto factor_b = as_factor(b, options.transpose_b);
-  const std::uint32_t n = padded_side(factor_a, factor_b);
+  const std::uint32_t n = padded_side(factor_a, factor_b, name_of(a, "matrix A"), name_of(b, "matrix B"));
   checked_rows(options.rows, static_cast<std::uint32_t>(factor_a.rows / a.m));  // not padded
-  const auto source_a = make_bsr_source(a, n, "matrix A");
-  const auto source_b = make_bsr_source(b, n, "matrix B");
+  const auto source_a = make_bsr_source(a, n, name_of(a, "matrix A"));
+  const auto source_b = make_bsr_source(b, n, name_of(b, "matrix B"));
   BsrMatrix<std::uint32_t> product;
   const auto sink = make_bsr_sink(product, factor_a.rows, factor_b.cols);
   Report finished = engine.multiply(*source_a, *source_b, *sink, options);

@@ -102,7 +102,7 @@ Prepared prepare_within(plan::Limits limits, const plan::Statistics& expected, b
 void ProductRecord::close() {
   for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s] = clock.totals(static_cast<Stage>(s));
   report.stages[static_cast<std::size_t>(Stage::write)].bytes =
-      kHeaderBytes + report.c_blocks * output_record_bytes(report.c.m);
+      kHeaderBytes + report.c_blocks * record_bytes(result_of(report.element_type), report.c.m);
   report.peak_host_bytes = peak_resident_bytes();
   const auto end = std::chrono::steady_clock::now();
   report.total_s = std::chrono::duration<double>(end - start).count();

@@ -91,13 +91,13 @@ void open_matrix(JsonWriter& json, std::string_view name, const std::filesystem:
 }
 
 void add_operand(JsonWriter& json, std::string_view name, const std::filesystem::path& path, const MatrixHeader& header,
-                 bool is_transposed) {
-  open_matrix(json, name, path, header, header.num_blocks, input_record_bytes(header.m));
+                 ElementType type, bool is_transposed) {
+  open_matrix(json, name, path, header, header.num_blocks, record_bytes(type, header.m));
   json.add("transposed", is_transposed).close('}');
 }
 
 void add_result(JsonWriter& json, const std::filesystem::path& path, const Report& report) {
-  open_matrix(json, "c", path, report.c, report.c_blocks, output_record_bytes(report.c.m));
+  open_matrix(json, "c", path, report.c, report.c_blocks, record_bytes(result_of(report.element_type), report.c.m));
   json.close('}');
 }
 
@@ -151,12 +151,13 @@ void add_proof(JsonWriter& json, const ProofReport& proof) {
 }
 
 /// What reports and plans begin with.
-void add_run(JsonWriter& json, const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
+void add_run(JsonWriter& json, const MatrixHeader& a, const MatrixHeader& b, ElementType type, const Plan& plan,
+             const RunNames& names) {
   json.add("schema", kReportSchema).add("version", version_string()).open("command", '[');
   for (const std::string& word : names.command) json.add("", word);
   json.close(']');
-  add_operand(json, "a", names.a, a, plan.transpose_a);
-  add_operand(json, "b", names.b, b, plan.transpose_b);
+  add_operand(json, "a", names.a, a, type, plan.transpose_a);
+  add_operand(json, "b", names.b, b, type, plan.transpose_b);
 }
 
 }  // namespace
@@ -165,8 +166,10 @@ std::string report_json(const Report& report, const RunNames& names, const Repor
   const Plan& plan = report.plan;
   JsonWriter json(layout.indent);
   json.open("", '{');
-  add_run(json, report.a, report.b, plan, names);
+  add_run(json, report.a, report.b, report.element_type, plan, names);
   add_result(json, names.out, report);
+  json.add("element_type", element_name(report.element_type));
+  if (result_of(report.element_type) == ElementType::i64) json.add("may_overflow", report.may_overflow);
   json.add("pairs", report.pairs)
       .add("saturated_elements", report.saturated_elements)
       .add("gpairs_per_s", report.gpairs_per_s())
@@ -195,7 +198,7 @@ std::string report_json(const Report& report, const RunNames& names, const Repor
 std::string plan_json(const MatrixHeader& a, const MatrixHeader& b, const Plan& plan, const RunNames& names) {
   JsonWriter json(2);
   json.open("", '{');
-  add_run(json, a, b, plan, names);
+  add_run(json, a, b, ElementType::u16, plan, names);
   add_plan(json, plan);
   return json.close('}').take();
 }

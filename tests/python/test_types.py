@@ -71,6 +71,52 @@ class Types(unittest.TestCase):
             other = spmm.Bsr(np.array([0, 1, 2]), np.array([0, 0]), np.full((2, 1, 1), 60000, dtype), (2, 1))
             self.assertEqual(spmm.multiply(given, other, **options).data.tolist(), [[[wanted]]])
 
+    def test_names_of_types(self):
+        one, narrow = np.ones((2, 2)), np.ones((2, 2), np.uint16)
+        for a, b, dtype, result in ((one, one, float, "float64"), (one, one, "f8", "float64"), (one, one, ">f8", "float64"),
+                                    (narrow, narrow, int, "int64"), (narrow, narrow, ">i8", "int64"), (narrow, narrow, "u4", "uint32"),
+                                    (narrow, narrow.astype(bool), None, "uint32"), (narrow, narrow.astype("i4"), "int64", "int64")):
+            c = spmm.multiply(a, b, dtype=dtype)
+            self.assertEqual((c.data.dtype, c.data.max()), (np.dtype(result), 2))
+
+    def test_bfloat16_of_ml_dtypes(self):
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.skipTest("no ml_dtypes")
+        rng = np.random.default_rng(3)
+        a, b = (random_bsr(rng, "float32", 6, 6, 4) for _ in "AB")
+        narrow = [x._replace(data=x.data.astype(ml_dtypes.bfloat16)) for x in (a, b)]
+        wide = [x._replace(data=x.data.astype(np.float32)) for x in narrow]
+        self.assertEqual(spmm.multiply(*narrow).data.tobytes(), spmm.multiply(*wide).data.tobytes())
+        ones = np.ones((2, 2), ml_dtypes.bfloat16)
+        for dtype, result in ((None, "float32"), ("uint32", "uint32")):
+            c = spmm.multiply(ones, ones, dtype=dtype)
+            self.assertEqual((c.data.dtype, c.data.max()), (np.dtype(result), 2))
+
+    def test_transposes_of_arrays(self):
+        rng = np.random.default_rng(4)
+        for m in (1, 4):
+            a, b = random_bsr(rng, "float64", 7, 9, m), random_bsr(rng, "float64", 5, 7, m)
+            c = spmm.multiply(a, b, transpose_a=True, transpose_b=True)
+            np.testing.assert_allclose(dense(c, np.float64), dense(a, np.float64).T @ dense(b, np.float64).T, atol=1e-9)
+        with self.assertRaisesRegex(spmm.FormatError, "matrix A, indices"):
+            spmm.multiply(a._replace(indices=a.indices + 9), b, transpose_a=True)
+
+    def test_the_report_has_the_type(self):
+        for dtype, name, bytes_of_a, bytes_of_c in (("float64", "f64", 8, 8), ("int16", "i16", 2, 8), ("uint16", "u16", 2, 4)):
+            report = {}
+            spmm.multiply(np.ones((2, 2), dtype), np.ones((2, 2), dtype), blocksize=2, report=report)
+            self.assertEqual((report["element_type"], report["a"]["bytes"], report["c"]["bytes"], report["stages"]["write"]["bytes"]),
+                             (name, 20 + 4 * bytes_of_a, 20 + 4 * bytes_of_c, 20 + 4 * bytes_of_c))
+
+    def test_the_report_says_whether_sums_may_overflow(self):
+        for values, dtype, expected in (([1, 2], "int8", False), ([2**30, 1], "int64", False), ([2**31 + 1, 2**31], "int64", True),
+                                        ([-2**63, 1], "int64", True), ([2**32 - 1, 1], "uint32", True)):
+            report = {}
+            spmm.multiply(np.array([values], dtype), np.array([values], dtype).T, report=report)
+            self.assertEqual(report["may_overflow"], expected)
+
     def test_refusals(self):
         one = np.ones((2, 2))
         for kind, words, a, b, options in (
@@ -79,6 +125,7 @@ class Types(unittest.TestCase):
                 (spmm.FormatError, "has elements of uint64", one.astype("uint64"), one.astype("uint64"), {}),
                 (spmm.UsageError, "a product of float64 has float64", one, one, {"dtype": "int64"}),
                 (spmm.UsageError, "kernel: is for elements of u16", one, one, {"kernel": "row-merge"}),
+                (spmm.UsageError, "on_saturation", one, one, {"on_saturation": "error"}),
                 (spmm.UsageError, "verify", one, one, {"verify": True})):
             with self.assertRaisesRegex(kind, words):
                 spmm.multiply(a, b, **options)
@@ -91,6 +138,13 @@ class Types(unittest.TestCase):
                 spmm.multiply(twice, np.ones((1, 1), kind))
             wide = sp.coo_array((np.array([value, value], "int64"), ([0, 0], [0, 0])), shape=(1, 1))
             self.assertEqual(int(spmm.multiply(wide, np.ones((1, 1), "int64")).toarray()[0, 0]), 2 * value)
+
+    @needs_scipy
+    def test_blocks_stored_several_times(self):
+        for dtype in ("float32", "int8", "uint16"):
+            twice = sp.bsr_array((np.ones((3, 2, 2), dtype), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(4, 4))
+            c = spmm.multiply(twice, np.eye(4, dtype=dtype))
+            np.testing.assert_array_equal(c.toarray(), twice.toarray())
 
     @needs_scipy
     def test_blocks_of_another_side(self):

@@ -13,12 +13,14 @@
 #include <memory>
 #include <regex>
 #include <string>
+#include <type_traits>
 
 #include "cli/options.hpp"
 #include "cli/program.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cuda/backend.hpp"
 #include "spmm/spmm.hpp"
+#include "stress/chains.hpp"
 #include "support/arrays.hpp"
 #include "support/matrices.hpp"
 #include "support/oracle.hpp"
@@ -94,7 +96,13 @@ class Stress {
           cancel = ++num_steps == c.cancel_at || cancel;
           is_called = false;
         };
-        const ProductMatrix product = multiply(c);
+        if (c.way == Way::types || c.way == Way::device_types) {
+          ++ways[std::string(element_name(chain_type(c.seed)))];
+          return on_engine(c, [&](Engine& engine) {
+            return problem_of_chains(engine, c.seed, c.options, c.way == Way::device_types);
+          });
+        }
+        const ProductMatrix product = on_engine(c, [&](Engine& engine) { return multiply_on(engine, c); });
         if (!is_in_turn || (has_jumped && !was_out_of_core_))
           return "progress that does not grow to its total, call by call";
         if (!c.bad_records.empty()) return "accepted";
@@ -104,6 +112,7 @@ class Stress {
       } catch (const OutOfMemory& error) {
         if (c.options.memory_limit_bytes == 0) return error.what();
         c.options.memory_limit_bytes += c.options.memory_limit_bytes / (c.is_large ? 2 : 1);
+        if (c.way == Way::types || c.way == Way::device_types) c.options.memory_limit_bytes = 0;  // drawn small
         ++num_refused;
       } catch (const SaturationError& error) {
         if (c.options.on_saturation == OnSaturation::report || num_saturated(c.expected) == 0) return error.what();
@@ -136,14 +145,15 @@ class Stress {
   std::uint64_t num_forged = 0;
 
  private:
-  ProductMatrix multiply(const StressCase& c) {
+  template <class Multiply>
+  std::invoke_result_t<Multiply, Engine&> on_engine(const StressCase& c, const Multiply& multiply) {
     if (!c.is_warm) {
       EngineOptions fresh = c.options;
       fresh.devices = options_.devices;
-      return multiply_on(*std::make_unique<Engine>(fresh), c);
+      return multiply(*std::make_unique<Engine>(fresh));
     }
     if (!engine_) engine_ = std::make_unique<Engine>(EngineOptions{.devices = options_.devices});
-    return multiply_on(*engine_, c);
+    return multiply(*engine_);
   }
 
   ProductMatrix multiply_on(Engine& engine, const StressCase& c) {
@@ -385,7 +395,9 @@ int run(const cli::ParsedOptions& parsed) {
   std::string slowest;
   const auto has_time = [&] { return options.seconds == 0 || done < options.least || seconds() < options.seconds; };
   while ((options.count == 0 || done < options.count) && has_time()) {
-    StressCase c = make_stress_case(options.seed + done, options.choice);
+    const std::uint64_t seed = options.seed + done;
+    const bool has_types = seed % 8 == 0 && !options.forges && parsed.count("kernel") == 0;
+    StressCase c = has_types ? make_type_case(seed, options.choice) : make_stress_case(seed, options.choice);
     current_case.fill(0);
     (c.text + "\n").copy(current_case.data(), current_case.size() - 1);
     if (options.verbose) std::cout << c.text << std::endl;

@@ -71,15 +71,23 @@ class DeviceMatrix {
   DeviceBsrView view_;
 };
 
+/// Values: with the pattern of a result, and values that may lie elsewhere.
+template <class Sum, class Index>
+BsrMatrix<Sum> result_on_host(const DeviceBsrMatrix& c, const void* values) {
+  const auto indptr = on_host<Index>(c.indptr.get(), c.rows / c.m + 1);
+  const auto indices = on_host<Index>(c.indices.get(), c.num_blocks);
+  return {.rows = c.rows,
+          .cols = c.cols,
+          .m = c.m,
+          .indptr = {indptr.begin(), indptr.end()},
+          .indices = {indices.begin(), indices.end()},
+          .data = on_host<Sum>(values, c.num_blocks * c.m * c.m)};
+}
+
 /// The blocks of a result in a matrix of n x n elements, those of zeros, too. Values: nullptr = those of the result.
 template <class Index>
 ProductMatrix blocks_on_host(const DeviceBsrMatrix& c, std::uint32_t n, const std::uint32_t* values = nullptr) {
-  const auto indptr = on_host<Index>(c.indptr.get(), c.rows / c.m + 1);
-  const auto indices = on_host<Index>(c.indices.get(), c.num_blocks);
-  BsrMatrix<std::uint32_t> bsr{.rows = c.rows, .cols = c.cols, .m = c.m};
-  bsr.indptr.assign(indptr.begin(), indptr.end());
-  bsr.indices.assign(indices.begin(), indices.end());
-  bsr.data = on_host<std::uint32_t>(values != nullptr ? values : c.values.get(), c.num_blocks * c.m * c.m);
+  const auto bsr = result_on_host<std::uint32_t, Index>(c, values != nullptr ? values : c.values.get());
   return as_blocks(bsr, n);
 }
 

@@ -409,6 +409,26 @@ Operands random_operands(std::uint64_t seed) {
   return {std::move(c.a), std::move(c.b)};
 }
 
+StressCase make_type_case(std::uint64_t seed, const StressChoice& choice) {
+  StressCase c;
+  c.seed = seed;
+  Random random(seed);
+  c.options.backend = choice.backend;
+  c.options.num_threads = static_cast<unsigned>(1 + random.below(8));
+  if (!choice.isas.empty()) c.isa = random.of(choice.isas);
+  c.way = choice.has_device_ways && random.one_in(2) ? Way::device_types : Way::types;
+  if (random.one_in(4)) {
+    c.options.memory_limit_bytes = (choice.backend == Backend::cuda ? 100'000u : 1000u) << random.below(12);
+  }
+  c.is_warm = c.options.memory_limit_bytes == 0;
+  if (c.is_warm) c.options.max_threads = std::exchange(c.options.num_threads, 0);
+  std::ostringstream text;
+  text << "seed " << seed << ": " << kWays[static_cast<std::size_t>(c.way)] << ", limit "
+       << c.options.memory_limit_bytes << ", threads " << c.options.num_threads + c.options.max_threads << ", " << c.isa;
+  c.text = text.str();
+  return c;
+}
+
 StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
   Random random(seed);
   StressCase c;

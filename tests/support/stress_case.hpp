@@ -37,8 +37,8 @@ class Random {
 };
 
 /// Where the operands are.
-enum class Way : std::uint8_t { memory, files, arrays, device, plan };
-inline constexpr std::array kWays = {"memory", "files", "arrays", "device", "plan"};
+enum class Way : std::uint8_t { memory, files, arrays, device, plan, types, device_types };
+inline constexpr std::array kWays = {"memory", "files", "arrays", "device", "plan", "types", "device types"};
 
 struct StressCase {
   std::uint64_t seed = 0;
@@ -71,6 +71,9 @@ struct StressChoice {
 
 /// The case of a seed: the same choice and seed give the same case.
 StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice);
+
+/// A product of arrays of another type than u16, which the seed draws; without operands here.
+StressCase make_type_case(std::uint64_t seed, const StressChoice& choice);
 
 /// The operands of a small product.
 Operands random_operands(std::uint64_t seed);

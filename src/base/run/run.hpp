@@ -89,6 +89,13 @@ class Progress {
   std::uint64_t done_ = 0;
 };
 
+/// Largest absolute values of integers in the operands and in a C that is added; 0 if nobody asked.
+struct Magnitudes {
+  double a = 0;
+  double b = 0;
+  double c = 0;
+};
+
 /// What a backend says about a finished product.
 struct ProductStats {
   std::uint64_t num_blocks = 0;  ///< result blocks handed to the sink
@@ -98,6 +105,8 @@ struct ProductStats {
   std::uint64_t num_saturated = 0;      ///< elements of the result that are kMaxVal
   std::string device{};                 ///< name of the GPU, or of the instruction set on the CPU
   std::vector<DeviceShare> shares{};    ///< where several devices shared the product
+  std::uint64_t max_row_pairs = 0;      ///< of chains: no row of A has more
+  Magnitudes largest{};                 ///< the same
 };
 
 }  // namespace spmm

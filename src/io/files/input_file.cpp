@@ -83,7 +83,7 @@ InputFile::InputFile(const std::filesystem::path& path, ElementType type) : name
   }
   header_ = decode_header(bytes);
   check_header(bytes, type, file_bytes_, name_);
-  record_bytes_ = record_bytes_of(type, header_.m);
+  record_bytes_ = spmm::record_bytes(type, header_.m);
   ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // only a hint: a failure changes nothing
 }
 

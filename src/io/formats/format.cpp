@@ -39,7 +39,7 @@ void check_shape(const MatrixHeader& header, const Place& place) {
 
 /// Checks the length of a file against its (valid) header. Errors: FormatError.
 void check_length(const MatrixHeader& header, ElementType type, std::uint64_t found_bytes, const std::string& name) {
-  const std::uint64_t record = io::record_bytes_of(type, header.m);
+  const std::uint64_t record = record_bytes(type, header.m);
   const std::uint64_t expected = io::file_bytes_of(type, header);
   if (found_bytes == expected) return;
   const std::string wanted = text("expected ", expected, " bytes for ", header.num_blocks, " records of ", record,

@@ -16,14 +16,9 @@ using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 MatrixHeader decode_header(const HeaderBytes& bytes);
 HeaderBytes encode_header(const MatrixHeader& header);
 
-/// Bytes of one record with elements of `type`.
-constexpr std::uint64_t record_bytes_of(ElementType type, std::uint32_t m) {
-  return type == ElementType::u16 ? input_record_bytes(m) : output_record_bytes(m);
-}
-
 /// Bytes of a whole file; fits 64 bits for every valid header.
 constexpr std::uint64_t file_bytes_of(ElementType type, const MatrixHeader& header) {
-  return kHeaderBytes + header.num_blocks * record_bytes_of(type, header.m);
+  return kHeaderBytes + header.num_blocks * record_bytes(type, header.m);
 }
 
 /// Checks a header and the length of its file. Errors: FormatError; one that names spmm-convert where the file is none

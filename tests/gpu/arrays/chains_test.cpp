@@ -20,19 +20,6 @@
 namespace spmm::test {
 namespace {
 
-/// Values: with the pattern of a result, and values that lie elsewhere.
-template <class Sum, class Index>
-BsrMatrix<Sum> result_on_host(const DeviceBsrMatrix& c, const void* values) {
-  const auto indptr = on_host<Index>(c.indptr.get(), c.rows / c.m + 1);
-  const auto indices = on_host<Index>(c.indices.get(), c.num_blocks);
-  return {.rows = c.rows,
-          .cols = c.cols,
-          .m = c.m,
-          .indptr = {indptr.begin(), indptr.end()},
-          .indices = {indices.begin(), indices.end()},
-          .data = on_host<Sum>(values, c.num_blocks * c.m * c.m)};
-}
-
 template <class T, class Index>
 void check_product(Engine& engine, std::uint64_t seed) {
   using Sum = ProductOf<T>;

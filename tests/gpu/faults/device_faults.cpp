@@ -107,6 +107,8 @@ SPMM_WRAP(launch, instead, __cudaLaunchKernel,
 SPMM_WRAP(launch, instead, cudaLaunchKernel,
           (const void* kernel, dim3 grid, dim3 block, void** values, std::size_t shared, cudaStream_t stream),
           (kernel, grid, block, values, shared, stream))
+SPMM_WRAP(launch, instead, cudaLaunchKernelExC, (const cudaLaunchConfig_t* how, const void* kernel, void** values),
+          (how, kernel, values))
 SPMM_WRAP(copy, instead, cudaMemcpyAsync,
           (void* to, const void* from, std::size_t bytes, cudaMemcpyKind way, cudaStream_t stream),
           (to, from, bytes, way, stream))

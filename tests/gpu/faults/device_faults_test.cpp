@@ -20,6 +20,7 @@
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
+#include "support/chain_cases.hpp"
 #include "support/gpu_kernels.hpp"
 #include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
@@ -207,6 +208,20 @@ TEST_CASE("device faults: an engine that has yet to start") {
                   MemorySink sink(one.a.header());
                   engine.multiply(MemorySource(one.a), MemorySource(one.b), sink, on_gpu());
                   return sink.product() == one.expected ? "" : "a wrong result";
+                }});
+}
+
+TEST_CASE("device faults: arrays of floats") {
+  Random random(1);
+  const ChainPattern at = random_pattern(60, 60, 0.3, false, random);
+  const auto matrix = random_chain_matrix<double>(at, 4, ChainValueKind::normal, random);
+  const BsrMatrix<double> arrays = arrays_of(matrix, order_of(at, true, random));
+  const auto wanted = chain_oracle(matrix, matrix);
+  const auto engine = std::make_shared<Engine>();
+  const ProductOptions options = on_gpu();
+  run_scenario({.name = "arrays of floats", .product = [&]() -> std::string {
+                  const auto c = multiply(*engine, arrays.view(), arrays.view(), options);
+                  return has_bits(c, wanted) ? "" : "a wrong result";
                 }});
 }
 

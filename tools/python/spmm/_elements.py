@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
+import numpy as np
+
 from ._errors import ArgumentError, FormatError, UsageError
 
 
@@ -44,19 +46,28 @@ BY_CODE = {kind.code: kind for kind in KINDS.values()}
 SATURATING = KINDS[OPERAND.name]
 
 
+def _dtype_name(dtype: Any) -> str:
+    """float64 of float, "f8", ">f8", numpy.float64 or torch.float64."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return str(dtype).split(".")[-1]
+
+
 def kind_of(names: Sequence[str], dtype: Any = None) -> Kind:
     """How matrices with elements of these types are multiplied. dtype: of the result; None: it follows the operands.
     Errors: ArgumentError, FormatError, UsageError."""
-    wanted = None if dtype is None else getattr(dtype, "__name__", None) or str(dtype).split(".")[-1]
+    wanted = None if dtype is None else _dtype_name(dtype)
     if wanted == RESULT.name:
         return SATURATING
+    names = [OPERAND.name if name == "bool" else name for name in names]
+    if wanted == "int64":
+        names = ["int32" if name == OPERAND.name else name for name in names]
     for name, other in zip(names, names[1:]):
         if name != other:
             raise ArgumentError("matrix A and matrix B", f"have elements of {name} and {other}",
                                 'convert one of them, or ask for dtype="uint32", the saturating product of whole numbers')
-    name = OPERAND.name if names[0] == "bool" else names[0]
-    if name == OPERAND.name and wanted == "int64":
-        return KINDS["int32"]
+    name = names[0]
     if name not in KINDS:
         raise FormatError("matrix A", f"has elements of {name}",
                           f"convert both to one of {', '.join(KINDS)}, or ask for dtype=\"uint32\"")

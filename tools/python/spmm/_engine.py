@@ -17,7 +17,7 @@ from ._elements import KINDS, SATURATING, kind_of
 from ._errors import ArgumentError, Error, UsageError
 from ._interrupt import interruptible
 from ._onto import Onto
-from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, elements_name, from_handle, of_host
+from ._matrix import Blocksize, Bsr, Matrix, Operand, Product, as_scipy, as_tensor, common_side, cut, elements_name, from_handle, of_host, transposed
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, int, int], Any]
@@ -192,9 +192,9 @@ class Engine:
         a, b = of_host(a, "matrix A"), of_host(b, "matrix B")
         m = common_side(a, b, blocksize)
         kind = kind_of([elements_name(a, "matrix A"), elements_name(b, "matrix B")], dtype)
-        if kind is not SATURATING or onto.matrix is not None:  # matrices of SciPy and NumPy know their transposes
-            a, transpose_a = (a.T, False) if transpose_a and hasattr(a, "T") else (a, transpose_a)
-            b, transpose_b = (b.T, False) if transpose_b and hasattr(b, "T") else (b, transpose_b)
+        if kind is not SATURATING or onto.matrix is not None:  # these are made here
+            a, transpose_a = (transposed(a, "matrix A") if transpose_a else a), False
+            b, transpose_b = (transposed(b, "matrix B") if transpose_b else b), False
         left, right = Operand(a, m, "matrix A", kind), Operand(b, m, "matrix B", kind)
         call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, transpose_a=transpose_a, transpose_b=transpose_b)
         given = None
@@ -335,7 +335,7 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     give float32, each element by fused multiply-adds in one order; int8 to int64, uint8 and uint32 give int64, modulo 2**64;
     uint16 and truth values give uint32, each element at most 2**32 - 1. dtype="uint32" asks for that product of whole
     numbers from 0 to 65535 of any type, which are converted; dtype="int64" of uint16 for one modulo 2**64. kernel, verify and
-    on_saturation belong to products of uint32.
+    on_saturation="error" belong to products of uint32.
 
     a, b: matrices of SciPy, tensors of PyTorch (dense, sparse_coo, sparse_csr or sparse_bsr), two-dimensional arrays of
     NumPy and others, or block-CSR arrays (indptr, indices, data), whose elements are read where they are.

@@ -84,13 +84,23 @@ def elements_name(matrix: Matrix, name: str) -> str:
     return type_name(values)
 
 
+def _widened(values: np.ndarray) -> np.ndarray:
+    """float32 of bfloat16 (ml_dtypes), others as they are."""
+    return values.astype(np.float32) if type_name(values) == "bfloat16" else values
+
+
 def of_host(matrix: Matrix, name: str) -> Matrix:
     """A tensor, or an array of another library, in host memory as what NumPy or SciPy have; others as they are. Nothing is
-    copied that need not be. Errors: FormatError, UsageError."""
+    copied that need not be. bfloat16, which neither has, becomes float32: products have the same bits.
+    Errors: FormatError, UsageError."""
     torch = _device.torch_of(matrix)
     if torch is None:
+        if isinstance(matrix, tuple) and len(matrix) in (3, 4):
+            return (*matrix[:2], _widened(np.asarray(matrix[2])), *matrix[3:])
         other = hasattr(matrix, "__array__") and not (isinstance(matrix, np.ndarray) or hasattr(matrix, "to_scipy_sparse"))
-        return np.asarray(matrix) if other and getattr(matrix, "__dlpack_device__", lambda: (1, 0))()[0] == 1 else matrix
+        if other and getattr(matrix, "__dlpack_device__", lambda: (1, 0))()[0] == 1:
+            matrix = np.asarray(matrix)
+        return _widened(matrix) if isinstance(matrix, np.ndarray) else matrix
     if matrix.device.type != "cpu":
         raise FormatError(name, f"is a tensor on {matrix.device}", "pass both on one CUDA device, or both on the CPU")
 
@@ -143,6 +153,13 @@ def _stored(indptr: np.ndarray, indices: np.ndarray, num_values: int, rows: int,
         at = int(((used < 0) | (used >= cols)).argmax())
         raise refuse(f"indices[{at}]", f"is {used[at]}, expected 0 to {cols - 1}")
     return stored
+
+
+def _num_blocks(bsr: Bsr, name: str) -> int:
+    """Blocks that arrays hold, whose index arrays are checked. Errors: FormatError."""
+    assert bsr.shape is not None
+    side = bsr.data.shape[1]
+    return _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, name)
 
 
 def _sides(matrix: Any, name: str) -> Tuple[int, int]:
@@ -256,8 +273,6 @@ def _require_elements(data: np.ndarray, name: str, place: Callable[[int], Tuple[
 def _checked(bsr: Bsr, name: str, kind: Kind, fits_result: bool = False) -> np.ndarray:
     """data as the kind has it (a result: uint32), the same array where it is that already. Errors: FormatError."""
     m = bsr.data.shape[1]
-    if kind.name == "bfloat16":  # of ml_dtypes
-        return np.ascontiguousarray(bsr.data).view(OPERAND.code)
     if kind is not SATURATING:
         data = np.ascontiguousarray(bsr.data, dtype=kind.code)
         if bsr.data.dtype.kind == "i" and data.itemsize < bsr.data.itemsize and not np.array_equal(data, bsr.data):
@@ -286,12 +301,10 @@ def _regrouped(matrix: Matrix, m: int, name: str, kind: Kind) -> Bsr:
         bsr = _as_bsr(matrix, name)
         if bsr is None:
             raise wrong_kind(matrix, name)
-        if sparse is None or bsr.data.dtype.kind == "V" or bsr.data.dtype == np.float16:  # which SciPy does not have
+        if sparse is None or bsr.data.dtype == np.float16:  # which SciPy does not have
             raise ShapeError(name, f"blocks of side {bsr.data.shape[1]} of {bsr.data.dtype}, expected side {m}",
                              "give both with blocks of the same side" + (", or install SciPy" if sparse is None else ""))
-        assert bsr.shape is not None
-        side = bsr.data.shape[1]
-        _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, name)
+        _num_blocks(bsr, name)
         data = bsr.data.astype(bsr.data.dtype.newbyteorder("="), copy=False)
         matrix = sparse.bsr_matrix((data, bsr.indices, bsr.indptr), shape=bsr.shape)
     matrix = checked(matrix, name)
@@ -314,9 +327,7 @@ def pattern(matrix: Matrix) -> Bsr:
     """Blocks of a block matrix, elements of others, whatever their values, each once. Errors: FormatError, ShapeError."""
     bsr = _as_bsr(matrix, "matrix")
     if bsr is not None:
-        assert bsr.shape is not None
-        side = bsr.data.shape[1]
-        _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, "matrix")
+        _num_blocks(bsr, "matrix")
         return bsr
     if isinstance(matrix, np.ndarray):
         return _from_dense(matrix, 1, "matrix")
@@ -325,6 +336,29 @@ def pattern(matrix: Matrix) -> Bsr:
     coo = checked(matrix, "matrix").tocoo()
     csr = find_scipy().coo_matrix((np.ones(len(coo.data), dtype=bool), (coo.row, coo.col)), shape=coo.shape).tocsr()
     return Bsr(csr.indptr, csr.indices, csr.data.reshape(-1, 1, 1), csr.shape)
+
+
+def _has_duplicates(bsr: Bsr) -> bool:
+    """Whether a block is stored several times. Values: index arrays that are checked."""
+    rows = np.repeat(np.arange(len(bsr.indptr) - 1, dtype=np.int64), np.diff(bsr.indptr))
+    keys = rows * (int(bsr.indices.max(initial=0)) + 1) + bsr.indices.astype(np.int64)
+    return not np.all(np.diff(keys) > 0) and len(np.unique(keys)) < len(keys)
+
+
+def transposed(matrix: Matrix, name: str) -> Matrix:
+    """Errors: ArgumentError, FormatError."""
+    if hasattr(matrix, "T"):
+        return matrix.T
+    bsr = _as_bsr(matrix, name)
+    if bsr is None:
+        raise wrong_kind(matrix, name)
+    indices = bsr.indices[:_num_blocks(bsr, name)]
+    assert bsr.shape is not None
+    rows, cols = bsr.shape
+    order = np.argsort(indices, kind="stable")
+    in_columns = np.bincount(indices, minlength=cols // bsr.data.shape[1])
+    return Bsr(np.concatenate([[0], np.cumsum(in_columns)]), np.repeat(np.arange(len(bsr.indptr) - 1), np.diff(bsr.indptr))[order],
+               bsr.data[order].swapaxes(1, 2), (cols, rows))
 
 
 def _from_dense(matrix: np.ndarray, m: int, name: str) -> Bsr:
@@ -348,7 +382,7 @@ class Operand:
             raise ShapeError(name, f"shape {shape[0]} x {shape[1]} is no multiple of the block side {m}",
                              "pad the matrix with zeros, or use another blocksize")
         bsr = _as_bsr(matrix, name)
-        if bsr is None or bsr.data.shape[1] != m:
+        if bsr is None or bsr.data.shape[1] != m or (not fits_result and is_scipy(matrix) and _has_duplicates(bsr)):
             bsr = _regrouped(matrix, m, name, kind)
         if len(bsr.data) != len(bsr.indices):
             raise FormatError(name, f"{len(bsr.data)} blocks for {len(bsr.indices)} indices", "give a block for each index")
