@@ -24,11 +24,11 @@ static_assert(FLT_EVAL_METHOD == 0, "sums must have the precision of their type"
 /// Sum, sums of a pair are exact and are added to those of the C block.
 template <class Wide_, class Part_, class Sum_>
 struct ChainTypes {
-  using Wide = Wide_;
-  using Part = Part_;
-  using Sum = Sum_;
-  static constexpr bool kIsFloat = std::is_floating_point_v<Sum>;
-  static constexpr bool kIsSplit = !std::is_same_v<Part, Sum>;
+  using Wide = Wide_;                                              ///< of operands
+  using Part = Part_;                                              ///< of the sum of one pair
+  using Sum = Sum_;                                                ///< of the sum of a C block
+  static constexpr bool kIsFloat = std::is_floating_point_v<Sum>;  ///< rounds
+  static constexpr bool kIsSplit = !std::is_same_v<Part, Sum>;     ///< sums of pairs are added to those of C
 };
 
 /// The row of the table for operands of type T.
@@ -93,6 +93,7 @@ SPMM_HOST_DEVICE inline double multiply_add(double a, double b, double sum) {
   return std::fma(a, b, sum);
 #endif
 }
+/// One link of a chain.
 SPMM_HOST_DEVICE inline float multiply_add(float a, float b, float sum) {
 #ifdef __CUDA_ARCH__
   return __fmaf_rn(a, b, sum);
@@ -100,13 +101,15 @@ SPMM_HOST_DEVICE inline float multiply_add(float a, float b, float sum) {
   return std::fma(a, b, sum);
 #endif
 }
+/// One link of the exact sum of a pair.
 SPMM_HOST_DEVICE inline std::int32_t multiply_add(std::int32_t a, std::int32_t b, std::int32_t sum) {
   return a * b + sum;
 }
+/// One link of a chain, modulo 2^64.
 SPMM_HOST_DEVICE inline std::uint64_t multiply_add(std::int64_t a, std::int64_t b, std::uint64_t sum) {
   return static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) + sum;
 }
-
+/// One link of the exact sum of a pair.
 SPMM_HOST_DEVICE inline std::uint64_t multiply_add(std::uint32_t a, std::uint32_t b, std::uint64_t sum) {
   return std::uint64_t{a} * b + sum;
 }
@@ -120,6 +123,7 @@ SPMM_HOST_DEVICE inline std::uint32_t multiply_add(std::int64_t a, std::int64_t 
 SPMM_HOST_DEVICE inline void add_part(std::uint64_t& sum, std::int32_t part) {
   sum += static_cast<std::uint64_t>(std::int64_t{part});
 }
+/// Saturates.
 SPMM_HOST_DEVICE inline void add_part(std::uint32_t& sum, std::uint64_t part) {
   sum = saturate(sum + part);
 }
@@ -132,6 +136,7 @@ SPMM_HOST_DEVICE inline double stored(double sum) {
   return sum != sum ? std::bit_cast<double>(std::uint64_t{0x7FF8'0000'0000'0000u}) : sum;
 #endif
 }
+/// NaN has one pattern.
 SPMM_HOST_DEVICE inline float stored(float sum) {
 #ifdef __CUDA_ARCH__
   return sum != sum ? __uint_as_float(0x7FC0'0000u) : sum;
@@ -139,9 +144,11 @@ SPMM_HOST_DEVICE inline float stored(float sum) {
   return sum != sum ? std::bit_cast<float>(0x7FC0'0000u) : sum;
 #endif
 }
+/// As it is.
 SPMM_HOST_DEVICE inline std::uint64_t stored(std::uint64_t sum) {
   return sum;
 }
+/// As it is.
 SPMM_HOST_DEVICE inline std::uint32_t stored(std::uint32_t sum) {
   return sum;
 }
@@ -150,10 +157,11 @@ SPMM_HOST_DEVICE inline std::uint32_t stored(std::uint32_t sum) {
 /// before; nothing is added if beta is 0, and the chain stays as it is if alpha is 1, too. Integers: modulo 2^64.
 template <class Sum>
 struct Scaling {
-  Sum alpha{1};
-  Sum beta{0};
+  Sum alpha{1};            ///< of the chain
+  Sum beta{0};             ///< of c
   const Sum* c = nullptr;  ///< as the result lies, which it may be; not read if beta is 0
 
+  /// Whether the chain is stored as it is.
   [[nodiscard]] SPMM_HOST_DEVICE bool is_plain() const { return alpha == Sum{1} && beta == Sum{0}; }
 
   /// An element of the result. Values: sum = its chain; old = that of c, anything if beta is 0.

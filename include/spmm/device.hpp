@@ -128,15 +128,15 @@ struct DeviceStrides {
 
 /// Matrices of one shape and number of blocks at constant distances, such as a batched tensor.
 struct DeviceBsrStack {
-  DeviceBsrView first{};
-  DeviceStrides strides{};
+  DeviceBsrView first{};    ///< one matrix
+  DeviceStrides strides{};  ///< from each to the next
 };
 
 /// Products of two stacks, one by one. Shapes: a of [r, k], b of [k, c].
 struct DeviceStacks {
-  DeviceBsrStack a{};
-  DeviceBsrStack b{};
-  std::uint64_t num_products = 0;
+  DeviceBsrStack a{};              ///< left factors
+  DeviceBsrStack b{};              ///< right factors
+  std::uint64_t num_products = 0;  ///< matrices of each stack
 };
 
 /// The results of many products in arrays that they share; integers of A's index_bytes. Product x has the block rows

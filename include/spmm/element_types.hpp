@@ -14,13 +14,13 @@ namespace spmm {
 
 /// A number of 16 bits, as IEEE 754 has it: 5 bits of exponent, 10 of fraction.
 struct Half {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< as they lie in memory
   friend bool operator==(const Half&, const Half&) = default;
 };
 
 /// The upper half of a float: 8 bits of exponent, 7 of fraction.
 struct BFloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< as they lie in memory
   friend bool operator==(const BFloat16&, const BFloat16&) = default;
 };
 
@@ -82,7 +82,7 @@ using ProductOf =
                        std::conditional_t<std::is_same_v<T, std::uint16_t>, std::uint32_t,
                                           std::conditional_t<std::is_integral_v<T>, std::int64_t, float>>>;
 
-/// Returns call.operator()<T>() for the C++ type of the elements.
+/// Returns call.operator() with the C++ type of the elements as its template argument.
 template <class Call>
 auto with_element_type(ElementType type, const Call& call) {
   switch (type) {
