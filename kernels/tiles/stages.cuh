@@ -192,8 +192,7 @@ __device__ inline bool all_agree(bool value) {
   return hopper::all_true(value, 1, kConsumers);
 }
 
-/// Ends a list early: no more of its stages are fetched. Racecheck reports the word that one warp polls and one thread
-/// sets: what is read late costs stages that nobody uses, and no result.
+/// Ends a list early: no more of its stages are fetched.
 __device__ inline void stop_list(Queue& shared, const List& list) {
   if (threadIdx.x == 0) shared.stop = list.number;  // volatile: the fetching warp polls it
 }
