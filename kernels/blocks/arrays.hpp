@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/views.hpp"
@@ -77,7 +78,7 @@ void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t
 struct GatherItem {
   const void* indptr = nullptr;
   const void* indices = nullptr;
-  const std::uint16_t* values = nullptr;
+  const std::byte* values = nullptr;
   std::uint32_t first_row = 0;     // block rows before
   std::uint32_t first_column = 0;  // block columns before
   std::uint32_t first_block = 0;   // blocks before
@@ -94,7 +95,7 @@ struct GatherStep {
   std::uint32_t blocks = 0;
 };
 
-/// Matrices of the same m and index_bytes: a table, or a stack, which has none.
+/// Matrices of the same m, index_bytes and type of elements: a table, or a stack, which has none.
 /// Shapes: items [num_items + 1], device; the last one has the sums alone; null: a stack.
 struct GatherTable {
   const GatherItem* items = nullptr;
@@ -105,6 +106,7 @@ struct GatherTable {
   std::uint64_t num_blocks = 0;  // of all
   std::uint32_t m = 1;
   std::uint32_t index_bytes = 4;
+  std::uint32_t element_bytes = 2;
 };
 
 /// Arrays of the one matrix. Shapes: indptr [num_rows + 1], indices [num_blocks], values [num_blocks, m, m], device,
@@ -112,7 +114,7 @@ struct GatherTable {
 struct GatheredArrays {
   void* indptr = nullptr;
   void* indices = nullptr;
-  std::uint16_t* values = nullptr;
+  std::byte* values = nullptr;
 };
 
 /// Copies all matrices to the diagonal of one. Each is checked against its own shape; findings count rows and blocks of

@@ -72,24 +72,29 @@ __global__ void __launch_bounds__(kItemThreads)
   });
 }
 
-constexpr std::uint32_t kVectorElements = sizeof(uint4) / sizeof(std::uint16_t);
-
-/// A warp copies elements: 8 at a time if both lie alike.
-__device__ void copy_elements(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, unsigned lane) {
+/// A warp copies elements of `item` bytes: 16 bytes at a time if both lie alike.
+__device__ void copy_elements(const std::byte* from, std::byte* to, std::uint64_t bytes, std::uint32_t item,
+                              unsigned lane) {
   const auto offset = reinterpret_cast<std::uintptr_t>(from) % sizeof(uint4);
   if (offset != reinterpret_cast<std::uintptr_t>(to) % sizeof(uint4)) {
-    for (std::uint64_t x = lane; x < count; x += 32) to[x] = from[x];
+    if (item == 1) {
+      for (std::uint64_t x = lane; x < bytes; x += 32) to[x] = from[x];
+      return;
+    }
+    const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from);
+    auto* const to_pairs = reinterpret_cast<std::uint16_t*>(to);
+    for (std::uint64_t x = lane; x < bytes / 2; x += 32) to_pairs[x] = pairs[x];
     return;
   }
-  const std::uint64_t to_border = (sizeof(uint4) - offset) % sizeof(uint4) / sizeof(std::uint16_t);
-  const std::uint64_t lead = to_border < count ? to_border : count;
+  const std::uint64_t to_border = (sizeof(uint4) - offset) % sizeof(uint4);
+  const std::uint64_t lead = to_border < bytes ? to_border : bytes;
   if (lane < lead) to[lane] = from[lane];
-  const std::uint64_t num_vectors = (count - lead) / kVectorElements;
+  const std::uint64_t num_vectors = (bytes - lead) / sizeof(uint4);
   const auto* const vectors = reinterpret_cast<const uint4*>(from + lead);
   auto* const to_vectors = reinterpret_cast<uint4*>(to + lead);
   for (std::uint64_t x = lane; x < num_vectors; x += 32) to_vectors[x] = vectors[x];
-  const std::uint64_t done = lead + num_vectors * kVectorElements;
-  if (lane < count - done) to[done + lane] = from[done + lane];
+  const std::uint64_t done = lead + num_vectors * sizeof(uint4);
+  if (lane < bytes - done) to[done + lane] = from[done + lane];
 }
 
 /// Bytes of elements per warp, about; a block at least.
@@ -102,7 +107,7 @@ template <class Index>
 __global__ void __launch_bounds__(kItemThreads)
     gather_blocks(GatherTable from, std::uint32_t blocks_per_warp, GatheredArrays to, ArrayFindings* findings) {
   const unsigned lane = threadIdx.x % 32;
-  const std::uint64_t elements = std::uint64_t{from.m} * from.m;
+  const std::uint64_t block_bytes = std::uint64_t{from.m} * from.m * from.element_bytes;
   auto* const columns = static_cast<Index*>(to.indices);
   const std::uint64_t num_runs = (from.num_blocks + blocks_per_warp - 1) / blocks_per_warp;
   for (std::uint64_t run = this_warp(); run < num_runs; run += std::uint64_t{gridDim.x} * kItemWarps) {
@@ -121,8 +126,8 @@ __global__ void __launch_bounds__(kItemThreads)
         if (!is_sound) atomicMin(&findings->bad_index, static_cast<unsigned long long>(p));  // across CTAs
         columns[p] = static_cast<Index>(item.first_column + (is_sound ? column : 0));
       }
-      copy_elements(item.values + (first - item.first_block) * elements, to.values + first * elements,
-                    (end - first) * elements, lane);
+      copy_elements(item.values + (first - item.first_block) * block_bytes, to.values + first * block_bytes,
+                    (end - first) * block_bytes, from.element_bytes, lane);
       first = end;
     }
   }
@@ -157,7 +162,7 @@ __global__ void __launch_bounds__(kItemThreads) number_locally(GatherTable a, Ga
 }  // namespace
 
 void launch_gather(const GatherTable& from, const GatheredArrays& to, ArrayFindings* findings, cudaStream_t stream) {
-  const std::uint32_t block_bytes = from.m * from.m * std::uint32_t{sizeof(std::uint16_t)};
+  const std::uint32_t block_bytes = from.m * from.m * from.element_bytes;
   const std::uint32_t blocks_per_warp = std::max(1u, kBytesPerWarp / block_bytes);
   for_index_type(from.index_bytes, [&]<class Index>(Index) {
     gather_rows<<<item_grid(from.num_rows + 1), kItemThreads, 0, stream>>>(from, static_cast<Index*>(to.indptr),

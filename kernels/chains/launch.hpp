@@ -163,7 +163,12 @@ void multiply_chains(const ChainsView& chains, const ChainValues& values, cudaSt
 template <>
 void multiply_chains<double>(const ChainsView& chains, const ChainValues& values, cudaStream_t stream);
 
-/// The same.
+/// *largest is raised to the largest absolute value.
+/// Shapes: values [count], largest [1], device. Values: type = of integers.
+void launch_find_largest(ElementType type, const void* values, std::uint64_t count, unsigned long long* largest,
+                         cudaStream_t stream);
+
+/// C = alpha * A * B + beta * old.
 void launch_multiply_chains(ElementType type, const ChainsView& chains, const ChainValues& values, cudaStream_t stream);
 
 }  // namespace spmm::kernels

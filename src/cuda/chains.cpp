@@ -2,15 +2,19 @@
 #include "cuda/chains.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "cuda/arrays/arrays.hpp"
+#include "cuda/arrays/gathered.hpp"
 #include "cuda/pipeline.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/chains/launch.hpp"
@@ -18,12 +22,13 @@
 namespace spmm::cuda {
 namespace {
 
-/// sums[x] = counts[0] + ... + counts[x - 1], and all of them.
-DeviceBuffer<std::uint32_t> sums_of(const DeviceBuffer<std::uint32_t>& counts, DeviceMemory& memory) {
-  const std::uint64_t count = counts.size();
+using plan::ListedRows;
+
+/// sums[x] = counts[0] + ... + counts[x - 1], and all of them. Shapes: counts [count], device.
+DeviceBuffer<std::uint32_t> sums_of(const std::uint32_t* counts, std::uint64_t count, DeviceMemory& memory) {
   DeviceBuffer<std::uint32_t> sums(memory, count + 1, "sums of rows");
   const DeviceBuffer<std::byte> work(memory, kernels::sums_workspace_bytes(count), "count work space");
-  kernels::launch_sum_counts(counts.data(), count, sums.data(), {.data = work.data(), .bytes = work.size()},
+  kernels::launch_sum_counts(counts, count, sums.data(), {.data = work.data(), .bytes = work.size()},
                              memory.stream().get());
   return sums;
 }
@@ -35,97 +40,172 @@ void check_numbers(std::uint64_t count, const char* what) {
                     "multiply some block rows of A at a time");
 }
 
-/// The pairs of a product by C block, and the pattern of C.
+/// The pattern of C, and the pairs of a product by C block: of all rows of A, or of some after the others.
 class ChainList {
  public:
-  /// Sets indptr and indices of the result. Waits for the stream.
-  /// Errors: FormatError, OutOfMemory.
-  ChainList(const Source& a, const Source& b, const DeviceArrays& arrays, Pipeline& pipeline)
-      : type_(arrays.a.type), m_(arrays.a.m) {
-    DeviceMemory& memory = pipeline.memory();
-    DeviceBsrView a_pattern = arrays.a;
-    DeviceBsrView b_pattern = arrays.b;
-    a_pattern.values = b_pattern.values = nullptr;
-    check_numbers(a_pattern.num_blocks, "blocks of A");
-    const DeviceArrays patterns{.a = a_pattern, .b = b_pattern, .call = arrays.call};
-    const SortedOperands sorted =
-        pipeline.sort_and_count(read_arrays(patterns, nullptr, a.header(), pipeline.upload_target()), a, b);
-    num_rows_ = sorted.b_row_index.size() == 0 ? 0 : sorted.a.index.num_rows;
-    pipeline.events().timed(Stage::count, memory.stream(), [&] { list(sorted, arrays.call, memory); });
-    pipeline.events().timed(Stage::compact, memory.stream(), [&] { make_indices(sorted, arrays, memory); });
+  /// Counts the blocks of C. Waits for the stream. Values: many = null, or the operands of `arrays`, gathered;
+  /// is_kept = all pairs are listed, for a plan. Errors: FormatError, ShapeError, OutOfMemory.
+  ChainList(const Source& a, const Source& b, const DeviceArrays& arrays, GatheredProducts* many, bool is_kept,
+            Pipeline& pipeline)
+      : arrays_(arrays), memory_(pipeline.memory()), events_(pipeline.events()) {
+    check_numbers(arrays.a.num_blocks, "blocks of A");
+    sorted_ = pipeline.sort_and_count(read_arrays(arrays, many, a.header(), pipeline.upload_target()), a, b);
+    if (many != nullptr) many->drop_read();
+    num_rows_ = sorted_.b_row_index.size() == 0 ? 0 : sorted_.a.index.num_rows;
+    num_pairs_ = sorted_.num_pairs();
+    max_row_pairs_ = sorted_.row_pairs.max_row_pairs;
+    row_blocks_ = {memory_, num_rows_, "counts of rows"};
+    events_.timed(Stage::count, memory_.stream(), [&] {
+      if (arrays.call.c) {
+        list_given(*arrays.call.c);
+      } else if (num_pairs_ != 0) {
+        count_blocks(is_kept);
+      }
+    });
+    if (is_kept) make_indices();
   }
 
-  /// C = A * B. Shapes: as kernels::ChainValues.
-  void multiply(const kernels::ChainValues& values, const DeviceContext& context, cudaStream_t stream) const {
+  /// Before anything is multiplied: sees to it that some rows at least can be listed beside a result, and that its
+  /// indices are made. Values: result_bytes = of the whole result; block_bytes = of each C block whose row is listed,
+  /// in addition. Errors: OutOfMemory.
+  void make_room(std::uint64_t result_bytes, std::uint64_t block_bytes) {
+    const bool fits = is_listed_ && result_bytes + num_blocks_ * block_bytes <= memory_.free_bytes();
+    if (!fits && num_blocks_ != 0 && !is_given()) {
+      links_ = {};
+      is_listed_ = false;
+      divide(memory_.free_bytes() - std::min(memory_.free_bytes(), result_bytes), block_bytes);
+    }
+    if (is_listed_) make_indices();
+  }
+
+  /// All rows of A that have pairs.
+  [[nodiscard]] const std::vector<ListedRows>& parts() const { return parts_; }
+
+  /// Lists the pairs of one of the parts, which go in order, if not all are listed.
+  void prepare(const ListedRows& part) {
+    if (is_listed_) return;
+    events_.timed(Stage::count, memory_.stream(), [&] { fill(part, list(part)); });
+    if (&part == &parts_.back()) make_indices();
+  }
+
+  /// C = A * B for rows that are listed; values.c is that of their blocks. Shapes: as kernels::ChainValues.
+  void multiply(const ListedRows& part, const kernels::ChainValues& values, cudaStream_t stream) const {
     constexpr int kMeasured = 9;  // compute capability whose mma.sync was compared with the chain, bit by bit
-    kernels::launch_multiply_chains(type_,
-                                    {.c_links = c_links_.data(),
+    kernels::launch_multiply_chains(arrays_.a.type,
+                                    {.c_links = c_links_.data() + part.first_block,
                                      .links = links_.data(),
-                                     .num_c_blocks = num_blocks_,
-                                     .num_rows = std::max(1u, num_rows_),
-                                     .m = m_,
-                                     .is_given = is_given_,
-                                     .has_exact_mma = context.properties().major == kMeasured},
+                                     .num_c_blocks = part.num_blocks,
+                                     .num_rows = std::max(1u, part.num_rows),
+                                     .m = arrays_.a.m,
+                                     .is_given = is_given(),
+                                     .has_exact_mma = memory_.context().properties().major == kMeasured},
                                     values, stream);
   }
 
   [[nodiscard]] std::uint32_t num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::uint64_t num_pairs() const { return num_pairs_; }
-  [[nodiscard]] bool saturates() const { return type_ == ElementType::u16 && num_blocks_ != 0; }
-  [[nodiscard]] std::uint64_t result_bytes() const {
-    return std::uint64_t{num_blocks_} * m_ * m_ * element_bytes(result_of(type_));
-  }
+  [[nodiscard]] std::uint64_t max_row_pairs() const { return max_row_pairs_; }
 
  private:
-  void list(const SortedOperands& sorted, const DeviceCall& call, DeviceMemory& memory) {
-    const auto numbers_of = [](const SortedRows& rows) { return rows.in_order ? nullptr : rows.numbers.data(); };
-    kernels::RowsToList rows{.operands = {.a = sorted.a.index.view(),
-                                          .b_rows = sorted.b.index.view(),
-                                          .b_row_index = sorted.b_row_index.data(),
-                                          .a_numbers = numbers_of(sorted.a),
-                                          .b_numbers = numbers_of(sorted.b)},
-                             .num_columns = sorted.c_columns};
-    if (num_rows_ == 0) rows.operands = {};  // no pairs
-    const DeviceBuffer<std::uint32_t> counts(memory, num_rows_, "counts of rows");
-    const DeviceBuffer<std::uint32_t> walked(memory, num_rows_, "rows to walk");
-    rows.walked = walked.data();
-    const kernels::RowLinks links_of_rows{.num_pairs = counts.data(), .walked = walked.data()};
-    if (call.c) {
-      list_given(rows, links_of_rows, sorted.row_pairs.max_row_pairs, call, memory);
-    } else if (num_rows_ != 0) {
-      list_all(rows, links_of_rows, counts, memory);
+  /// Rows of A as the kernels see them, once their pairs are counted.
+  struct Counted {
+    DeviceBuffer<std::uint32_t> walked;
+    DeviceBuffer<std::uint32_t> row_links;
+    kernels::RowsToList rows;
+  };
+
+  /// Which blocks C has is given, not found.
+  [[nodiscard]] bool is_given() const { return arrays_.call.c.has_value(); }
+
+  [[nodiscard]] kernels::RowsToList rows_of(const ListedRows& part, const std::uint32_t* walked) const {
+    kernels::RowsToList rows{.operands = {}, .num_columns = sorted_.c_columns, .walked = walked};
+    if (part.num_rows == 0) return rows;
+    const auto numbers_of = [](const SortedRows& of) { return of.in_order ? nullptr : of.numbers.data(); };
+    rows.operands = {.a = sorted_.a.index.view(),
+                     .b_rows = sorted_.b.index.view(),
+                     .b_row_index = sorted_.b_row_index.data(),
+                     .a_numbers = numbers_of(sorted_.a),
+                     .b_numbers = numbers_of(sorted_.b)};
+    rows.operands.a.num_rows = part.num_rows;
+    rows.operands.a.rows += part.row_begin;
+    rows.operands.a.offsets += part.row_begin;
+    return rows;
+  }
+
+  /// Counts the C blocks of some rows; their pairs are listed, but for long rows. Waits for the stream.
+  Counted list(const ListedRows& part) {
+    const cudaStream_t stream = memory_.stream().get();
+    Counted counted{.walked = {memory_, part.num_rows, "rows to walk"}, .row_links = {}, .rows = {}};
+    counted.rows = rows_of(part, counted.walked.data());
+    std::uint32_t* const counts = row_blocks_.data() + part.row_begin;
+    const DeviceBuffer<kernels::LinkTotals> totals(memory_, 1, "totals of rows");
+    check(cudaMemsetAsync(totals.data(), 0, sizeof(kernels::LinkTotals), stream), "clear totals");
+    kernels::launch_count_links(counted.rows.operands,
+                                {.num_pairs = counts, .walked = counted.walked.data(), .totals = totals.data()},
+                                counted.rows.tuning, stream);
+    counted.row_links = sums_of(counts, part.num_rows, memory_);
+    counted.rows.totals = fetch(totals.data(), memory_.stream());
+    links_ = {};
+    links_ = {memory_, part.num_pairs + 1, "pairs"};
+    kernels::launch_count_c_blocks(
+        counted.rows, {.row_links = counted.row_links.data(), .row_blocks = counts, .links = links_.data()}, stream);
+    return counted;
+  }
+
+  /// Lists all pairs of rows whose C blocks are counted.
+  void fill(const ListedRows& part, const Counted& counted) {
+    kernels::launch_fill_links(counted.rows,
+                               {.row_links = counted.row_links.data(),
+                                .c_offsets = c_offsets_.data() + part.row_begin,
+                                .c_columns = c_columns_.data(),
+                                .c_links = c_links_.data(),
+                                .links = links_.data(),
+                                .num_c_blocks = part.first_block + part.num_blocks},
+                               memory_.stream().get());
+  }
+
+  /// The blocks of C. All pairs are listed, if they take no more than half of the memory or are to be kept.
+  void count_blocks(bool is_kept) {
+    const std::uint64_t half = memory_.free_bytes() / 2;
+    if (is_kept) check_numbers(num_pairs_, "pairs of blocks");
+    is_listed_ = is_kept || (num_pairs_ < kernels::kFirstOfBlock && num_pairs_ * sizeof(kernels::Link) <= half);
+    parts_ = {{.num_rows = num_rows_, .num_pairs = num_pairs_}};
+    if (!is_listed_) divide(half, 0);
+    Counted counted;
+    for (const ListedRows& part : parts_) counted = list(part);
+    if (!is_listed_) {
+      const auto blocks = fetch_all(row_blocks_.data(), num_rows_, memory_.stream());
+      check_numbers(std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}), "blocks of C");
+    }
+    c_offsets_ = sums_of(row_blocks_.data(), num_rows_, memory_);
+    num_blocks_ = fetch(c_offsets_.data() + num_rows_, memory_.stream());
+    c_columns_ = {memory_, num_blocks_, "block columns"};
+    c_links_ = {memory_, num_blocks_ + std::uint64_t{1}, "pairs of C blocks"};
+    if (!is_listed_) return;
+    parts_[0].num_blocks = num_blocks_;
+    fill(parts_[0], counted);
+  }
+
+  /// Sets the parts: most_bytes hold what rows take while they are listed. Errors: OutOfMemory.
+  void divide(std::uint64_t most_bytes, std::uint64_t block_bytes) {
+    constexpr std::uint64_t kMostPairs = kernels::kFirstOfBlock - 1;
+    most_bytes = std::min(most_bytes / 8 * 7, kMostPairs * sizeof(kernels::Link));  // the rest is work space
+    if (sorted_.row_pairs.rows_per_run != 1) fetch_row_pairs(sorted_, num_rows_, memory_);
+    sorted_.pair_offsets = {};
+    std::vector<std::uint32_t> blocks(num_rows_ + std::size_t{1});
+    if (c_offsets_.size() != 0) blocks = fetch_all(c_offsets_.data(), blocks.size(), memory_.stream());
+    parts_ = plan::cut_rows(sorted_.row_pairs, blocks, most_bytes, block_bytes);
+    for (const ListedRows& part : parts_) {
+      if (part.bytes(block_bytes) <= most_bytes) continue;
+      throw OutOfMemory("device memory for pairs",
+                        text("a block row of A has ", part.num_pairs,
+                             " pairs, which do not fit beside the result, or are 2^31 or more"),
+                        "raise EngineOptions::memory_limit_bytes, or multiply some block columns of B at a time");
     }
   }
 
-  void list_all(kernels::RowsToList& rows, kernels::RowLinks links_of_rows, const DeviceBuffer<std::uint32_t>& counts,
-                DeviceMemory& memory) {
-    const Stream& stream = memory.stream();
-    const DeviceBuffer<kernels::LinkTotals> totals(memory, 1, "totals of rows");
-    check(cudaMemsetAsync(totals.data(), 0, sizeof(kernels::LinkTotals), stream.get()), "clear totals");
-    links_of_rows.totals = totals.data();
-    kernels::launch_count_links(rows.operands, links_of_rows, rows.tuning, stream.get());
-    const DeviceBuffer<std::uint32_t> row_links = sums_of(counts, memory);
-    rows.totals = fetch(totals.data(), stream);
-    num_pairs_ = rows.totals.num_pairs;
-    check_numbers(num_pairs_, "pairs of blocks");
-    if (num_pairs_ == 0) return;
-    links_ = {memory, num_pairs_ + 1, "pairs"};
-    kernels::LinkList list{.row_links = row_links.data(), .row_blocks = counts.data(), .links = links_.data()};
-    kernels::launch_count_c_blocks(rows, list, stream.get());
-    c_offsets_ = sums_of(counts, memory);
-    num_blocks_ = fetch(c_offsets_.data() + num_rows_, stream);
-    c_columns_ = {memory, num_blocks_, "block columns"};
-    c_links_ = {memory, num_blocks_ + std::uint64_t{1}, "pairs of C blocks"};
-    list.c_offsets = c_offsets_.data();
-    list.c_columns = c_columns_.data();
-    list.c_links = c_links_.data();
-    list.num_c_blocks = num_blocks_;
-    kernels::launch_fill_links(rows, list, stream.get());
-  }
-
-  /// The same of C blocks that are given. Errors: FormatError, ShapeError (one is missing).
-  void list_given(kernels::RowsToList& rows, kernels::RowLinks links_of_rows, std::uint64_t most_row_pairs,
-                  const DeviceCall& call, DeviceMemory& memory) {
+  /// All pairs of C blocks that are given. Errors: FormatError, ShapeError (one is missing), OutOfMemory.
+  void list_given(const DeviceBsrView& c) {
     constexpr auto kNothingBad = kernels::ArrayFindings::kNothingBad;
     struct Found {
       kernels::LinkTotals of_rows{};
@@ -133,15 +213,15 @@ class ChainList {
       unsigned long long num_pairs = 0;
       unsigned long long missing = kNothingBad;
     };
-    const Stream& stream = memory.stream();
-    const DeviceBsrView& c = *call.c;
+    const Stream& stream = memory_.stream();
     check_numbers(c.num_blocks, "blocks of C");
-    is_given_ = true;
     num_blocks_ = static_cast<std::uint32_t>(c.num_blocks);
-    const DeviceBuffer<std::uint32_t> offsets(memory, c.rows / m_ + 1, "offsets of C");
-    const DeviceBuffer<std::uint32_t> columns(memory, num_blocks_, "block columns");
-    const DeviceBuffer<std::uint32_t> counts(memory, num_blocks_, "pairs of C blocks");
-    const DeviceBuffer<Found> findings(memory, 1, "findings");
+    const DeviceBuffer<std::uint32_t> walked(memory_, num_rows_, "rows to walk");
+    kernels::RowsToList rows = rows_of({.num_rows = num_rows_}, walked.data());
+    const DeviceBuffer<std::uint32_t> offsets(memory_, c.rows / c.m + 1, "offsets of C");
+    const DeviceBuffer<std::uint32_t> columns(memory_, num_blocks_, "block columns");
+    const DeviceBuffer<std::uint32_t> counts(memory_, num_blocks_, "pairs of C blocks");
+    const DeviceBuffer<Found> findings(memory_, 1, "findings");
     Found found;
     copy_async(findings.data(), &found, 1, stream);
     if (num_blocks_ != 0)
@@ -149,80 +229,93 @@ class ChainList {
     kernels::launch_read_pattern({.indptr = c.indptr,
                                   .indices = c.indices,
                                   .index_bytes = c.index_bytes,
-                                  .num_rows = c.rows / m_,
-                                  .num_columns = c.cols / m_,
+                                  .num_rows = c.rows / c.m,
+                                  .num_columns = c.cols / c.m,
                                   .num_blocks = c.num_blocks},
                                  offsets.data(), columns.data(), &findings.data()->of_pattern, stream.get());
     rows.tuning.sorted_pairs = rows.tuning.medium_pairs;  // long rows alone are listed
-    if (most_row_pairs > rows.tuning.medium_pairs) {
-      links_of_rows.totals = &findings.data()->of_rows;
-      kernels::launch_count_links(rows.operands, links_of_rows, rows.tuning, stream.get());
-      rows.num_pairs = links_of_rows.num_pairs;
+    if (max_row_pairs_ > rows.tuning.medium_pairs) {
+      rows.num_pairs = row_blocks_.data();
+      kernels::launch_count_links(
+          rows.operands,
+          {.num_pairs = row_blocks_.data(), .walked = walked.data(), .totals = &findings.data()->of_rows}, rows.tuning,
+          stream.get());
     }
     found = fetch(findings.data(), stream);
     rows.totals = found.of_rows;
     check_findings(c, "matrix C", {.bad_row = found.of_pattern.bad_row});
     if (const auto at = found.of_pattern.bad_index; at != kNothingBad) {
       throw FormatError(text("matrix C, indices[", at, "]"),
-                        text("it is not in 0 to ", c.cols / m_ - 1, ", or not above the one before in its row"),
+                        text("it is not in 0 to ", c.cols / c.m - 1, ", or not above the one before in its row"),
                         "pass block columns below cols / m that ascend in each row");
     }
     const kernels::PatternView pattern{.offsets = offsets.data(),
                                        .columns = columns.data(),
                                        .max_row_blocks = found.of_pattern.max_row_blocks,
                                        .num_pairs = &findings.data()->num_pairs,
-                                       .missing = call.is_mask ? nullptr : &findings.data()->missing};
+                                       .missing = arrays_.call.is_mask ? nullptr : &findings.data()->missing};
     kernels::launch_pattern_links(rows, pattern, counts.data(), nullptr, stream.get());
     found = fetch(findings.data(), stream);
     if (found.missing != kNothingBad) throw_missing_block(found.missing >> 32, found.missing & 0xFFFF'FFFFu);
     num_pairs_ = found.num_pairs;
     check_numbers(num_pairs_, "pairs of blocks");
-    c_links_ = sums_of(counts, memory);
-    links_ = {memory, num_pairs_ + 1, "pairs"};
+    c_links_ = sums_of(counts.data(), num_blocks_, memory_);
+    links_ = {memory_, num_pairs_ + 1, "pairs"};
     kernels::launch_pattern_links(rows, pattern, c_links_.data(), links_.data(), stream.get());
+    parts_ = {{.num_rows = num_rows_, .num_pairs = num_pairs_, .num_blocks = num_blocks_}};
   }
 
-  void make_indices(const SortedOperands& sorted, const DeviceArrays& arrays, DeviceMemory& memory) {
-    const cudaStream_t stream = memory.stream().get();
-    const std::uint64_t index_bytes = arrays.a.index_bytes;
-    const std::uint64_t num_block_rows = arrays.a.rows / m_;
-    DeviceBsrMatrix& out = *arrays.out;
-    const auto indptr = allocate_result(arrays.call, memory, (num_block_rows + 1) * index_bytes, "indptr");
-    const auto indices = allocate_result(arrays.call, memory, num_blocks_ * index_bytes, "block columns");
-    if (const auto& c = arrays.call.c; c) {
-      copy_async(indptr.get(), static_cast<const std::byte*>(c->indptr), (num_block_rows + 1) * index_bytes,
-                 memory.stream());
-      copy_async(indices.get(), static_cast<const std::byte*>(c->indices), num_blocks_ * index_bytes, memory.stream());
+  /// Sets indptr and indices of the result, once all rows have been listed, and gives back what is not needed to
+  /// multiply. Errors: OutOfMemory.
+  void make_indices() {
+    events_.timed(Stage::compact, memory_.stream(), [&] { expand_indices(); });
+    sorted_ = {};
+    row_blocks_ = {};
+    c_offsets_ = {};
+    c_columns_ = {};
+  }
+
+  void expand_indices() {
+    const Stream& stream = memory_.stream();
+    const DeviceBsrView& a = arrays_.a;
+    const std::uint64_t index_bytes = a.index_bytes;
+    const std::uint64_t num_block_rows = a.rows / a.m;
+    DeviceBsrMatrix& out = *arrays_.out;
+    const auto indptr = allocate_result(arrays_.call, memory_, (num_block_rows + 1) * index_bytes, "indptr");
+    const auto indices = allocate_result(arrays_.call, memory_, num_blocks_ * index_bytes, "block columns");
+    if (const auto& c = arrays_.call.c; c) {
+      copy_async(indptr.get(), static_cast<const std::byte*>(c->indptr), (num_block_rows + 1) * index_bytes, stream);
+      copy_async(indices.get(), static_cast<const std::byte*>(c->indices), num_blocks_ * index_bytes, stream);
     } else if (num_blocks_ == 0) {
-      check(cudaMemsetAsync(indptr.get(), 0, (num_block_rows + 1) * index_bytes, stream), "clear indptr");
+      check(cudaMemsetAsync(indptr.get(), 0, (num_block_rows + 1) * index_bytes, stream.get()), "clear indptr");
     } else {
       kernels::launch_expand_indices(
           {.c_offsets = c_offsets_.data(), .c_columns = c_columns_.data(), .num_c_blocks = num_blocks_},
-          sorted.a.index.rows.data(), num_rows_,
-          {.indptr = indptr.get(),
-           .indices = indices.get(),
-           .index_bytes = arrays.a.index_bytes,
-           .num_rows = num_block_rows},
-          stream);
+          sorted_.a.index.rows.data(), num_rows_,
+          {.indptr = indptr.get(), .indices = indices.get(), .index_bytes = a.index_bytes, .num_rows = num_block_rows},
+          stream.get());
     }
-    c_offsets_ = {};
-    c_columns_ = {};
     out.num_blocks = num_blocks_;
-    out.device = memory.context().device();
+    out.device = memory_.context().device();
     out.indptr = indptr;
     out.indices = indices;
   }
 
-  ElementType type_;
-  std::uint32_t m_;
+  const DeviceArrays& arrays_;
+  DeviceMemory& memory_;
+  StageEvents& events_;
+  SortedOperands sorted_;       // until there are indices
   std::uint32_t num_rows_ = 0;  // of A that may have pairs
   std::uint32_t num_blocks_ = 0;
-  bool is_given_ = false;  // which blocks C has
   std::uint64_t num_pairs_ = 0;
-  DeviceBuffer<std::uint32_t> c_offsets_;  // [num_rows + 1], until there are indices
-  DeviceBuffer<std::uint32_t> c_columns_;  // [num_blocks], the same
-  DeviceBuffer<std::uint32_t> c_links_;    // [num_blocks + 1]
-  DeviceBuffer<kernels::Link> links_;      // [num_pairs + 1]
+  std::uint64_t max_row_pairs_ = 0;
+  std::vector<ListedRows> parts_;
+  bool is_listed_ = true;                   // links_ has all pairs
+  DeviceBuffer<std::uint32_t> row_blocks_;  // [num_rows]: C blocks, or pairs, until there are indices
+  DeviceBuffer<std::uint32_t> c_offsets_;   // [num_rows + 1], the same
+  DeviceBuffer<std::uint32_t> c_columns_;   // [num_blocks], the same
+  DeviceBuffer<std::uint32_t> c_links_;     // [num_blocks + 1], from the first pair of a part on
+  DeviceBuffer<kernels::Link> links_;       // [pairs of a part + 1]
 };
 
 /// Elements of an operand where kernels can read them: the caller's, or a copy that is aligned.
@@ -232,15 +325,20 @@ DeviceBuffer<std::byte> aligned_values(const DeviceBsrView& view, DeviceMemory& 
   return is_aligned(data) ? std::move(values) : copy_of(values, memory, "elements");
 }
 
-/// Elements of a result of u16 that are kMaxVal; 0 of other types. Waits for the stream.
-std::uint64_t count_saturated(const ChainList& list, const void* c, DeviceMemory& memory) {
-  if (!list.saturates()) return 0;
+/// Elements of a result of u16 that are kMaxVal; 0 of other types. Waits for the stream. Shapes: c [bytes], device.
+std::uint64_t count_saturated(ElementType type, const void* c, std::uint64_t bytes, DeviceMemory& memory) {
+  if (type != ElementType::u16 || bytes == 0) return 0;
   const DeviceBuffer<unsigned long long> count(memory, 1, "count");
   const Stream& stream = memory.stream();
   check(cudaMemsetAsync(count.data(), 0, sizeof(unsigned long long), stream.get()), "clear");
-  kernels::launch_count_saturated(static_cast<const std::uint32_t*>(c), list.result_bytes() / sizeof(std::uint32_t),
-                                  count.data(), stream.get());
+  kernels::launch_count_saturated(static_cast<const std::uint32_t*>(c), bytes / sizeof(std::uint32_t), count.data(),
+                                  stream.get());
   return fetch(count.data(), stream);
+}
+
+/// Of C blocks of a product of `a`.
+std::uint64_t result_bytes(const DeviceBsrView& a, std::uint64_t num_blocks) {
+  return num_blocks * a.m * a.m * element_bytes(result_of(a.type));
 }
 
 /// Of a pipeline for which nothing has been decided.
@@ -265,7 +363,7 @@ class PlannedChains : public PlannedProduct {
     kept_.emplace(limit_bytes, run_);
     Pipeline& pipeline = kept_->pipeline;
     use_callers_memory(*run_.arrays, pipeline.memory());
-    kept_->list.emplace(a, b, *run_.arrays, pipeline);
+    kept_->list.emplace(a, b, *run_.arrays, nullptr, true, pipeline);
     pipeline.stream().synchronize();  // the pattern may be read on any stream
   }
   ~PlannedChains() override {
@@ -284,7 +382,9 @@ class PlannedChains : public PlannedProduct {
     if (run_.arrays->a.type == ElementType::u16) check_not_scaled(alpha, beta);
     const DeviceGuard guard(run_.device->device());
     const Stream& own = behind(stream);
-    kept_->list->multiply({.a = a, .b = b, .c = c, .old = c, .alpha = alpha, .beta = beta}, *run_.device, own.get());
+    for (const ListedRows& all : kept_->list->parts()) {
+      kept_->list->multiply(all, {.a = a, .b = b, .c = c, .old = c, .alpha = alpha, .beta = beta}, own.get());
+    }
     const Event complete;
     complete.record(own);
     check(cudaStreamWaitEvent(stream, complete.get()), "event");
@@ -293,7 +393,8 @@ class PlannedChains : public PlannedProduct {
   std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
     const DeviceGuard guard(run_.device->device());
     behind(stream);
-    return cuda::count_saturated(*kept_->list, c, kept_->pipeline.memory());
+    return cuda::count_saturated(run_.arrays->a.type, c, result_bytes(run_.arrays->a, kept_->list->num_blocks()),
+                                 kept_->pipeline.memory());
   }
 
  private:
@@ -318,39 +419,88 @@ class PlannedChains : public PlannedProduct {
   std::optional<Kept> kept_;
 };
 
-/// Lists and multiplies; sets the result.
-ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArrays& arrays, Pipeline& pipeline,
-                             const DeviceRun& run) {
+/// Largest absolute values of integers whose sums may overflow; 0 of others. Shapes: elements, device.
+Magnitudes largest_of(ElementType type, const DeviceBuffer<std::byte>& a, const DeviceBuffer<std::byte>& b,
+                      const DeviceBuffer<std::byte>& c, DeviceMemory& memory) {
+  if (result_of(type) != ElementType::i64) return {};
+  const Stream& stream = memory.stream();
+  const DeviceBuffer<unsigned long long> largest(memory, 3, "largest elements");
+  check(cudaMemsetAsync(largest.data(), 0, 3 * sizeof(unsigned long long), stream.get()), "clear");
+  const auto find = [&](ElementType of, const DeviceBuffer<std::byte>& values, std::size_t at) {
+    kernels::launch_find_largest(of, values.data(), values.size() / element_bytes(of), largest.data() + at,
+                                 stream.get());
+  };
+  find(type, a, 0);
+  find(type, b, 1);
+  find(ElementType::i64, c, 2);
+  const auto found = fetch_all(largest.data(), 3, stream);
+  return {.a = static_cast<double>(found[0]), .b = static_cast<double>(found[1]), .c = static_cast<double>(found[2])};
+}
+
+/// Lists and multiplies. The values go to the host, if it wants them; the rest of the result is on the device.
+ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArrays& arrays, const HostChains* host,
+                             Pipeline& pipeline, const DeviceRun& run) {
   DeviceMemory& memory = pipeline.memory();
   const Stream& stream = pipeline.stream();
-  check_arrays(arrays, *run.device);
-  const ChainList list(a, b, arrays, pipeline);
+  const DeviceCall& call = arrays.call;
+  std::optional<GatheredProducts> many;
+  if (arrays.batch != nullptr) {
+    many.emplace(arrays, memory);
+  } else {
+    check_arrays(arrays, *run.device);
+  }
+  ChainList list(a, b, arrays, many ? &*many : nullptr, false, pipeline);
   run.check_cancelled();
-  const auto values = allocate_result(arrays.call, memory, list.result_bytes(), "result elements");
-  const DeviceBuffer<std::byte> of_a = aligned_values(arrays.a, memory);
-  const DeviceBuffer<std::byte> of_b = aligned_values(arrays.b, memory);
+  const auto [view_a, view_b] = many ? many->views() : std::array{arrays.a, arrays.b};
+  const DeviceBuffer<std::byte> of_a = aligned_values(view_a, memory);
+  const DeviceBuffer<std::byte> of_b = aligned_values(view_b, memory);
   DeviceBuffer<std::byte> of_c;
-  if (arrays.call.beta != nullptr) of_c = aligned_values(*arrays.call.c, memory);
-  pipeline.events().begin_panel(stream, {.pairs = list.num_pairs(), .panel = 0});
-  pipeline.events().timed(Stage::multiply, stream, [&] {
-    list.multiply({.a = of_a.data(),
-                   .b = of_b.data(),
-                   .c = values.get(),
-                   .old = of_c.data(),
-                   .alpha = arrays.call.alpha,
-                   .beta = arrays.call.beta},
-                  *run.device, stream.get());
-  });
+  if (call.beta != nullptr) of_c = aligned_values(*call.c, memory);
+  const std::uint64_t block_bytes = result_bytes(view_a, 1);
+  const std::uint64_t values_bytes = list.num_blocks() * block_bytes;
+  const std::uint64_t index_bytes = (view_a.rows / view_a.m + 1 + list.num_blocks()) * view_a.index_bytes;
+  list.make_room(call.allocator.allocate ? 0 : index_bytes + (host == nullptr ? values_bytes : 0),
+                 host == nullptr ? 0 : block_bytes);
+  std::shared_ptr<std::byte> whole;
+  if (host == nullptr) whole = allocate_result(call, memory, values_bytes, "result elements");
+  std::byte* to_host = nullptr;
+  ProductStats stats{.num_blocks = list.num_blocks(),
+                     .pairs = list.num_pairs(),
+                     .device = run.device->properties().name,
+                     .max_row_pairs = list.max_row_pairs()};
+  for (const ListedRows& part : list.parts()) {
+    run.check_cancelled();
+    list.prepare(part);
+    if (part.num_blocks == 0) continue;
+    const std::uint64_t first_byte = part.first_block * block_bytes;
+    const std::uint64_t bytes = part.num_blocks * block_bytes;
+    DeviceBuffer<std::byte> own;
+    if (host != nullptr) own = {memory, bytes, "result elements"};
+    std::byte* const to = host != nullptr ? own.data() : whole.get() + first_byte;
+    pipeline.events().begin_panel(stream, {.pairs = part.num_pairs, .panel = stats.num_panels++});
+    pipeline.events().timed(Stage::multiply, stream, [&] {
+      list.multiply(
+          part,
+          {.a = of_a.data(), .b = of_b.data(), .c = to, .old = of_c.data(), .alpha = call.alpha, .beta = call.beta},
+          stream.get());
+    });
+    if (host != nullptr) {
+      if (to_host == nullptr)
+        to_host = static_cast<std::byte*>(host->allocate_values(list.num_blocks() * view_a.m * view_a.m));
+      pipeline.events().timed(Stage::d2h, stream, [&] {
+        check(cudaMemcpyAsync(to_host + first_byte, to, bytes, cudaMemcpyDeviceToHost, stream.get()), "download");
+      });
+    }
+    stats.num_saturated += count_saturated(view_a.type, to, bytes, memory);
+  }
+  if (many) many->finish(pipeline.events());
   const Event complete;
   complete.record(stream);
-  check(cudaStreamWaitEvent(arrays.call.stream, complete.get()), "event");
-  arrays.out->values = values;
-  return {.num_blocks = list.num_blocks(),
-          .pairs = list.num_pairs(),
-          .num_panels = list.num_blocks() == 0 ? 0u : 1u,
-          .peak_device_bytes = memory.peak_bytes(),
-          .num_saturated = count_saturated(list, values.get(), memory),
-          .device = run.device->properties().name};
+  check(cudaStreamWaitEvent(call.stream, complete.get()), "event");
+  arrays.out->values = whole;
+  if (host == nullptr && arrays.is_timed) stats.largest = largest_of(view_a.type, of_a, of_b, of_c, memory);
+  stats.peak_device_bytes = memory.peak_bytes();
+  return stats;
 }
 
 ProductStats multiply_host(const Source& a, const Source& b, const HostChains& host, Pipeline& pipeline,
@@ -382,18 +532,18 @@ ProductStats multiply_host(const Source& a, const Source& b, const HostChains& h
     call.c = on_device(*call.c);
   });
   DeviceBsrMatrix c;
-  const ProductStats stats = multiply_arrays(a, b, {.a = view_a, .b = view_b, .call = call, .out = &c}, pipeline, run);
+  const ProductStats stats =
+      multiply_arrays(a, b, {.a = view_a, .b = view_b, .call = call, .out = &c}, &host, pipeline, run);
   host.indptr.resize(host.a.rows / host.a.m + 1);
   host.indices.resize(stats.num_blocks);
-  const std::uint64_t num_elements = stats.num_blocks * host.a.m * host.a.m;
-  void* const values = host.allocate_values(num_elements);
+  const auto download = [&](std::vector<std::int64_t>& to, const std::shared_ptr<const void>& from) {
+    if (to.empty()) return;
+    check(cudaMemcpyAsync(to.data(), from.get(), to.size() * sizeof(std::int64_t), cudaMemcpyDeviceToHost, stream),
+          "download");
+  };
   pipeline.events().timed(Stage::d2h, pipeline.stream(), [&] {
-    const auto download = [&](void* to, const std::shared_ptr<const void>& from, std::uint64_t bytes) {
-      if (bytes != 0) check(cudaMemcpyAsync(to, from.get(), bytes, cudaMemcpyDeviceToHost, stream), "download");
-    };
-    download(host.indptr.data(), c.indptr, host.indptr.size() * sizeof(std::int64_t));
-    download(host.indices.data(), c.indices, host.indices.size() * sizeof(std::int64_t));
-    download(values, c.values, num_elements * element_bytes(result_of(host.a.type)));
+    download(host.indptr, c.indptr);
+    download(host.indices, c.indices);
   });
   pipeline.stream().synchronize();
   return stats;
@@ -411,7 +561,7 @@ ProductStats multiply_chains(const Source& a, const Source& b, std::uint64_t lim
   } else {
     use_callers_memory(*run.arrays, pipeline.memory());
     pipeline.memory().cut_small_buffers();
-    stats = multiply_arrays(a, b, *run.arrays, pipeline, run);
+    stats = multiply_arrays(a, b, *run.arrays, nullptr, pipeline, run);
   }
   StageSpans spans;
   pipeline.events().collect(spans, run.clock.trace(), *run.device);

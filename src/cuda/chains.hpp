@@ -22,11 +22,13 @@ struct HostChains {
 };
 
 /// C = A * B of run.arrays, or of `host`, which is uploaded. The sources name the operands.
-/// Errors: as multiply(); OutOfMemory beyond limit_bytes, 2^31 - 1 pairs, or 2^31 - 1 blocks of A.
+/// Pairs that do not fit beside the result, or are 2^31 or more, are listed for some rows of A at a time, and results
+/// go to the host as they are computed. Errors: as multiply(); OutOfMemory beyond limit_bytes, 2^31 - 1 blocks of A,
+/// or, if C's blocks are given, 2^31 - 1 pairs.
 ProductStats multiply_chains(const Source& a, const Source& b, std::uint64_t limit_bytes, const DeviceRun& run,
                              const HostChains* host = nullptr);
 
-/// As plan_product(): the list stays on the device, 8 bytes a pair and 4 for each C block.
+/// As plan_product(): the whole list stays on the device, 8 bytes a pair and 4 for each C block.
 std::unique_ptr<PlannedProduct> plan_chains(const Source& a, const Source& b, std::uint64_t limit_bytes,
                                             const DeviceRun& run);
 

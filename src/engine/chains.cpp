@@ -280,13 +280,7 @@ void Engine::Impl::multiply_chains(const Source& a, const Source& b, const Produ
     stats = multiply_on_host(a, b, *host, target.limits, run);
   }
   fill_report(operands, type, stats, target, record.report);
-  if (host != nullptr) {
-    stats.largest = host->largest;
-  } else {  // nobody has read them
-    const double of_type = std::ldexp(1.0, static_cast<int>(8 * element_bytes(type)));
-    stats.largest = {.a = of_type, .b = of_type, .c = 0x1p63};
-  }
-  if (stats.max_row_pairs == 0) stats.max_row_pairs = stats.pairs;
+  if (host != nullptr) stats.largest = host->largest;
   if (result_of(type) == ElementType::i64) {
     const void* const alpha = host != nullptr ? host->alpha : record.arrays->call.alpha;
     const void* const beta = host != nullptr ? host->beta : record.arrays->call.beta;

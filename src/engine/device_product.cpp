@@ -79,11 +79,6 @@ void check_pair(const DeviceBsrView& a, const DeviceBsrView& b, std::optional<st
   }
 }
 
-/// A list of pairs by C block instead of the kernels of u16.
-bool wants_chains(const DeviceBsrView& a, const DeviceCall& call) {
-  return a.type != ElementType::u16 || call.c;
-}
-
 /// Errors: ShapeError, FormatError, UsageError.
 void check_result(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCall& call) {
   if (a.type == ElementType::u16) cuda::check_not_scaled(call.alpha, call.beta);
@@ -109,13 +104,6 @@ void check_result(const DeviceBsrView& a, const DeviceBsrView& b, const DeviceCa
 std::uint32_t common_side(const DeviceBsrView& a, const DeviceBsrView& b) {
   check_pair(a, b);
   return static_cast<std::uint32_t>(std::max({a.rows, a.cols, b.cols}));
-}
-
-/// Errors: UsageError if the elements of many products have another type than u16.
-void check_many_type(const DeviceBsrView& view) {
-  if (view.type == ElementType::u16) return;
-  throw UsageError("products", text("many at once are of u16, not of ", element_name(view.type)),
-                   "multiply one after the other");
 }
 
 /// Many products as one: what is known of them before a device is started.
@@ -145,6 +133,7 @@ void finish(ManyProducts& many, std::uint64_t cols) {
   many.batch.all.cols = cols;
   many.batch.all.m = a.m;
   many.batch.all.index_bytes = a.index_bytes;
+  many.batch.all.type = result_of(a.type);
 }
 
 bool has_sizes_of(const DeviceBsrView& view, const DeviceBsrView& other) {
@@ -156,7 +145,7 @@ bool has_sizes_of(const DeviceBsrView& view, const DeviceBsrView& other) {
 ManyProducts check_products(std::span<const DevicePair> products) {
   const DeviceBsrView& first = products.front().a;
   ManyProducts many{.a = {products, &DevicePair::a}, .b = {products, &DevicePair::b}};
-  many.sums.a = {.rows = 0, .cols = 0, .m = first.m, .index_bytes = first.index_bytes};
+  many.sums.a = {.rows = 0, .cols = 0, .m = first.m, .index_bytes = first.index_bytes, .type = first.type};
   many.sums.b = many.sums.a;
   std::vector<std::uint64_t>& first_row = many.batch.first_row;
   first_row.reserve(products.size() + 1);
@@ -166,15 +155,13 @@ ManyProducts check_products(std::span<const DevicePair> products) {
     const auto& [a, b] = products[x];
     const bool is_alike =
         x > 0 && has_sizes_of(a, products[x - 1].a) && has_sizes_of(b, products[x - 1].b);  // checked then
-    if (!is_alike) {
-      check_pair(a, b, x);
-      check_many_type(a);
-    }
-    if (a.m != first.m || a.index_bytes != first.index_bytes) {
-      throw UsageError(text("product ", x),
-                       text("m = ", a.m, ", indices of ", a.index_bytes, " bytes; product 0 has m = ", first.m, ", ",
-                            first.index_bytes, " bytes"),
-                       "pass products of one m and index_bytes in a call");
+    if (!is_alike) check_pair(a, b, x);
+    if (a.m != first.m || a.index_bytes != first.index_bytes || a.type != first.type) {
+      throw UsageError(
+          text("product ", x),
+          text("m = ", a.m, ", indices of ", a.index_bytes, " bytes, elements of ", element_name(a.type),
+               "; product 0 has m = ", first.m, ", ", first.index_bytes, " bytes, ", element_name(first.type)),
+          "pass products of one m, index_bytes and type in a call");
     }
     for (const auto& [view, sum] : {std::pair{&a, &many.sums.a}, {&b, &many.sums.b}}) {
       sum->rows += view->rows;
@@ -199,7 +186,7 @@ void check_strides(const DeviceBsrStack& stack, std::uint64_t count, const char*
   };
   check(stack.strides.indptr, stack.first.index_bytes, "indptr");
   check(stack.strides.indices, stack.first.index_bytes, "indices");
-  check(stack.strides.values, sizeof(std::uint16_t), "values");
+  check(stack.strides.values, element_bytes(stack.first.type), "values");
 }
 
 /// As above, of stacks: does not look at each product.
@@ -208,7 +195,6 @@ ManyProducts check_products(const DeviceStacks& products) {
   ManyProducts many{.a = {products.a, num_products}, .b = {products.b, num_products}};
   many.sums = {.a = products.a.first, .b = products.b.first};
   check_pair(many.sums.a, many.sums.b);
-  check_many_type(many.sums.a);
   const std::uint64_t count = std::min(num_products, std::uint64_t{1} << 32);  // more are too many anyhow
   for (DeviceBsrView* const sum : {&many.sums.a, &many.sums.b}) {
     sum->rows *= count;
@@ -222,7 +208,7 @@ ManyProducts check_products(const DeviceStacks& products) {
   return many;
 }
 
-ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) {
+ProductOptions on_device(const ProductOptions& options, const DeviceCall& call, ElementType type) {
   const DeviceAllocator& allocator = call.allocator;
   if (allocator.serves_workspace && !(allocator.allocate && allocator.release)) {
     throw UsageError("DeviceAllocator::serves_workspace", "allocate or release is missing",
@@ -233,9 +219,15 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call) 
     throw DeviceError("arrays in device memory", why_not, "check nvidia-smi, or pass arrays in host memory");
   }
   cuda::check_stream(call.stream);
-  const auto refuse = [](bool is_set, const char* option, const char* hint) {
-    if (is_set) throw UsageError(text("ProductOptions::", option), "does not go with arrays in device memory", hint);
+  const auto refuse = [](bool is_set, const char* option, const char* hint,
+                         const std::string& problem = "does not go with arrays in device memory") {
+    if (is_set) throw UsageError(text("ProductOptions::", option), problem, hint);
   };
+  const std::string problem = type == ElementType::u16 ? "does not go with the blocks of C"
+                                                       : text("is for elements of u16, not of ", element_name(type));
+  refuse(cuda::wants_chains(type, call) && options.kernel != "auto", "kernel", "leave it at auto", problem);
+  refuse(type != ElementType::u16 && options.on_saturation == OnSaturation::error, "on_saturation = error",
+         "leave it out: nothing saturates", problem);
   refuse(options.backend == Backend::cpu, "backend = cpu", "leave it out");
   refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "transpose the arrays on the device");
   refuse(options.rows != RowRange{}, "rows",
@@ -319,22 +311,18 @@ class DeviceProduct {
       : n_(common_side(a, b)),
         source_a(a, n_, "matrix A"),
         source_b(b, n_, "matrix B"),
-        options(on_device(wanted, call)),
+        options(on_device(wanted, call, a.type)),
         batch{.all = {.rows = a.rows, .cols = b.cols, .m = a.m, .index_bytes = a.index_bytes}},
         arrays{.a = a, .b = b, .call = call, .out = &batch.all} {
     batch.all.type = result_of(a.type);
     check_result(a, b, call);
-    if (!wants_chains(a, call) || options.kernel == "auto") return;
-    throw UsageError("ProductOptions::kernel",
-                     text("no kernel is named for elements of ", element_name(a.type), call.c ? " and a given C" : ""),
-                     "leave it at auto");
   }
   DeviceProduct(ManyProducts many, const DeviceCall& call, const ProductOptions& wanted)
       : sums_(many.sums),
         n_(static_cast<std::uint32_t>(std::max({sums_.a.rows, sums_.a.cols, sums_.b.cols}))),
         source_a(sums_.a, n_, "matrix A", many.a),
         source_b(sums_.b, n_, "matrix B", many.b),
-        options(on_device(wanted, call)),
+        options(on_device(wanted, call, sums_.a.type)),
         batch(std::move(many.batch)),
         arrays{.a = sums_.a,
                .b = sums_.b,
@@ -403,7 +391,7 @@ struct DevicePlan::State {
 void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Report* report) {
   product.arrays.is_timed = report != nullptr;
   record.stay_on(product.arrays);
-  if (wants_chains(product.arrays.a, product.arrays.call)) {
+  if (cuda::wants_chains(product.arrays.a.type, product.arrays.call)) {
     multiply_chains(product.source_a, product.source_b, product.options, record);
     check_saturation(product.options, record.report, product.sink, "the result");
   } else {
@@ -435,7 +423,7 @@ DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const De
   state->run->device = state->target.first_device();
   state->run->arrays = state->record.arrays;
   const plan::Limits limits = state->target.limits;
-  if (wants_chains(a, call)) {
+  if (cuda::wants_chains(a.type, call)) {
     state->planned =
         cuda::plan_chains(state->product.source_a, state->product.source_b, limits.gpus.front().bytes, run);
     return DevicePlan(std::move(state));

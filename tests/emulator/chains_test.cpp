@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -142,52 +143,81 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
     b_row_index.push_back(is_stored ? static_cast<std::uint32_t>(found - b.rows.begin()) : kernels::kNoRow);
   }
   const std::size_t num_rows = a.rows.size();
-  kernels::RowsToList rows{.operands = {.a = a.view(),
-                                        .b_rows = b.view(),
-                                        .b_row_index = b_row_index.data(),
-                                        .a_numbers = is_shuffled ? a.numbers.data() : nullptr,
-                                        .b_numbers = is_shuffled ? b.numbers.data() : nullptr},
-                           .num_columns = b.at.cols,
-                           .tuning = tuning};
-  std::vector<std::uint32_t> num_pairs(num_rows), walked(num_rows), row_links(num_rows + 1), row_blocks(num_rows),
-      c_offsets(num_rows + 1);
-  rows.walked = walked.data();
-  kernels::launch_count_links(rows.operands, {num_pairs.data(), walked.data(), &rows.totals}, tuning, nullptr);
-  if (is_shuffled || rows.totals.num_long != 0) rows.num_pairs = num_pairs.data();
+  std::vector<std::uint32_t> walked(num_rows), row_links(num_rows + 1), row_blocks(num_rows), c_offsets(num_rows + 1);
+  std::vector<kernels::Link> links;
+  const auto rows_of = [&](std::uint32_t begin, std::uint32_t end) {
+    kernels::CompressedView some = a.view();
+    some.num_rows = end - begin;
+    some.rows += begin;
+    some.offsets += begin;
+    kernels::RowsToList rows{.operands = {.a = some,
+                                          .b_rows = b.view(),
+                                          .b_row_index = b_row_index.data(),
+                                          .a_numbers = is_shuffled ? a.numbers.data() : nullptr,
+                                          .b_numbers = is_shuffled ? b.numbers.data() : nullptr},
+                             .num_columns = b.at.cols,
+                             .walked = walked.data(),
+                             .tuning = tuning};
+    std::uint32_t* const num_pairs = row_blocks.data() + begin;
+    kernels::launch_count_links(rows.operands, {num_pairs, walked.data(), &rows.totals}, tuning, nullptr);
+    if (is_shuffled || rows.totals.num_long != 0) rows.num_pairs = num_pairs;
+    return rows;
+  };
+  const auto all_rows = static_cast<std::uint32_t>(num_rows);
+  const kernels::RowsToList all = rows_of(0, all_rows);
   if (given != nullptr)
-    return emulated_onto(operands, {a.placed(operands.a), b.placed(operands.b)}, rows, *given, covers);
-  if (rows.totals.num_pairs == 0) return c;
-  kernels::launch_sum_counts(num_pairs.data(), num_rows, row_links.data(), {}, nullptr);
-  REQUIRE(row_links.back() == rows.totals.num_pairs);
-  std::vector<kernels::Link> links(rows.totals.num_pairs + 1);
-  kernels::LinkList list{.row_links = row_links.data(), .row_blocks = row_blocks.data(), .links = links.data()};
-  kernels::launch_count_c_blocks(rows, list, nullptr);
+    return emulated_onto(operands, {a.placed(operands.a), b.placed(operands.b)}, all, *given, covers);
+  if (all.totals.num_pairs == 0) return c;
+  const auto list_rows = [&](std::uint32_t begin, std::uint32_t end) {
+    const kernels::RowsToList rows = rows_of(begin, end);
+    kernels::launch_sum_counts(row_blocks.data() + begin, end - begin, row_links.data(), {}, nullptr);
+    REQUIRE(row_links[end - begin] == rows.totals.num_pairs);
+    links.assign(rows.totals.num_pairs + 1, {});
+    kernels::launch_count_c_blocks(
+        rows, {.row_links = row_links.data(), .row_blocks = row_blocks.data() + begin, .links = links.data()}, nullptr);
+    return rows;
+  };
+  const std::uint32_t cut = random() % 2 == 0 ? all_rows : static_cast<std::uint32_t>(random() % num_rows);
+  const std::array<std::array<std::uint32_t, 2>, 2> parts{{{0, cut}, {cut, all_rows}}};
+  for (const auto& [begin, end] : parts) {
+    if (begin != end) list_rows(begin, end);
+  }
   kernels::launch_sum_counts(row_blocks.data(), num_rows, c_offsets.data(), {}, nullptr);
-  list.num_c_blocks = c_offsets.back();
-  std::vector<std::uint32_t> c_links(list.num_c_blocks + std::size_t{1});
-  c.at.col.resize(list.num_c_blocks);
-  list.c_offsets = c_offsets.data();
-  list.c_columns = c.at.col.data();
-  list.c_links = c_links.data();
-  kernels::launch_fill_links(rows, list, nullptr);
-  std::vector<std::int32_t> indptr(c.at.ptr.size()), indices(list.num_c_blocks);
-  kernels::launch_expand_indices(
-      list, a.rows.data(), static_cast<std::uint32_t>(num_rows),
-      {.indptr = indptr.data(), .indices = indices.data(), .index_bytes = 4, .num_rows = a.at.rows}, nullptr);
-  c.at.ptr.assign(indptr.begin(), indptr.end());
-  c.at.col.assign(indices.begin(), indices.end());
-  c.values.resize(c.at.col.size() * c.m * c.m);
+  const std::uint32_t num_c_blocks = c_offsets.back();
+  std::vector<std::uint32_t> c_links(num_c_blocks + std::size_t{1});
+  std::vector<std::uint32_t> columns(num_c_blocks);
+  c.values.resize(columns.size() * c.m * c.m);
   const std::vector<T> a_values = a.placed(operands.a);
   const std::vector<T> b_values = b.placed(operands.b);
-  kernels::launch_multiply_chains(kElementType<T>,
-                                  {.c_links = c_links.data(),
-                                   .links = links.data(),
-                                   .num_c_blocks = list.num_c_blocks,
-                                   .num_rows = static_cast<std::uint32_t>(num_rows),
-                                   .m = c.m,
-                                   .has_exact_mma = has_exact_mma,
-                                   .num_warps = 1 + random() % 8},
-                                  {.a = a_values.data(), .b = b_values.data(), .c = c.values.data()}, nullptr);
+  for (const auto& [begin, end] : parts) {
+    if (begin == end) continue;
+    const kernels::RowsToList rows = list_rows(begin, end);
+    const std::uint32_t first = c_offsets[begin];
+    kernels::launch_fill_links(rows,
+                               {.row_links = row_links.data(),
+                                .c_offsets = c_offsets.data() + begin,
+                                .c_columns = columns.data(),
+                                .c_links = c_links.data(),
+                                .links = links.data(),
+                                .num_c_blocks = c_offsets[end]},
+                               nullptr);
+    kernels::launch_multiply_chains(
+        kElementType<T>,
+        {.c_links = c_links.data() + first,
+         .links = links.data(),
+         .num_c_blocks = c_offsets[end] - first,
+         .num_rows = end - begin,
+         .m = c.m,
+         .has_exact_mma = has_exact_mma,
+         .num_warps = 1 + random() % 8},
+        {.a = a_values.data(), .b = b_values.data(), .c = c.values.data() + std::size_t{first} * c.m * c.m}, nullptr);
+  }
+  std::vector<std::int32_t> indptr(c.at.ptr.size()), indices(num_c_blocks);
+  kernels::launch_expand_indices(
+      {.c_offsets = c_offsets.data(), .c_columns = columns.data(), .num_c_blocks = num_c_blocks}, a.rows.data(),
+      all_rows, {.indptr = indptr.data(), .indices = indices.data(), .index_bytes = 4, .num_rows = a.at.rows}, nullptr);
+  c.at.ptr.assign(indptr.begin(), indptr.end());
+  c.at.col.assign(indices.begin(), indices.end());
   return c;
 }
 
@@ -256,6 +286,21 @@ TEST_CASE("a given pattern that is wrong, or lacks a block, emulated") {
   given.at.col.erase(at);
   for (std::uint32_t row = 8; row <= 30; ++row) --given.at.ptr[row];
   emulated_product(operands, false, true, kSmallWindows, random, &given, true);
+}
+
+TEST_CASE("the largest absolute value of integers, emulated") {
+  const auto largest_of = []<class T>(const std::vector<T>& values) {
+    unsigned long long largest = 0;
+    kernels::launch_find_largest(kElementType<T>, values.data(), values.size(), &largest, nullptr);
+    return largest;
+  };
+  CHECK(largest_of(std::vector<std::int8_t>{}) == 0);
+  CHECK(largest_of(std::vector<std::int8_t>{3, -128, 127}) == 128);
+  CHECK(largest_of(std::vector<std::uint8_t>{3, 255, 127}) == 255);
+  CHECK(largest_of(std::vector<std::int64_t>{5, std::numeric_limits<std::int64_t>::min()}) == 1ull << 63);
+  std::vector<std::int32_t> many(5000, -7);
+  many[4321] = 1000;
+  CHECK(largest_of(many) == 1000);
 }
 
 TEST_CASE("padding of fragments leaves sums of -0 as they are, emulated") {

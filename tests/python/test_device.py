@@ -421,8 +421,8 @@ class Torch(unittest.TestCase):
                     self.assertTrue(torch.equal(torch.from_dlpack(found.data).reshape(-1).cpu(), host.values().reshape(-1)))
         with self.assertRaisesRegex(TypeError, "float64 and float32"):
             spmm.multiply(self.random_tensor(1, 4, torch.float64).cuda(), self.random_tensor(1, 4, torch.float32).cuda())
-        with self.assertRaisesRegex(spmm.UsageError, "call multiply"):
-            spmm.multiply_many([(a.cuda().to(torch.float32), b.cuda().to(torch.float32))])
+        with self.assertRaisesRegex(spmm.UsageError, "on_saturation"):
+            spmm.multiply(a.cuda(), b.cuda(), on_saturation="error")
         many = spmm.multiply(self.random_tensor(1, 8, torch.float64), self.random_tensor(2, 8, torch.float64), backend="cuda")
         few = spmm.multiply(self.random_tensor(1, 8, torch.float64), self.random_tensor(2, 8, torch.float64), backend="cpu")
         self.assertTrue(torch.equal(many.values(), few.values()))
@@ -502,6 +502,28 @@ class Torch(unittest.TestCase):
         with self.assertRaisesRegex(spmm.FormatError, "no batches"):
             spmm.multiply(a, b)
 
+    def test_many_products_of_all_types(self):
+        for kind in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
+                     torch.int64):
+            for side in (1, 3, 8):
+                pairs = [(self.random_tensor(seed, side, kind).cuda(), self.random_tensor(seed + 50, side, kind).cuda()) for seed in range(9)]
+                for (a, b), found in zip(pairs, spmm.multiply_many(pairs)):
+                    wanted = spmm.multiply(a, b)
+                    self.assertEqual(found.dtype, wanted.dtype)
+                    self.assertTrue(torch.equal(found.col_indices(), wanted.col_indices()))
+                    self.assertTrue(torch.equal(found.values(), wanted.values()))
+                a, b = pairs[0]
+                make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
+                stacks = [make(*(torch.stack([part] * 4) for part in (x.crow_indices(), x.col_indices(), x.values())), (4, *x.shape))
+                          for x in (a, b)]
+                for found in spmm.multiply_many(*stacks):
+                    self.assertTrue(torch.equal(found.values(), spmm.multiply(a, b).values()))
+        report = {}
+        products = spmm.multiply_many([(a, b)] * 3, report=report)
+        self.assertEqual((report["element_type"], products.saturated_elements), ("i64", 0))
+        with self.assertRaisesRegex(TypeError, "int64 and float32"):
+            spmm.multiply_many([(a, b), (a.to(torch.float32), b.to(torch.float32))])
+
     def test_many_products_with_a_wrong_index(self):
         a = self.tensor(random_blocks(64, 64, 4, 3, 2047), 4, torch.int32)
         columns = a.col_indices().clone()
@@ -532,7 +554,7 @@ class Torch(unittest.TestCase):
         self.assertGreaterEqual(allocations[1], allocations[0] + 50)  # one for all small buffers of a call
         with spmm.Engine(devices=0, workspace="caller") as engine:
             np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
-            for c in engine.multiply_many([(tensor, tensor)] * 3):
+            for c in engine.multiply_many([(tensor, tensor)] * 3, dtype="uint32"):
                 np.testing.assert_array_equal(c.to_dense().cpu().numpy(), expected)
             bad = tensor.clone()
             bad.col_indices()[1] = 64

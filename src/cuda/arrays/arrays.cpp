@@ -117,17 +117,19 @@ SortedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, c
       const DeviceBsrView& view = views[x];
       SortedRows& to = x == 0 ? parsed.a : parsed.b;
       to.keys = {memory, view.num_blocks, "sort keys"};
-      to_read[x] = {.indptr = view.indptr,
-                    .indices = view.indices,
-                    .values = static_cast<const std::uint16_t*>(view.values),
-                    .index_bytes = view.index_bytes,
-                    .num_rows = view.rows / view.m,
-                    .num_columns = view.cols / view.m,
-                    .num_blocks = view.num_blocks,
-                    .key_bits = parsed.key_bits,
-                    .keys = to.keys.data(),
-                    .findings = found + 2 + x};
-      if (view.values != nullptr) to.values = read_values(view, x == 1, &to_read[x].findings->max_element, memory);
+      to_read[x] = {
+          .indptr = view.indptr,
+          .indices = view.indices,
+          .values = wants_chains(view.type, arrays.call) ? nullptr : static_cast<const std::uint16_t*>(view.values),
+          .index_bytes = view.index_bytes,
+          .num_rows = view.rows / view.m,
+          .num_columns = view.cols / view.m,
+          .num_blocks = view.num_blocks,
+          .key_bits = parsed.key_bits,
+          .keys = to.keys.data(),
+          .findings = found + 2 + x};
+      if (to_read[x].values != nullptr)
+        to.values = read_values(view, x == 1, &to_read[x].findings->max_element, memory);
     }
     kernels::launch_read_arrays(to_read[0], to_read[1], header.m, stream.get());
   });

@@ -32,7 +32,7 @@ class ManyMatrices {
     DeviceBsrView view = first;
     view.indptr = moved(first.indptr, x * strides.indptr * first.index_bytes);
     view.indices = moved(first.indices, x * strides.indices * first.index_bytes);
-    view.values = moved(first.values, x * strides.values * sizeof(std::uint16_t));
+    view.values = moved(first.values, x * strides.values * element_bytes(first.type));
     return view;
   }
 
@@ -75,6 +75,11 @@ class PlannedProduct {
                         const void* beta) = 0;
   [[nodiscard]] virtual std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) = 0;
 };
+
+/// A list of pairs by C block instead of the kernels of u16.
+inline bool wants_chains(ElementType type, const DeviceCall& call) {
+  return type != ElementType::u16 || call.c;
+}
 
 /// Errors: UsageError if a product of u16 is to be scaled.
 inline void check_not_scaled(const void* alpha, const void* beta) {

@@ -32,7 +32,7 @@ void check_stack_memory(const ManyMatrices& many, const char* matrix, const Devi
   };
   check_array(begin.indptr, end.indptr, (end.rows / end.m + 1) * end.index_bytes, "indptr");
   check_array(begin.indices, end.indices, end.num_blocks * end.index_bytes, "indices");
-  check_array(begin.values, end.values, end.num_blocks * end.m * end.m * sizeof(std::uint16_t), "values");
+  check_array(begin.values, end.values, end.num_blocks * end.m * end.m * element_bytes(end.type), "values");
 }
 
 /// Asks the driver about each allocation once. Errors: DeviceError.
@@ -116,14 +116,15 @@ void GatheredProducts::set_table(Side& side) {
                 .num_rows = sizes.rows / sizes.m,
                 .num_blocks = sizes.num_blocks,
                 .m = sizes.m,
-                .index_bytes = sizes.index_bytes};
+                .index_bytes = sizes.index_bytes,
+                .element_bytes = static_cast<std::uint32_t>(element_bytes(sizes.type))};
   if (side.many.stack() == nullptr) return upload_items(side);
   const auto& [first, strides] = *side.many.stack();
   side.table.first = {
-      .indptr = first.indptr, .indices = first.indices, .values = static_cast<const std::uint16_t*>(first.values)};
+      .indptr = first.indptr, .indices = first.indices, .values = static_cast<const std::byte*>(first.values)};
   side.table.step = {.indptr_bytes = strides.indptr * first.index_bytes,
                      .indices_bytes = strides.indices * first.index_bytes,
-                     .values_bytes = strides.values * sizeof(std::uint16_t),
+                     .values_bytes = strides.values * element_bytes(first.type),
                      .rows = static_cast<std::uint32_t>(first.rows / first.m),
                      .columns = static_cast<std::uint32_t>(first.cols / first.m),
                      .blocks = static_cast<std::uint32_t>(first.num_blocks)};
@@ -151,7 +152,7 @@ void GatheredProducts::upload_items(Side& side) {
       const DeviceBsrView view = side.many[x];
       next.indptr = view.indptr;
       next.indices = view.indices;
-      next.values = static_cast<const std::uint16_t*>(view.values);
+      next.values = static_cast<const std::byte*>(view.values);
       items[x - first] = next;
       next.first_row += static_cast<std::uint32_t>(view.rows) / view.m;
       next.first_column += static_cast<std::uint32_t>(view.cols) / view.m;
@@ -166,7 +167,7 @@ std::array<DeviceBsrView, 2> GatheredProducts::gather(kernels::ArrayFindings* fi
     DeviceBsrView& view = side->view;
     side->indptr = {memory_, (view.rows / view.m + 1) * view.index_bytes, "indptr of all products"};
     side->indices = {memory_, view.num_blocks * view.index_bytes, "indices of all products"};
-    side->values = {memory_, view.num_blocks * view.m * view.m, "elements of all products"};
+    side->values = {memory_, view.num_blocks * view.m * view.m * element_bytes(view.type), "elements of all products"};
     view.indptr = side->indptr.data();
     view.indices = side->indices.data();
     view.values = side->values.data();
@@ -174,7 +175,7 @@ std::array<DeviceBsrView, 2> GatheredProducts::gather(kernels::ArrayFindings* fi
         side->table, {.indptr = side->indptr.data(), .indices = side->indices.data(), .values = side->values.data()},
         findings++, memory_.stream().get());
   }
-  return {a_.view, b_.view};
+  return views();
 }
 
 void GatheredProducts::check_findings(const std::array<kernels::ArrayFindings, 2>& found) const {
@@ -187,7 +188,7 @@ void GatheredProducts::drop_read() {
   a_.indices = {};
   b_.indptr = {};
   b_.indices = {};
-  if (b_.view.m > 1) b_.values = {};  // there is a transposed copy
+  if (b_.view.m > 1 && b_.view.type == ElementType::u16) b_.values = {};  // there is a transposed copy
 }
 
 void GatheredProducts::finish(StageEvents& events) {

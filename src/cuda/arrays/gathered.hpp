@@ -21,9 +21,10 @@ class GatheredProducts {
 
   /// Puts the gathering on the stream; returns both matrices. Shapes: findings [2], device.
   std::array<DeviceBsrView, 2> gather(kernels::ArrayFindings* findings);
+  [[nodiscard]] std::array<DeviceBsrView, 2> views() const { return {a_.view, b_.view}; }
   /// Errors: FormatError that names the product.
   void check_findings(const std::array<kernels::ArrayFindings, 2>& found) const;
-  /// Gives back what has been read: all but the elements of A.
+  /// Gives back what has been read: all but elements that are still needed.
   void drop_read();
   /// Makes the one result that of many products. Errors: OutOfMemory.
   void finish(StageEvents& events);
@@ -39,7 +40,7 @@ class GatheredProducts {
     std::optional<PinnedSlot> slot{};           // the last of them, as the host wrote them
     DeviceBuffer<std::byte> indptr{};
     DeviceBuffer<std::byte> indices{};
-    DeviceBuffer<std::uint16_t> values{};
+    DeviceBuffer<std::byte> values{};
   };
 
   void set_table(Side& side);

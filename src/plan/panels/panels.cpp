@@ -102,4 +102,25 @@ void share_out(std::vector<Panel>& panels, std::uint32_t num_devices, bool by_ro
   }
 }
 
+std::vector<ListedRows> cut_rows(const RowPairs& pairs, const std::vector<std::uint32_t>& first_blocks,
+                                 std::uint64_t most_bytes, std::uint64_t block_bytes) {
+  std::vector<ListedRows> parts;
+  for (std::uint32_t row = 0; row < pairs.num_rows; ++row) {
+    const ListedRows one{.row_begin = row,
+                         .num_rows = 1,
+                         .num_pairs = pairs_of(pairs, row, row + std::size_t{1}),
+                         .first_block = first_blocks[row],
+                         .num_blocks = first_blocks[row + std::size_t{1}] - first_blocks[row]};
+    if (parts.empty() || parts.back().bytes(block_bytes) + one.bytes(block_bytes) > most_bytes) {
+      parts.push_back(one);
+      continue;
+    }
+    ListedRows& part = parts.back();
+    part.num_rows += 1;
+    part.num_pairs += one.num_pairs;
+    part.num_blocks += one.num_blocks;
+  }
+  return parts;
+}
+
 }  // namespace spmm::plan

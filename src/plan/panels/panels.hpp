@@ -87,4 +87,25 @@ inline std::uint64_t run_bound(const RowPairs& pairs, std::size_t run, std::uint
   return std::min(pairs.offsets[run + 1] - pairs.offsets[run], rows * num_columns);
 }
 
+/// Rows of A whose pairs are listed together, and their C blocks.
+struct ListedRows {
+  std::uint32_t row_begin = 0;
+  std::uint32_t num_rows = 0;
+  std::uint64_t num_pairs = 0;
+  std::uint32_t first_block = 0;
+  std::uint32_t num_blocks = 0;
+
+  /// Memory while they are listed. Values: block_bytes = of each C block, beside the list.
+  [[nodiscard]] std::uint64_t bytes(std::uint64_t block_bytes) const {
+    constexpr std::uint64_t kPairBytes = 8;
+    constexpr std::uint64_t kRowBytes = 16;  // counts, sums, and room to add them up
+    return num_pairs * kPairBytes + num_rows * kRowBytes + num_blocks * block_bytes;
+  }
+};
+
+/// All rows, in parts that take most_bytes at most, but for a single row that takes more.
+/// Shapes: first_blocks [rows + 1]: C blocks before each row. Values: pairs of each row.
+std::vector<ListedRows> cut_rows(const RowPairs& pairs, const std::vector<std::uint32_t>& first_blocks,
+                                 std::uint64_t most_bytes, std::uint64_t block_bytes);
+
 }  // namespace spmm::plan

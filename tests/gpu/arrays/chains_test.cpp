@@ -69,6 +69,44 @@ void check_product(Engine& engine, std::uint64_t seed) {
   }
 }
 
+/// A batch of small products.
+template <class T, class Index>
+void check_many(Engine& engine, std::uint64_t seed) {
+  Random random(seed);
+  const std::uint32_t m = random_side(random);
+  INFO(element_name(kElementType<T>) << ", many, seed " << seed << ", side " << m);
+  std::vector<ChainOperands<T>> operands;
+  std::vector<DeviceMatrix<Index, T>> arrays;
+  std::vector<DevicePair> products;
+  for (std::uint64_t x = 0; x < 1 + seed % 7; ++x) operands.push_back(random_operands<T>(m, 3000, random));
+  for (const auto& [a, b] : operands) {
+    arrays.emplace_back(arrays_of(a, order_of(a.at, seed % 2 == 0, random)));
+    arrays.emplace_back(arrays_of(b, order_of(b.at, seed % 2 == 0, random)));
+  }
+  for (std::size_t x = 0; x < operands.size(); ++x) {
+    products.push_back({.a = arrays[2 * x].view(), .b = arrays[2 * x + 1].view()});
+  }
+  const DeviceBsrBatch batch = engine.multiply_many(products, {});
+  const std::vector<std::uint64_t> first_block = fetch_first_blocks(batch);
+  const auto indices = on_host<Index>(batch.all.indices.get(), batch.all.num_blocks);
+  const auto values = on_host<ProductOf<T>>(batch.all.values.get(), batch.all.num_blocks * m * m);
+  const auto indptrs = on_host<Index>(batch.indptrs.get(), batch.all.rows / m + products.size());
+  for (std::size_t x = 0; x < operands.size(); ++x) {
+    const auto& [a, b] = operands[x];
+    const auto part = [&](const auto& all, std::uint64_t begin, std::uint64_t end) {
+      return std::vector(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                         all.begin() + static_cast<std::ptrdiff_t>(end));
+    };
+    BsrMatrix<ProductOf<T>> c{.rows = std::uint64_t{a.at.rows} * m, .cols = std::uint64_t{b.at.cols} * m, .m = m};
+    const auto rows = part(indptrs, batch.first_row[x] + x, batch.first_row[x + 1] + x + 1);
+    const auto columns = part(indices, first_block[x], first_block[x + 1]);
+    c.indptr.assign(rows.begin(), rows.end());
+    c.indices.assign(columns.begin(), columns.end());
+    c.data = part(values, first_block[x] * m * m, first_block[x + 1] * m * m);
+    CHECK(is_product(c, a, b));
+  }
+}
+
 /// Values: count = products, unless the environment has another number: under a sanitizer each takes seconds.
 template <class T>
 void check_products(std::uint64_t seed, int count) {
@@ -77,6 +115,7 @@ void check_products(std::uint64_t seed, int count) {
   for (int x = 0; x < count; ++x) {
     check_product<T, std::int32_t>(engine, seed + static_cast<std::uint64_t>(x));
     check_product<T, std::int64_t>(engine, seed + static_cast<std::uint64_t>(x) + 500);
+    if (x % 4 == 0) check_many<T, std::int32_t>(engine, seed + static_cast<std::uint64_t>(x));
   }
 }
 
@@ -197,6 +236,56 @@ TEST_CASE("mma.sync of f64 gives the bits of fma") {
   }
 }
 
+TEST_CASE("pairs that do not fit the memory are listed for some rows at a time") {
+  Random random(7);
+  const ChainPattern at = random_pattern(600, 600, 0.2, false, random);
+  const auto matrix = random_chain_matrix<float>(at, 2, ChainValueKind::wide, random);
+  const BsrMatrix<float> arrays = arrays_of(matrix, order_of(at, true, random));
+  const DeviceMatrix<std::int32_t, float> on_device(arrays);
+  Engine free;
+  const BsrMatrix<float> wanted = multiply(free, arrays.view(), arrays.view());
+  constexpr std::uint64_t kResultBytes = 600u * 600 * 20;  // and 8.6 million pairs of 8 bytes
+  for (const std::uint64_t limit : {kResultBytes * 3, kResultBytes * 5, kResultBytes * 9}) {
+    INFO("limit " << limit);
+    Engine engine({.memory_limit_bytes = limit});
+    Report report;
+    const DeviceBsrMatrix c = engine.multiply(on_device.view(), on_device.view(), {}, {}, &report);
+    CHECK(report.num_panels > 1);
+    CHECK(report.peak_device_bytes <= limit);
+    CHECK(result_on_host<float, std::int32_t>(c, c.values.get()) == wanted);
+    ProductOptions options;
+    options.backend = Backend::cuda;
+    CHECK(multiply(engine, arrays.view(), arrays.view(), options, &report) == wanted);
+    CHECK(report.num_panels > 1);
+  }
+  Engine small({.memory_limit_bytes = kResultBytes});
+  CHECK_THROWS_AS(small.multiply(on_device.view(), on_device.view(), {}), OutOfMemory);
+}
+
+TEST_CASE("2^31 pairs and more") {
+  constexpr std::uint32_t kRows = 1600;
+  constexpr std::uint32_t kColumns = 1000;
+  const auto full = [](std::uint32_t rows, std::uint32_t cols) {
+    BsrMatrix<float> matrix{.rows = rows, .cols = cols, .m = 1, .indptr = {0}};
+    for (std::uint32_t i = 0; i < rows; ++i) {
+      for (std::uint32_t j = 0; j < cols; ++j) matrix.indices.push_back(j);
+      matrix.indptr.push_back(static_cast<std::int64_t>(matrix.indices.size()));
+    }
+    matrix.data.assign(matrix.indices.size(), 1);
+    return matrix;
+  };
+  const DeviceMatrix<std::int32_t, float> a(full(kRows, kRows));
+  const DeviceMatrix<std::int32_t, float> b(full(kRows, kColumns));
+  Engine engine;
+  Report report;
+  const DeviceBsrMatrix c = engine.multiply(a.view(), b.view(), {}, {}, &report);
+  CHECK(report.pairs == std::uint64_t{kRows} * kRows * kColumns);
+  CHECK(report.num_panels > 1);
+  const auto values = on_host<float>(c.values.get(), c.num_blocks);
+  CHECK(values == std::vector<float>(std::size_t{kRows} * kColumns, kRows));
+  CHECK_THROWS_AS(engine.plan(a.view(), b.view(), {}), OutOfMemory);
+}
+
 TEST_CASE("a plan of chains is captured in a graph") {
   Engine engine;
   const Tiny tiny;
@@ -254,8 +343,10 @@ TEST_CASE("chains of arrays that are wrong, or lie badly") {
     const float one = 1;
     CHECK_THROWS_AS(engine.multiply(view, view, {.beta = &one}), UsageError);
   }
-  SECTION("many at once") {
-    const std::vector<DevicePair> products{{.a = view, .b = view}};
+  SECTION("many of several types") {
+    DeviceBsrView other = view;
+    other.type = ElementType::i32;
+    const std::vector<DevicePair> products{{.a = view, .b = view}, {.a = other, .b = other}};
     CHECK_THROWS_AS(engine.multiply_many(products, {}), UsageError);
   }
   SECTION("values that are not aligned are copied") {

@@ -141,6 +141,37 @@ TEST_CASE("alternating long and short rows do not make a panel each") {
   CHECK(plan::cut_panels(offsets_of(pairs), 100, 100'000).size() <= 12);
 }
 
+TEST_CASE("rows whose pairs are listed together are as many as fit, and a row that does not fit is alone") {
+  std::vector<std::uint64_t> pairs;
+  std::vector<std::uint32_t> first_blocks{0};
+  for (std::uint32_t row = 0; row < 500; ++row) {
+    pairs.push_back(row % 100 == 50 ? 3000 : row * 37 % 90);
+    first_blocks.push_back(first_blocks.back() + static_cast<std::uint32_t>(pairs.back() + 1) / 2);
+  }
+  const plan::RowPairs rows = offsets_of(pairs);
+  for (const std::uint64_t block_bytes : {0u, 64u}) {
+    for (const std::uint64_t most_bytes : {1u, 2000u, 20'000u, 1'000'000u}) {
+      INFO(most_bytes << " bytes, " << block_bytes << " a block");
+      const auto parts = plan::cut_rows(rows, first_blocks, most_bytes, block_bytes);
+      std::uint32_t end = 0;
+      for (std::size_t x = 0; x < parts.size(); ++x) {
+        const plan::ListedRows& part = parts[x];
+        REQUIRE(part.row_begin == end);
+        end += part.num_rows;
+        CHECK(part.num_pairs == rows.offsets[end] - rows.offsets[part.row_begin]);
+        CHECK(part.first_block == first_blocks[part.row_begin]);
+        CHECK(part.num_blocks == first_blocks[end] - part.first_block);
+        CHECK((part.num_rows == 1 || part.bytes(block_bytes) <= most_bytes));
+        if (end == 500) continue;
+        const std::uint64_t next = 8 * pairs[end] + 16 + block_bytes * (first_blocks[end + 1] - first_blocks[end]);
+        CHECK(part.bytes(block_bytes) + next > most_bytes);
+      }
+      CHECK(end == 500);
+    }
+  }
+  CHECK(plan::cut_rows(rows, first_blocks, 1'000'000, 0).size() == 1);
+}
+
 TEST_CASE("a hypersparse result is listed, a dense one visited") {
   CHECK(plan::cut_panels(offsets_of({5, 5, 5}), 1000, 1 << 20).front().expand);
   CHECK_FALSE(plan::cut_panels(offsets_of({900, 900}), 1000, 1 << 20).front().expand);

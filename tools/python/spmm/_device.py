@@ -153,8 +153,8 @@ def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> 
         raise FormatError(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
                           "pass both as int32 or both as int64")
     kind = BY_CODE.get(data.typestr.replace("|", "<"))
-    if kind is None or (num_batches and kind is not SATURATING):
-        raise FormatError(f"{name}, data", f"of {data.typestr}", f"pass {OPERAND.name if num_batches else ', '.join(KINDS)}")
+    if kind is None:
+        raise FormatError(f"{name}, data", f"of {data.typestr}", f"pass {', '.join(KINDS)}")
     shape = data.shape[num_batches:]
     if len(shape) not in (1, 3) or (len(shape) == 3 and not 0 < shape[1] == shape[2]):
         before = "products, " * num_batches
@@ -301,11 +301,17 @@ class Call:
             return [Arrays(csr.indptr.data.ptr, csr.indices.data.ptr, address, 8 * csr.indptr.dtype.itemsize,
                            int(csr.indices.size), 1, tuple(csr.shape), (csr, kept), self.kind) for csr, address in zip(rows, addresses)]
         arrays = [_of_tuple(matrix, name) for matrix, name in zip(matrices, names)]
-        self.kind = kind_of([one.kind.name for one in arrays], dtype)
-        for one, name in zip(arrays, names):
-            if one.kind is not self.kind:
-                raise FormatError(f"{name}, data", f"of {one.kind.name}", f"pass {self.kind.name}, or leave dtype out")
+        self.kind = self.kind_of_tuples([one.kind for one in arrays], names, dtype)
         return arrays
+
+    @staticmethod
+    def kind_of_tuples(kinds: List[Kind], names: List[str], dtype: Any) -> Kind:
+        """Of arrays that are not converted. Errors: as kind_of()."""
+        wanted = kind_of([kind.name for kind in kinds], dtype)
+        for kind, name in zip(kinds, names):
+            if kind is not wanted:
+                raise FormatError(f"{name}, data", f"of {kind.name}", f"pass {wanted.name}, or leave dtype out")
+        return wanted
 
     def add(self, onto: Onto) -> None:
         """After arrays_of(). Errors: FormatError, ArgumentError, UsageError."""

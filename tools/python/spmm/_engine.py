@@ -396,9 +396,8 @@ def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Op
                   report: Optional[Dict[str, Any]] = None, dtype: Any = None) -> Sequence[Any]:
     """Many products of matrices on a GPU in one call, each as :func:`spmm.multiply` would give it.
 
-    products: pairs (a, b) of what spmm.multiply takes on a GPU, all of one library, block side and type of indices; sizes
-    may differ. Results have uint32: elements that are not uint16 are checked and converted together, floats if
-    dtype="uint32" asks for it. No products give an empty list.
+    products: pairs (a, b) of what spmm.multiply takes on a GPU, all of one library, block side, type of elements and type of
+    indices; sizes may differ. For dtype="uint32", elements are checked and converted together. No products give an empty list.
     With b: products has the left matrices, b the right ones, each in one object, which costs the host least:
     - a sparse_bsr or sparse_csr tensor of PyTorch, [products, rows, cols];
     - of matrices with as many blocks each, (indptr, indices, data[, shape]): indptr [products, rows / m + 1], indices

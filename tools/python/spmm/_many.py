@@ -10,7 +10,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from . import _device, _library
-from ._elements import OPERAND, RESULT, SATURATING, kind_of
+from ._elements import Kind, kind_of, type_name
 from ._errors import FormatError, ShapeError, UsageError
 
 _MATRIX = np.dtype([("struct_size", "u8"), ("rows", "u8"), ("cols", "u8"), ("indptr", "u8"), ("indices", "u8"),
@@ -79,23 +79,22 @@ class _Stack(NamedTuple):
         return _library.DeviceStrides(indptr=self.first.shape[0] // side + 1, indices=blocks, data=blocks * side**2)
 
 
-def _of_tensor(tensor: Any, name: str, torch: Any) -> _Stack:
-    """Errors: FormatError."""
-    indptr, indices, values = _device.parts_of_torch(tensor, name, torch, num_batches=1)
-    values = _device.elements(values, name, torch)
+def _of_tensor(tensor: Any, parts: Tuple[Any, Any, Any], torch: Any, name: str, kind: Kind) -> _Stack:
+    """Errors: FormatError, ArgumentError."""
+    indptr, indices, values = parts
+    values = _device.elements(values, name, torch, kind)
     count, num_blocks, side = values.shape[:3]
     return _Stack(_device.Arrays(indptr.data_ptr(), indices.data_ptr(), values.data_ptr(), 8 * indptr.element_size(), num_blocks,
-                                 side, tuple(tensor.shape[1:]), (indptr, indices, values)), count)
+                                 side, tuple(tensor.shape[1:]), (indptr, indices, values), kind), count)
 
 
-def _of_tuple(batch: Tuple[Any, ...], name: str) -> _Stack:
+def _of_tuple(batch: Tuple[Any, ...], parts: _device.Parts, name: str) -> _Stack:
     """Errors: FormatError."""
-    parts = _device.parts_of_tuple(batch, name, num_batches=1)
     count, num_blocks = parts.indices.shape
     if parts.indptr.shape[0] != count:
         raise _device.lengths_error(name)
     return _Stack(_device.Arrays(*(part.address for part in parts[:3]), parts.bits, num_blocks, parts.side,
-                                 _device.shape_of(batch, parts, name), parts[:3]), count)
+                                 _device.shape_of(batch, parts, name), parts[:3], parts.kind), count)
 
 
 class ManyCall(_device.Call):
@@ -107,35 +106,37 @@ class ManyCall(_device.Call):
             raise UsageError("products", "are none on a GPU",
                              "give at least one pair, and use Engine.multiply for matrices of the host")
         super().__init__(pairs[0][0], serves_workspace)
-        floats = {str(matrix.dtype) for pair in pairs for matrix in pair
-                  if "float" in str(getattr(matrix, "dtype", "")) and _device.is_on_device(matrix)}
-        if (dtype is None and floats) or (dtype is not None and kind_of([OPERAND.name], dtype) is not SATURATING):
-            raise UsageError("multiply_many", f"does not multiply {', '.join(floats)} for dtype={dtype}",
-                             'call multiply() for each pair, or ask for dtype="uint32" of whole numbers')
         self._stacks: Optional[_library.DeviceStacksStruct] = None  # else there is a table
         if b is None:
-            self._take_pairs(pairs)
+            self._take_pairs(pairs, dtype)
         else:
-            self._take_batches(products, b)
+            self._take_batches([products, b], dtype)
         self.num_products = len(self._shapes)
 
-    def _take_pairs(self, pairs: List[Tuple[Any, Any]]) -> None:
+    def _take_pairs(self, pairs: List[Tuple[Any, Any]], dtype: Any) -> None:
         arrays = self.arrays_of([matrix for pair in pairs for matrix in pair],
-                                [f"matrix {side}, product {x}" for x in range(len(pairs)) for side in "AB"], RESULT.name)
+                                [f"matrix {side}, product {x}" for x in range(len(pairs)) for side in "AB"], dtype)
         self._keep = [one.keep for one in arrays]
         self.table = np.array([(_MATRIX.itemsize, *one.shape, one.indptr, one.indices, one.data, one.num_blocks, one.side,
-                                one.index_bits, SATURATING.number, 0) for one in arrays], dtype=_MATRIX)
+                                one.index_bits, one.kind.number, 0) for one in arrays], dtype=_MATRIX)
         self._shapes = np.array([(a.shape[0], b.shape[1]) for a, b in zip(arrays[::2], arrays[1::2])])
         self._num_rows = int((self._shapes[:, 0] // arrays[0].side).sum())
         self._side, self._index_bits = arrays[0].side, arrays[0].index_bits
 
-    def _take_batches(self, *given: Any) -> None:
-        names = ("matrix A", "matrix B")
-        self.check_alike(list(given), list(names))
+    def _take_batches(self, given: List[Any], dtype: Any) -> None:
+        names = ["matrix A", "matrix B"]
+        self.check_alike(given, names)
         if self._is_cupy:
             raise FormatError("matrix A", "is one matrix", "give pairs, or tuples of arrays")
-        left, right = (_of_tuple(batch, name) if self._torch is None else _of_tensor(batch, name, self._torch)
-                       for batch, name in zip(given, names))
+        if self._torch is None:
+            tuples = [_device.parts_of_tuple(batch, name, num_batches=1) for batch, name in zip(given, names)]
+            self.kind = self.kind_of_tuples([parts.kind for parts in tuples], names, dtype)
+            left, right = (_of_tuple(*one) for one in zip(given, tuples, names))
+        else:
+            tensors = [_device.parts_of_torch(batch, name, self._torch, num_batches=1) for batch, name in zip(given, names)]
+            self.kind = kind_of([type_name(parts[2]) for parts in tensors], dtype)
+            left, right = (_of_tensor(batch, parts, self._torch, name, self.kind)
+                           for batch, parts, name in zip(given, tensors, names))
         if left.count != right.count:
             raise ShapeError("matrix A and matrix B", f"are {left.count} and {right.count} products",
                              "pass as many left as right ones")
