@@ -32,8 +32,8 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
 
 ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
                       const plan::Decide& decide, const Run& run) {
-  if (execution.id == plan::KernelId::reference) return multiply_reference(a, b, output, execution, run);
-  if (execution.id != plan::KernelId::row_merge) throw std::logic_error("no CPU kernel: " + execution.kernel);
+  if (execution.kernel == "reference") return multiply_reference(a, b, output, execution, run);
+  if (execution.kernel != "row-merge") throw std::logic_error("no CPU kernel: " + execution.kernel);
   const Isa isa = choose_isa();
   Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
   {

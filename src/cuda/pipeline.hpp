@@ -66,7 +66,7 @@ inline void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
 
 /// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
 inline bool wants_block_pairs(const plan::Execution& execution) {
-  if (!plan::row_of(execution.id).spreads_rows) return true;
+  if (!plan::row_of(execution.kernel).spreads_rows) return true;
   return std::any_of(execution.panels.begin(), execution.panels.end(),
                      [](const plan::Panel& panel) { return panel.expand; });
 }
@@ -143,9 +143,9 @@ class Pipeline {
       set_tiles(statistics, tiles);
       decide(statistics);
     }
-    if (plan::row_of(execution_.id).expansion == plan::Expansion::tiles) operands.tiles = std::move(tiles);
+    if (plan::row_of(execution_.kernel).expansion == plan::Expansion::tiles) operands.tiles = std::move(tiles);
     tiles = {};
-    if (plan::row_of(execution_.id).is_dense()) {  // reads every block once: pairs and order do not matter
+    if (plan::row_of(execution_.kernel).is_dense()) {  // reads every block once: pairs and order do not matter
       operands.b_row_index = {};
       operands.pair_offsets = {};
     } else if (wants_block_pairs(execution_)) {
@@ -195,7 +195,7 @@ class Pipeline {
   bool decide_anew(const plan::Statistics& more) {
     plan::Execution before = std::move(execution_);
     decide(more);
-    if (execution_.id == before.id || execution_.device_need_bytes <= memory_.most_bytes()) return true;
+    if (execution_.kernel == before.kernel || execution_.device_need_bytes <= memory_.most_bytes()) return true;
     execution_ = std::move(before);  // other products hold what it would need
     return false;
   }

@@ -350,8 +350,8 @@ class Planned : public PlannedProduct {
   bool keep_pairs(const plan::Statistics& statistics) {
     SortedOperands& operands = kept_->operands;
     const std::uint32_t m = operands.m;
-    const bool is_automatic =
-        plan::row_of(kept_->pipeline.execution().id).listing == plan::Listing::by_density;  // no other was asked for
+    const bool is_automatic = plan::row_of(kept_->pipeline.execution().kernel).listing ==
+                              plan::Listing::by_density;  // no other was asked for
     if (num_blocks_ == 0 || num_blocks_ > kMostNumbered || statistics.num_pairs > kMostNumbered) return false;
     try {
       if (m <= kernels::kMaxSmallSide && is_automatic) {

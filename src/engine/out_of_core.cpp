@@ -380,7 +380,6 @@ class OutOfCore {
     total_.num_panels += stats.num_panels;
     total_.peak_device_bytes = std::max(total_.peak_device_bytes, stats.peak_device_bytes);
     total_.device = stats.device;
-    execution_.id = one.id;
     execution_.kernel = one.kernel;
   }
 

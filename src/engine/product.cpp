@@ -18,11 +18,10 @@
 namespace spmm {
 namespace {
 
-/// The kernel that the options name; nothing for "auto".
-std::optional<plan::KernelId> wanted_kernel(const ProductOptions& options) {
-  if (options.kernel == "auto") return std::nullopt;
-  const auto id = plan::kernel_named(options.kernel);
-  if (id) return id;
+/// The kernel that the options name; null for "auto".
+const plan::KernelRow* wanted_kernel(const ProductOptions& options) {
+  if (options.kernel == "auto") return nullptr;
+  if (const plan::KernelRow* const kernel = plan::kernel_named(options.kernel)) return kernel;
   std::string names = "auto";
   for (const KernelInfo& k : kernel_names()) names += ", " + k.name;
   throw UsageError("ProductOptions::kernel", text("unknown kernel '", options.kernel, "'"), "use one of: " + names);
@@ -110,17 +109,16 @@ void ProductRecord::close() {
 }
 
 Backend wanted_backend(const ProductOptions& options) {
-  const auto id = wanted_kernel(options);
-  if (!id) return options.backend;
-  const plan::KernelRow& kernel = plan::row_of(*id);
-  if (options.backend != Backend::automatic && options.backend != kernel.backend) {
+  const plan::KernelRow* const kernel = wanted_kernel(options);
+  if (kernel == nullptr) return options.backend;
+  if (options.backend != Backend::automatic && options.backend != kernel->backend) {
     throw UsageError(
         "ProductOptions::kernel",
-        text("kernel '", options.kernel, "' belongs to backend ", backend_name(kernel.backend), ", not ",
+        text("kernel '", options.kernel, "' belongs to backend ", backend_name(kernel->backend), ", not ",
              backend_name(options.backend)),
-        text("leave ProductOptions::backend out, or use ProductOptions::backend = ", backend_name(kernel.backend)));
+        text("leave ProductOptions::backend out, or use ProductOptions::backend = ", backend_name(kernel->backend)));
   }
-  return kernel.backend;
+  return kernel->backend;
 }
 
 void check_shapes(const Source& a, const Source& b) {
@@ -158,7 +156,7 @@ plan::Execution plan_product(const plan::Statistics& expected, const plan::Limit
 
 plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run) {
   plan::Execution e = plan::decide(statistics, limits);
-  if (e.is_refused() || !plan::row_of(e.id).may_outgrow || run.memory == nullptr) return e;
+  if (e.is_refused() || !plan::row_of(e.kernel).may_outgrow || run.memory == nullptr) return e;
   const std::uint64_t reserved = run.memory->reserved().device;
   if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
   plan::Limits less = limits;

@@ -34,7 +34,6 @@ std::uint64_t useful_buffer_bytes(const Statistics& s, std::uint64_t record) {
 Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
   Execution e;
   e.backend = Backend::cpu;
-  e.id = kernel.id;
   e.kernel = kernel.name;
   e.host_limit_bytes = limits.host_bytes;
   const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));

@@ -169,7 +169,7 @@ std::string refusal_of(const KernelRow& kernel, const Statistics& s, const Limit
 
 /// Asks for the tiles of tile-tensor if another kernel takes long enough for them to be worth counting.
 void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
-  if (limits.kernel || s.tiles.counted || !limits.has_dense_tensor() || limits.num_gpus() > 1) return;
+  if (limits.kernel != nullptr || s.tiles.counted || !limits.has_dense_tensor() || limits.num_gpus() > 1) return;
   const std::uint64_t worth = tile_stages_worth(s);
   // They lie where a copy of A's elements will be, or could be.
   if (worth == 0 || tile_grid(s).map_bytes() > std::uint64_t{2} * s.m() * s.m() * s.a.num_blocks) return;
@@ -192,7 +192,6 @@ std::uint64_t num_shared_panels(const Execution& e, const Statistics& s, std::ui
 Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
   Execution e;
   e.backend = Backend::cuda;
-  e.id = kernel.id;
   e.kernel = kernel.name;
   e.num_threads = std::max(1u, limits.num_threads);
   e.host_limit_bytes = limits.host_bytes;
@@ -231,7 +230,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
 }
 
 void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
-  const KernelRow& kernel = row_of(e.id);
+  const KernelRow& kernel = row_of(e.kernel);
   if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
     e.wants_tile_counts = !s.tiles.counted;
     e.max_tile_stages = kAnyTileStages;

@@ -17,7 +17,7 @@ namespace spmm::plan {
 namespace {
 
 Backend wanted_backend(const Limits& limits) {
-  return limits.kernel ? row_of(*limits.kernel).backend : limits.backend;
+  return limits.kernel != nullptr ? limits.kernel->backend : limits.backend;
 }
 
 /// The kernel that was named or that the rule takes; if that one does not fit, the first of the registry that does, or
@@ -26,7 +26,7 @@ Execution shape_of_best(const Statistics& s, const Limits& limits, Backend backe
   const auto shape_of = [&](const KernelRow& row) {
     return backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
   };
-  if (limits.kernel) return shape_of(row_of(*limits.kernel));
+  if (limits.kernel != nullptr) return shape_of(*limits.kernel);
   const auto of_cpu = [](const KernelRow& row) { return row.backend == Backend::cpu; };
   const KernelRow& first = backend == Backend::cuda ? choose_kernel(s, limits.has_dense_tensor())
                                                     : *std::ranges::find_if(registry(), of_cpu);
@@ -75,7 +75,7 @@ Execution decide_at_once(const Statistics& s, const Limits& limits) {
     return none;
   }
   Execution e = shape_of_best(s, limits, backend);
-  e.is_named = limits.kernel.has_value();
+  e.is_named = limits.kernel != nullptr;
   e.gpu_failed = limits.gpu_failed;
   e.compared = limits.compared;
   if (!e.compared) {  // if no backend was requested or chosen, only the CPU can run

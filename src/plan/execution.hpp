@@ -22,22 +22,7 @@ enum class Isa : std::uint8_t { portable, avx2, avx512_vnni };
 /// Any number of block rows from the first to the last with blocks.
 inline constexpr std::uint32_t kAnySpan = 0xFFFF'FFFFu;
 
-/// The kernels; registry.hpp has a row for each.
-enum class KernelId : std::uint8_t {
-  rows,  ///< per panel pair_list or row_spread, by density
-  row_spread,
-  pair_list,
-  small_blocks,
-  row_rank,
-  dense_tensor,
-  tile_tensor,
-  dense_tiled,
-  two_pointer,
-  binary_search,
-  host_driven,
-  row_merge,
-  reference,
-};
+struct KernelRow;  // registry.hpp
 
 /// A CUDA device that the product may use.
 struct Gpu {
@@ -57,7 +42,7 @@ struct Limits {
   std::string why_backend{};               ///< why it was chosen before; empty: it was asked for
   bool gpu_failed = false;                 ///< a GPU that is there could not be used
   std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
-  std::optional<KernelId> kernel{};        ///< asked for; nothing = the fastest
+  const KernelRow* kernel = nullptr;       ///< asked for; null = the fastest
   bool force = false;                      ///< no limit on the launches of host-driven
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
@@ -138,8 +123,8 @@ inline Refusal host_memory_refusal(std::uint64_t need_bytes) {
   return {.kind = Refusal::Kind::host_memory, .what = "host memory", .need_bytes = need_bytes};
 }
 
+/// Values: kernel = a name of the registry.
 struct Execution : Plan {
-  KernelId id{};
   bool is_named = false;  ///< the kernel was asked for
   Layout operand_layout = Layout::rows;
   bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
@@ -172,26 +173,22 @@ std::string small_blocks_refusal(const Statistics& s) {
 }
 
 constexpr std::array<KernelRow, 13> kRegistry = {{
-    {.id = KernelId::rows,
-     .name = "rows",
+    {.name = "rows",
      .backend = Backend::cuda,
      .summary = "per panel pair-list or row-spread, by density",
      .is_automatic = true,
      .listing = Listing::by_density,
      .spreads_rows = true},
-    {.id = KernelId::row_spread,
-     .name = "row-spread",
+    {.name = "row-spread",
      .backend = Backend::cuda,
      .summary = "Gustavson: one CTA per column chunk of a result row, sums in shared memory",
      .listing = Listing::never,
      .spreads_rows = true},
-    {.id = KernelId::pair_list,
-     .name = "pair-list",
+    {.name = "pair-list",
      .backend = Backend::cuda,
      .summary = "ESC: pairs sorted by result block, a warp multiplies each block's list",
      .listing = Listing::wherever_it_fits},
-    {.id = KernelId::row_rank,
-     .name = "row-rank",
+    {.name = "row-rank",
      .backend = Backend::cuda,
      .summary = "m up to 16: the C blocks of a row found first, then their sums by rank in shared memory",
      .is_automatic = true,
@@ -201,8 +198,7 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .may_outgrow = true,
      .panel_bytes = kernels::kRankPanelBytes,
      .suits = suits_row_rank},
-    {.id = KernelId::small_blocks,
-     .name = "small-blocks",
+    {.name = "small-blocks",
      .backend = Backend::cuda,
      .summary = "m = 1 to 4: sums of a result row in shared memory, hashed, ranked or dense by its pairs",
      .is_automatic = true,
@@ -211,15 +207,13 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .reads_unpadded = true,
      .suits = suits_small_blocks,
      .refusal = small_blocks_refusal},
-    {.id = KernelId::dense_tiled,
-     .name = "dense-tiled",
+    {.name = "dense-tiled",
      .backend = Backend::cuda,
      .summary = "dense copies and register tiles on CUDA cores",
      .is_automatic = true,
      .expansion = Expansion::elements,
      .suits = suits_dense_tiled},
-    {.id = KernelId::dense_tensor,
-     .name = "dense-tensor",
+    {.name = "dense-tensor",
      .backend = Backend::cuda,
      .summary = "dense byte planes on integer tensor cores (Hopper)",
      .is_automatic = true,
@@ -227,41 +221,35 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .expansion = Expansion::byte_planes,
      .prefilters = true,
      .suits = suits_dense_tensor},
-    {.id = KernelId::tile_tensor,
-     .name = "tile-tensor",
+    {.name = "tile-tensor",
      .backend = Backend::cuda,
      .summary = "dense-tensor on those tiles of 128 elements that are not empty (Hopper)",
      .is_automatic = true,
      .needs_hopper = true,
      .expansion = Expansion::tiles,
      .suits = suits_tile_tensor},
-    {.id = KernelId::two_pointer,
-     .name = "two-pointer",
+    {.name = "two-pointer",
      .backend = Backend::cuda,
      .summary = "one CTA per result tile merges two sorted lists in shared memory",
      .b_by_columns = true,
      .listing = Listing::by_density},
-    {.id = KernelId::binary_search,
-     .name = "binary-search",
+    {.name = "binary-search",
      .backend = Backend::cuda,
      .summary = "one CTA per result block; each block of A's row is searched in B's column",
      .b_by_columns = true,
      .listing = Listing::by_density},
-    {.id = KernelId::host_driven,
-     .name = "host-driven",
+    {.name = "host-driven",
      .backend = Backend::cuda,
      .summary = "the host merges the lists and launches one result block at a time",
      .b_by_columns = true,
      .listing = Listing::by_density,
      .launches_each_c_block = true},
-    {.id = KernelId::row_merge,
-     .name = "row-merge",
+    {.name = "row-merge",
      .backend = Backend::cpu,
      .summary = "threads over block rows, pairs ordered by column, SIMD dot products",
      .is_automatic = true,
      .host_bytes = row_merge_bytes},
-    {.id = KernelId::reference,
-     .name = "reference",
+    {.name = "reference",
      .backend = Backend::cpu,
      .summary = "the definition, one thread, slow",
      .max_threads = 1,
@@ -274,14 +262,15 @@ std::span<const KernelRow> registry() {
   return kRegistry;
 }
 
-const KernelRow& row_of(KernelId id) {
-  return *std::find_if(kRegistry.begin(), kRegistry.end(), [&](const KernelRow& row) { return row.id == id; });
+const KernelRow* kernel_named(std::string_view name) {
+  const auto* const found =
+      std::find_if(kRegistry.begin(), kRegistry.end(), [&](const KernelRow& row) { return row.name == name; });
+  return found == kRegistry.end() ? nullptr : found;
 }
 
-std::optional<KernelId> kernel_named(std::string_view name) {
-  const auto found =
-      std::find_if(kRegistry.begin(), kRegistry.end(), [&](const KernelRow& row) { return row.name == name; });
-  return found == kRegistry.end() ? std::nullopt : std::optional(found->id);
+const KernelRow& row_of(std::string_view kernel) {
+  if (const KernelRow* const row = kernel_named(kernel)) return *row;
+  throw std::logic_error("no kernel: " + std::string(kernel));
 }
 
 const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor) {

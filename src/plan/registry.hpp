@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +37,6 @@ using DeviceRefusal = std::string (*)(const Statistics&);
 enum class Expansion : std::uint8_t { none, byte_planes, elements, tiles };
 
 struct KernelRow {
-  KernelId id;
   std::string_view name;  ///< on the command line and in reports
   Backend backend;
   std::string_view summary;
@@ -67,10 +65,11 @@ struct KernelRow {
 /// on.
 std::span<const KernelRow> registry();
 
-const KernelRow& row_of(KernelId id);
+/// Null for an unknown name.
+const KernelRow* kernel_named(std::string_view name);
 
-/// Nothing for an unknown name.
-std::optional<KernelId> kernel_named(std::string_view name);
+/// Errors: logic_error for an unknown name.
+const KernelRow& row_of(std::string_view kernel);
 
 /// The kernel that is fastest, were there memory enough: the last one of the registry that suits, or its first one.
 /// Values: before tiles are counted, any but tile-tensor. Test: tests/unit/plan/rule_test.cpp compares it with

@@ -159,8 +159,8 @@ double row_merge_ms(const Execution& e, const Statistics& s, const Limits& limit
 
 /// Milliseconds of the kernel.
 double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits) {
-  if (e.backend == Backend::cuda) return device_ms(row_of(e.id), s, limits);
-  if (e.id == KernelId::row_merge) return row_merge_ms(e, s, limits);
+  if (e.backend == Backend::cuda) return device_ms(row_of(e.kernel), s, limits);
+  if (e.kernel == "row-merge") return row_merge_ms(e, s, limits);
   return s.num_pairs * std::pow(s.m(), 3) / kReferenceTermsPerNs / 1e6;
 }
 

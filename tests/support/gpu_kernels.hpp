@@ -23,8 +23,8 @@ inline Options on_gpu(const std::string& kernel = "auto") {
 
 /// The largest block side that a kernel takes, up to `m`.
 inline std::uint32_t side_for(const std::string& kernel, std::uint32_t m) {
-  const auto id = plan::kernel_named(kernel);
-  const std::uint32_t most = id ? plan::row_of(*id).max_side : 0;
+  const plan::KernelRow* const row = plan::kernel_named(kernel);
+  const std::uint32_t most = row != nullptr ? row->max_side : 0;
   return most == 0 || m < most ? m : most;
 }
 

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <stdexcept>
+#include <string_view>
 
 #include "kernels/pairs/launch.hpp"
 #include "kernels/tuning.hpp"
@@ -10,21 +11,19 @@
 namespace spmm::cuda {
 namespace {
 
-using plan::KernelId;
-
 /// The host side of the registry's kernels.
-constexpr std::pair<KernelId, MakeMultiplier*> kMultipliers[] = {
-    {KernelId::rows, make_rows},
-    {KernelId::row_spread, make_rows},
-    {KernelId::pair_list, make_rows},
-    {KernelId::small_blocks, make_small},
-    {KernelId::row_rank, make_ranked},
-    {KernelId::dense_tensor, make_dense_tensor},
-    {KernelId::tile_tensor, make_tile_tensor},
-    {KernelId::dense_tiled, make_dense_tiled},
-    {KernelId::two_pointer, make_two_pointer},
-    {KernelId::binary_search, make_binary_search},
-    {KernelId::host_driven, make_host_driven},
+constexpr std::pair<std::string_view, MakeMultiplier*> kMultipliers[] = {
+    {"rows", make_rows},
+    {"row-spread", make_rows},
+    {"pair-list", make_rows},
+    {"small-blocks", make_small},
+    {"row-rank", make_ranked},
+    {"dense-tensor", make_dense_tensor},
+    {"tile-tensor", make_tile_tensor},
+    {"dense-tiled", make_dense_tiled},
+    {"two-pointer", make_two_pointer},
+    {"binary-search", make_binary_search},
+    {"host-driven", make_host_driven},
 };
 
 bool is_sorted_whole(const plan::Panel& panel) {
@@ -34,8 +33,8 @@ bool is_sorted_whole(const plan::Panel& panel) {
 }  // namespace
 
 std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
-  for (const auto& [id, make] : kMultipliers) {
-    if (id == context.execution.id) return make(context);
+  for (const auto& [name, make] : kMultipliers) {
+    if (name == context.execution.kernel) return make(context);
   }
   throw std::logic_error("no CUDA kernel: " + context.execution.kernel);
 }

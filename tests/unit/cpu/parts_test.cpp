@@ -110,7 +110,7 @@ TEST_CASE("cpu: no product takes more arrays than predicted") {
           const Settings settings{.kernel = kernel, .num_threads = num_threads};
           const plan::Execution e = make_execution(settings, plan::expected_statistics(a.header(), b.header()));
           const plan::HostBytes need =
-              plan::row_of(e.id).host_bytes(a.header(), b.header(), cpu::choose_isa(), plan::kAnySpan);
+              plan::row_of(e.kernel).host_bytes(a.header(), b.header(), cpu::choose_isa(), plan::kAnySpan);
           INFO("seed " << seed << ", " << kernel << ", " << num_threads << " threads, " << isa);
           CHECK(peak_of_arrays(a, b, settings) <= need.total(e.num_threads, e.num_buffers, e.panel_bytes));
         }

@@ -55,7 +55,6 @@ inline plan::Execution make_execution(const Settings& settings, const plan::Stat
   const std::uint64_t record = output_record_bytes(statistics.m());
   e.backend = Backend::cpu;
   e.kernel = settings.kernel;
-  e.id = plan::kernel_named(settings.kernel).value();
   e.num_threads = settings.num_threads;
   e.panel_bytes = std::max<std::uint64_t>(1, settings.panel_bytes / record) * record;
   e.num_buffers = settings.num_buffers;

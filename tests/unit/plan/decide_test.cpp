@@ -15,33 +15,30 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using plan::KernelId;
 
 }  // namespace
 
 TEST_CASE("every kernel has one registry row with what its backend needs to decide") {
-  std::set<KernelId> ids;
   std::set<std::string_view> names;
   for (const plan::KernelRow& row : plan::registry()) {
     INFO(row.name);
-    CHECK(ids.insert(row.id).second);
     CHECK(names.insert(row.name).second);
-    CHECK(plan::row_of(row.id).name == row.name);
-    CHECK(plan::kernel_named(row.name) == row.id);
+    CHECK(plan::kernel_named(row.name) == &row);
     CHECK_FALSE(row.summary.empty());
     CHECK((row.host_bytes != nullptr) == (row.backend == Backend::cpu));
   }
-  CHECK(ids.size() == 13);
-  CHECK_FALSE(plan::kernel_named("two_pointer"));
-  CHECK_FALSE(plan::kernel_named(""));
-  for (const KernelInfo& kernel : kernel_names()) CHECK(plan::kernel_named(kernel.name));
+  CHECK(names.size() == 13);
+  CHECK(plan::kernel_named("two_pointer") == nullptr);
+  CHECK(plan::kernel_named("") == nullptr);
+  CHECK_THROWS_AS(plan::row_of(""), std::logic_error);
+  for (const KernelInfo& kernel : kernel_names()) CHECK(plan::kernel_named(kernel.name) != nullptr);
 }
 
 TEST_CASE("each kernel that is named is decided for, or refused as data") {
   const plan::Statistics s = evenly_spread(8192, 8, 100'000);
   for (const plan::KernelRow& row : plan::registry()) {
     plan::Limits limits = large_machine();
-    limits.kernel = row.id;
+    limits.kernel = &row;
     const plan::Execution e = plan::decide(s, limits);
     INFO(row.name);
     if (row.max_side != 0 && row.max_side < s.m()) {
@@ -49,7 +46,6 @@ TEST_CASE("each kernel that is named is decided for, or refused as data") {
       continue;
     }
     CHECK_FALSE(e.is_refused());
-    CHECK(e.id == row.id);
     CHECK(e.kernel == row.name);
     CHECK(e.backend == row.backend);
     CHECK(e.host_need_bytes <= limits.host_bytes);
@@ -66,9 +62,9 @@ TEST_CASE("what a kernel needs is asked of the machine") {
   const plan::Statistics s = evenly_spread(8192, 8, 100'000);
   plan::Limits limits = large_machine();
   limits.gpus[0].has_dense_tensor = false;
-  limits.kernel = KernelId::dense_tensor;
+  limits.kernel = plan::kernel_named("dense-tensor");
   CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
-  limits.kernel = std::nullopt;
+  limits.kernel = nullptr;
   limits.backend = Backend::cuda;
   limits.gpus.clear();
   CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
@@ -76,27 +72,29 @@ TEST_CASE("what a kernel needs is asked of the machine") {
   limits.why_no_gpu = "no CUDA device";
   const plan::Execution e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
-  CHECK(e.id == KernelId::row_merge);
+  CHECK(e.kernel == "row-merge");
   CHECK(reason_text(e) == "no CUDA device");
 }
 
 TEST_CASE("the kernel follows density, device and memory") {
   const plan::Limits machine = large_machine();
-  const auto best = [](const plan::Statistics& s, const plan::Limits& limits) { return plan::decide(s, limits).id; };
-  CHECK(best(evenly_spread(8'192, 8, 1e5, 2047), machine) == KernelId::rows);
-  CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 65'535)), machine) == KernelId::rows);  // some C blocks have one pair
-  CHECK(best(evenly_spread(32'768, 4, 1e6, 2047), machine) == KernelId::rows);
-  CHECK(best(evenly_spread(1'048'576, 8, 1e6), machine) == KernelId::rows);
+  const auto best = [](const plan::Statistics& s, const plan::Limits& limits) {
+    return plan::decide(s, limits).kernel;
+  };
+  CHECK(best(evenly_spread(8'192, 8, 1e5, 2047), machine) == "rows");
+  CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 65'535)), machine) == "rows");  // some C blocks have one pair
+  CHECK(best(evenly_spread(32'768, 4, 1e6, 2047), machine) == "rows");
+  CHECK(best(evenly_spread(1'048'576, 8, 1e6), machine) == "rows");
   const plan::Statistics dense = evenly_spread(32'768, 8, 8.8e6, 2047);
-  CHECK(best(dense, machine) == KernelId::dense_tensor);
+  CHECK(best(dense, machine) == "dense-tensor");
   plan::Limits other_device = machine;
   other_device.gpus[0].has_dense_tensor = false;
-  CHECK(best(dense, other_device) == KernelId::rows);
+  CHECK(best(dense, other_device) == "rows");
   const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
   plan::Limits little = machine;
   little.gpus[0].bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
   const plan::Execution in_groups = plan::decide(counted(dense), little);
-  CHECK(in_groups.id == KernelId::dense_tensor);
+  CHECK(in_groups.kernel == "dense-tensor");
   CHECK(in_groups.dense_columns < dense.nb());
   CHECK(in_groups.device_need_bytes <= little.gpus[0].bytes);
   little.gpus[0].bytes = plan::operand_device_bytes(dense.a, dense.b, 8).build_peak;
@@ -105,7 +103,7 @@ TEST_CASE("the kernel follows density, device and memory") {
 
 TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, and no third one beyond fourteen bits") {
   plan::Limits limits = large_machine();
-  limits.kernel = KernelId::dense_tensor;
+  limits.kernel = plan::kernel_named("dense-tensor");
   const auto planes = [&](std::uint32_t max_element) {
     return plan::decide(counted(evenly_spread(32'768, 8, 1e6, max_element)), limits).num_planes;
   };
@@ -115,7 +113,7 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
   CHECK(planes(16'384) == 2);
   const auto shape = [&](std::uint32_t max_element) {
     const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
-    return plan::cuda_shape(plan::row_of(KernelId::dense_tensor), s, limits);
+    return plan::cuda_shape(plan::row_of("dense-tensor"), s, limits);
   };
   std::uint64_t too_little = 0;
   for (std::uint64_t enough = std::uint64_t{1} << 30; enough - too_little > 1;) {  // the least within which it runs
@@ -133,11 +131,11 @@ TEST_CASE("runs of rows that are too coarse for panels are asked for row by row"
   const plan::Statistics coarse = counted(evenly_spread(1'048'576, 8, 1e6), 8);
   plan::Limits limits = large_machine();
   CHECK_FALSE(plan::decide(coarse, limits).wants_row_counts);
-  limits.kernel = KernelId::row_spread;  // never lists: panels end between rows
+  limits.kernel = plan::kernel_named("row-spread");  // never lists: panels end between rows
   CHECK(plan::decide(coarse, limits).wants_row_counts);
   CHECK(plan::decide(coarse, limits).panels.empty());
   CHECK_FALSE(plan::decide(counted(evenly_spread(1'048'576, 8, 1e6)), limits).wants_row_counts);
-  limits.kernel = std::nullopt;
+  limits.kernel = nullptr;
   plan::Statistics heavy = coarse;
   const std::uint64_t panel = plan::decide(coarse, limits).max_c_blocks;
   for (std::size_t x = 1; x < heavy.row_pairs.offsets.size(); ++x) heavy.row_pairs.offsets[x] += panel / 8 + 1;
@@ -146,7 +144,7 @@ TEST_CASE("runs of rows that are too coarse for panels are asked for row by row"
 
 TEST_CASE("host-driven is refused where it would launch for minutes, unless forced") {
   plan::Limits limits = large_machine();
-  limits.kernel = KernelId::host_driven;
+  limits.kernel = plan::kernel_named("host-driven");
   plan::Statistics s = counted(evenly_spread(8'192, 8, 1e5));
   CHECK_FALSE(plan::decide(s, limits).is_refused());  // block columns of B are not counted yet
   s.b_columns = s.nb();
@@ -237,7 +235,7 @@ TEST_CASE("panels are as wide as B, not as the grid") {
   for (std::uint64_t row = 0; row <= kRows; ++row) s.row_pairs.offsets.push_back(row * kPairs);
   s.num_pairs = static_cast<double>(kRows) * kPairs;
   plan::Limits limits = large_machine();
-  limits.kernel = KernelId::row_spread;
+  limits.kernel = plan::kernel_named("row-spread");
   const plan::Execution wide = plan::decide(s, limits);
   CHECK(wide.panels.size() >= kRows / 4);
   s.c_columns_end = 64;

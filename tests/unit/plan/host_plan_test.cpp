@@ -11,12 +11,11 @@ namespace {
 
 using namespace spmm;
 using namespace spmm::test;
-using plan::KernelId;
 
-plan::Limits cpu_limits(unsigned num_threads, std::uint64_t host_bytes, KernelId kernel = KernelId::row_merge) {
+plan::Limits cpu_limits(unsigned num_threads, std::uint64_t host_bytes, std::string_view kernel = "row-merge") {
   plan::Limits limits = large_machine();
   limits.backend = Backend::cpu;
-  limits.kernel = kernel;
+  limits.kernel = plan::kernel_named(kernel);
   limits.num_threads = num_threads;
   limits.host_bytes = host_bytes;
   return limits;
@@ -46,8 +45,8 @@ TEST_CASE("threads are given up before buffers become tiny") {
 
 TEST_CASE("what exactly fits is taken, one byte less is not") {
   const plan::Statistics s = evenly_spread(8192, 8, 100'000);
-  for (const KernelId kernel : {KernelId::row_merge, KernelId::reference}) {
-    INFO(plan::row_of(kernel).name);
+  for (const std::string_view kernel : {"row-merge", "reference"}) {
+    INFO(kernel);
     const plan::Execution roomy = plan::decide(s, cpu_limits(4, std::uint64_t{8} << 30, kernel));
     plan::Execution exact_fit = plan::decide(s, cpu_limits(4, roomy.host_need_bytes, kernel));
     CHECK(exact_fit.panel_bytes == roomy.panel_bytes);

@@ -36,12 +36,12 @@ double imbalance(const std::vector<Panel>& panels, std::uint32_t num_gpus, bool 
 
 TEST_CASE("shares: every pair is computed once, by a device that has an even share") {
   for (const std::uint32_t num_gpus : {2u, 3u, 4u, 8u}) {
-    for (const KernelId kernel : {KernelId::rows, KernelId::pair_list, KernelId::row_spread, KernelId::dense_tiled}) {
+    for (const std::string_view kernel : {"rows", "pair-list", "row-spread", "dense-tiled"}) {
       Limits limits = machine_with(num_gpus);
-      limits.kernel = kernel;
+      limits.kernel = plan::kernel_named(kernel);
       const Statistics s = counted(evenly_spread(32'768, 8, 1e6, 1'000));
       const Execution e = decide(s, limits);
-      INFO(row_of(kernel).name << " on " << num_gpus << " devices");
+      INFO(kernel << " on " << num_gpus << " devices");
       const bool is_dense = row_of(kernel).is_dense();
       CHECK(e.panels.size() >= 4 * num_gpus);
       CHECK(imbalance(e.panels, num_gpus, is_dense) < (is_dense ? 1.13 : 1.05));
@@ -106,7 +106,7 @@ TEST_CASE("decision: several devices are used where they are asked for, or gain;
   limits.gpus[1].start_s = 0;
   CHECK(decide(s3, limits).devices.size() == 1);
   Limits slow = limits;
-  slow.kernel = plan::KernelId::dense_tiled;
+  slow.kernel = plan::kernel_named("dense-tiled");
   CHECK(decide(s3, slow).devices.size() == 2);
   // Nothing to gain for a small product, and never the smaller one of two.
   CHECK(decide(evenly_spread(8'192, 8, 1'000), limits).devices.size() == 1);

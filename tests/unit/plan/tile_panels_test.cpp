@@ -19,7 +19,6 @@ namespace {
 using namespace spmm;
 using namespace spmm::test;
 using kernels::TileGrid;
-using plan::KernelId;
 
 /// Exact statistics of so many blocks, every row with as many pairs.
 plan::Statistics with_row_pairs(std::uint32_t nb, std::uint32_t m, double blocks, std::uint64_t row_pairs,
@@ -160,27 +159,27 @@ TEST_CASE("tile-tensor is picked for dense groups once their tiles are counted, 
     plan::Statistics s = grouped(m == 48 ? 1024 : 65'536, m, 64, 2047);
     const plan::Execution before = plan::decide(s, limits);
     INFO("m " << m);
-    CHECK(before.id != KernelId::tile_tensor);
+    CHECK(before.kernel != "tile-tensor");
     REQUIRE(before.wants_tile_counts);
     s.tiles = count_groups(plan::tile_grid(s), 64);
     CHECK(s.tiles.stages <= before.max_tile_stages);
     const plan::Execution e = plan::decide(s, limits);
-    CHECK(e.id == KernelId::tile_tensor);
+    CHECK(e.kernel == "tile-tensor");
     CHECK_FALSE(e.wants_tile_counts);
     CHECK(e.panels.size() >= 1);
     CHECK(e.device_need_bytes <= limits.gpus[0].bytes);
     plan::Limits old = limits;
     old.gpus[0].has_dense_tensor = false;
-    CHECK(plan::decide(s, old).id != KernelId::tile_tensor);
+    CHECK(plan::decide(s, old).kernel != "tile-tensor");
     s.tiles.rows.clear();  // too many stages to be listed
-    CHECK(plan::decide(s, limits).id != KernelId::tile_tensor);
+    CHECK(plan::decide(s, limits).kernel != "tile-tensor");
   }
 }
 
 TEST_CASE("where every tile is full, dense-tensor stays") {
   plan::Statistics s = with_row_pairs(4096, 8, 8.8e6, 4'614'000, 1000);  // S3, nothing saturates early
   const plan::Execution before = plan::decide(s, large_machine());
-  REQUIRE(before.id == KernelId::dense_tensor);
+  REQUIRE(before.kernel == "dense-tensor");
   const TileGrid grid = plan::tile_grid(s);
   const plan::TileExtent row = plan::max_tile_row(grid);
   s.tiles = {.counted = true, .b_tiles = row.stages};
@@ -188,14 +187,14 @@ TEST_CASE("where every tile is full, dense-tensor stays") {
                                              .stages = static_cast<std::uint32_t>(row.stages),
                                              .c_tiles = static_cast<std::uint32_t>(row.c_tiles),
                                              .c_columns = grid.nb});
-  CHECK(plan::decide(s, large_machine()).id == KernelId::dense_tensor);
+  CHECK(plan::decide(s, large_machine()).kernel == "dense-tensor");
 }
 
 TEST_CASE("panels of tile-tensor shrink with the memory") {
   plan::Statistics s = grouped(65'536, 8, 64, 2047);
   s.tiles = count_groups(plan::tile_grid(s), 64);
   plan::Limits limits = large_machine();
-  limits.kernel = KernelId::tile_tensor;
+  limits.kernel = plan::kernel_named("tile-tensor");
   std::size_t panels = 0;
   for (const std::uint64_t bytes : {100ull << 30, 5ull << 30, 3ull << 30, 2500ull << 20}) {
     limits.gpus[0].bytes = bytes;
