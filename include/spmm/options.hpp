@@ -9,6 +9,7 @@
 
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
+#include "spmm/selection.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm {
@@ -42,6 +43,7 @@ struct ProductOptions {
   RowRange rows{};              ///< block rows of C, after the transposition, that are computed; all others stay empty
   std::filesystem::path pattern{};  ///< files: only the blocks of C at the places of this matrix's; its values do not
                                     ///< matter. In memory, and by kernels of its own. Empty: all of C
+  Selection selection{};            ///< elements of C that are kept; of u16 operands, all of C
   bool force = false;               ///< lift the launch limit of the host-driven kernel
   bool durable = false;             ///< files: fsync around the rename
   bool no_clobber = false;          ///< files: refuse to replace the output

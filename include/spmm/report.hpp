@@ -61,7 +61,8 @@ struct Report {
   ElementType element_type = ElementType::u16;           ///< of A and B
   std::uint64_t c_blocks = 0;                            ///< blocks written
   std::uint64_t pairs = 0;                               ///< block products
-  std::uint64_t saturated_elements = 0;                  ///< of C: their true sums are 2^32 - 1 or larger
+  std::uint64_t saturated_elements = 0;                  ///< kept ones of C: their true sums are 2^32 - 1 or larger
+  std::uint64_t dropped_elements = 0;                    ///< not zero, but not kept by no_diagonal, at_least or keep
   bool may_overflow = false;                             ///< of C of i64: its operands do not exclude a sum beyond 2^63
   double total_s = 0;                                    ///< whole call
   std::array<StageTotals, kStageNames.size()> stages{};  ///< indexed by Stage

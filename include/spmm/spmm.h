@@ -146,6 +146,11 @@ typedef struct spmm_product_options {
   int32_t is_mask;          /**< 1: blocks that C lacks are left out; 0: they are an error */
   int32_t reserved;         /**< 0 */
   const char* pattern; /**< files: a matrix at whose blocks alone C is computed, whatever its values are; NULL: none */
+  /* Elements of C that are kept, in this order; all others are zero, blocks without elements absent. Of SPMM_U16. */
+  int32_t upper_triangle; /**< 1: column >= row; pairs of blocks below the diagonal are not multiplied */
+  int32_t no_diagonal;    /**< 1: without the elements (r, r) */
+  uint32_t at_least;      /**< smaller elements are zero */
+  uint32_t keep;          /**< the largest of each row, ties: the lower column; 0: all */
 } spmm_product_options;
 
 typedef struct spmm_matrix spmm_matrix; /**< block-CSR arrays that the library owns */

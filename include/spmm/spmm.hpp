@@ -13,5 +13,6 @@
 #include "spmm/plan.hpp"
 #include "spmm/report.hpp"
 #include "spmm/saturate.hpp"
+#include "spmm/selection.hpp"
 #include "spmm/stream.hpp"
 #include "spmm/types.hpp"

@@ -82,6 +82,10 @@ ProductCall::ProductCall(const spmm_product_options* given) : given_(known_field
   options_.verify_full = known.verify_full != 0;
   options_.proof_key = known.proof_key;
   options_.on_saturation = on_saturation(known.on_saturation);
+  options_.selection = {.upper_triangle = known.upper_triangle != 0,
+                        .no_diagonal = known.no_diagonal != 0,
+                        .at_least = known.at_least,
+                        .keep = known.keep};
   if (known.verify_seed != 0) options_.verify_seed = known.verify_seed;
   spmm_cancel* const cancel = known.cancel != nullptr ? known.cancel : &own_;
   options_.cancel = &cancel->flag;

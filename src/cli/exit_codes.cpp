@@ -14,13 +14,17 @@ namespace {
 
 /// Fields that have another name on the command line.
 constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
-    {"num_threads", "threads"},  {"max_threads", "threads"},     {"memory_limit_bytes", "memory-limit"},
-    {"verify_blocks", "verify"}, {"verify_full", "verify full"}, {"proof_key", "verify-seed"}};
+    {"num_threads", "threads"},
+    {"max_threads", "threads"},
+    {"memory_limit_bytes", "memory-limit"},
+    {"verify_blocks", "verify"},
+    {"verify_full", "verify full"},
+    {"proof_key", "verify-seed"},
+    {"selection", "triangle, --no-diagonal, --at-least, --keep"}};
 
 /// By ErrorKind.
-constexpr ExitCode kExitCodes[] = {kOk,           kOk,      kUsage,  kBadData,     kBadData,  kNoInput,
-                                   kCannotCreate, kIoError, kMemory, kUnavailable, kNegative, kInterrupted,
-                                   kSaturated};
+constexpr ExitCode kExitCodes[] = {kOk,      kOk,     kUsage,       kBadData,  kBadData,     kNoInput,  kCannotCreate,
+                                   kIoError, kMemory, kUnavailable, kNegative, kInterrupted, kSaturated};
 
 Failure described_failure() {
   const auto failed = [](int code, const std::exception& e) {
@@ -36,7 +40,8 @@ Failure described_failure() {
             .message =
                 "a thread cannot be started; lower --threads, or raise the limit of processes (ulimit -u, pids.max)"};
   } catch (const std::bad_alloc&) {
-    return {.exit_code = kMemory, .message = "out of memory; lower --memory-limit or --threads if the program has them, or free memory"};
+    return {.exit_code = kMemory,
+            .message = "out of memory; lower --memory-limit or --threads if the program has them, or free memory"};
   } catch (const std::exception& e) {
     return failed(kInternal, e);
   } catch (...) {

@@ -11,7 +11,7 @@
 namespace spmm::cpu {
 namespace {
 
-plan::Statistics statistics_of(const Prepared& product, const Source& a, const Source& b) {
+plan::Statistics statistics_of(const Prepared& product, const Source& a, const Source& b, const Selection& selection) {
   plan::Statistics s{.a = a.header(),
                      .b = b.header(),
                      .exact = true,
@@ -21,7 +21,7 @@ plan::Statistics statistics_of(const Prepared& product, const Source& a, const S
                      .max_element = std::max(product.a.seen_bits, product.b.seen_bits)};
   std::uint64_t num_c_blocks = 0;
   for (const std::uint64_t pairs : product.row_pairs) {
-    num_c_blocks += std::min<std::uint64_t>(pairs, product.blocks_per_side);
+    num_c_blocks += product.most_c_blocks(pairs, selection);
     s.a_rows += pairs != 0 ? 1 : 0;
   }
   s.num_c_blocks = static_cast<double>(num_c_blocks);
@@ -38,7 +38,7 @@ ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Ex
   Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
   {
     const auto timing = run.clock.scope(Stage::plan);
-    execution = decide(statistics_of(product, a, b));
+    execution = decide(statistics_of(product, a, b, run.selection));
     plan::throw_if_refused(execution);
   }
   Run decided = run;

@@ -116,11 +116,13 @@ std::uint64_t multiply_row(const StoredMatrix& a, std::span<const StoredBlock> r
     const std::span<const StoredBlock> row_b = b.row(block_a.at.j);
     for (const StoredBlock& block_b : row_b) {
       run.check_cancelled();
+      if (run.selection.upper_triangle && block_b.at.j < block_a.at.i) continue;
+      ++pairs;
       add_product(a, block_a, b, block_b, sums[block_b.at.j]);
     }
-    pairs += row_b.size();
   }
   write_row(row_a.front().at.i, sums, out);
+  out.end_row();
   return pairs;
 }
 
@@ -140,6 +142,7 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
   OutputQueue queue(output, execution.num_buffers, execution.panel_bytes, record, run);
   Progress progress(run, Stage::multiply, a.blocks.size());
   RecordWriter out(queue);
+  out.set_selection(run.selection, m);
   out.start([] { return true; });
   std::uint64_t pairs = 0;
   for (std::uint64_t x = 0; x < a.blocks.size();) {
@@ -154,6 +157,7 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
           .pairs = pairs,
           .num_panels = queue.num_appended(),
           .num_saturated = queue.num_saturated(),
+          .num_dropped = queue.num_dropped(),
           .device = "one thread"};
 }
 

@@ -57,6 +57,7 @@ void check_options(const ProductOptions& options, ElementType type, bool has_c) 
          "multiply on another device: the result has the same bits");
   refuse(type != ElementType::u16 && options.on_saturation == OnSaturation::error, "on_saturation = error",
          "leave it out: nothing saturates");
+  refuse(!options.selection.is_all(), "selection", "leave it out, and drop elements of the result");
   if (!has_c || options.rows == RowRange{}) return;
   throw UsageError("ProductOptions::rows", "does not go with the blocks of C",
                    "pass arrays of some block rows of A and C");

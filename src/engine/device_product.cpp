@@ -228,6 +228,7 @@ ProductOptions on_device(const ProductOptions& options, const DeviceCall& call, 
   refuse(cuda::wants_chains(type, call) && options.kernel != "auto", "kernel", "leave it at auto", problem);
   refuse(type != ElementType::u16 && options.on_saturation == OnSaturation::error, "on_saturation = error",
          "leave it out: nothing saturates", problem);
+  refuse(cuda::wants_chains(type, call) && !options.selection.is_all(), "selection", "leave it out", problem);
   refuse(options.backend == Backend::cpu, "backend = cpu", "leave it out");
   refuse(options.transpose_a || options.transpose_b, "transpose_a, transpose_b", "transpose the arrays on the device");
   refuse(options.rows != RowRange{}, "rows",
@@ -331,6 +332,9 @@ class DeviceProduct {
                .many_a = many.a,
                .many_b = many.b,
                .batch = &batch} {
+    if (!options.selection.is_all()) {
+      throw UsageError("ProductOptions::selection", "is not for many products at once", "multiply one at a time");
+    }
     if (!call.c && call.alpha == nullptr && call.beta == nullptr) return;
     throw UsageError("DeviceCall::c, alpha, beta", "are not for many products at once", "leave them out");
   }
@@ -339,6 +343,10 @@ class DeviceProduct {
 
   /// Only patterns are multiplied, by kernels that write all C blocks with pairs. Errors: UsageError (another kernel).
   void set_pattern() {
+    if (!options.selection.is_all()) {
+      throw UsageError("ProductOptions::selection", "is not for plans: they keep all blocks",
+                       "multiply without a plan");
+    }
     std::string& kernel = options.kernel;
     if (kernel == "auto") kernel = "rows";
     if (kernel != "rows" && kernel != "row-spread" && kernel != "pair-list") {

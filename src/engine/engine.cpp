@@ -83,6 +83,7 @@ void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Ex
   report.plan = execution;
   report.pairs = stats.pairs;
   report.saturated_elements = stats.num_saturated;
+  report.dropped_elements = stats.num_dropped;
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
   report.device = stats.device;
@@ -123,7 +124,9 @@ void run_product(const ProductOperands& operands, Sink& sink, Output& output, co
     if (run.arrays != nullptr) inputs.a.read(0, 1, nullptr);  // refuses
     cuda::DeviceRun alone = run;
     alone.more_devices = {};
-    const MultiplyAtOnce range = [&](const Inputs& one, Output& to, plan::Execution& decided) {
+    const MultiplyAtOnce range = [&](const Inputs& one, Output& to, plan::Execution& decided,
+                                     const Selection& selection) {
+      alone.selection = selection;
       return multiply_at_once(one, to, decided, decided.range_limits, alone);
     };
     stats = multiply_out_of_core(inputs, &output, range, run, record.scratch_folders, execution);
@@ -157,7 +160,8 @@ cuda::DeviceRun Engine::Impl::run_of(const ProductOptions& product, StageClock& 
            .cancel = product.cancel,
            .num_threads = num_threads({options_, product}, usable_cores()),
            .workers = &workers_,
-           .memory = memory}};
+           .memory = memory,
+           .selection = product.selection}};
 }
 
 /// Returns why the product failed if it may be tried on the other backend: nothing has reached its sink.

@@ -11,6 +11,7 @@
 
 #include "base/records/errors.hpp"
 #include "base/records/head.hpp"
+#include "base/records/selector.hpp"
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"
 #include "engine/sorted_matrix.hpp"
@@ -373,9 +374,14 @@ class OutOfCore {
     Output kept(*partial_);
     Output& output = is_whole ? *output_ : kept;
     output.set_begin(is_whole ? total_.num_blocks : 0);
-    const ProductStats stats = multiply_at_once_({a, b}, output, one);
+    // Sums of parts are not those of C: of these, only what lies below the triangle can go.
+    const Selection of_part{.upper_triangle = run_.selection.upper_triangle};
+    const ProductStats stats = multiply_at_once_({a, b}, output, one, is_whole ? run_.selection : of_part);
     output.wait_until_released(run_);  // buffers of a range are free before those of the next one are allocated
-    if (is_whole) add_result(stats.num_blocks, stats.num_saturated);
+    if (is_whole) {
+      add_result(stats.num_blocks, stats.num_saturated);
+      total_.num_dropped += stats.num_dropped;
+    }
     total_.pairs += stats.pairs;
     total_.num_panels += stats.num_panels;
     total_.peak_device_bytes = std::max(total_.peak_device_bytes, stats.peak_device_bytes);
@@ -389,12 +395,31 @@ class OutOfCore {
     if (output_ == nullptr) return;
     const auto timing = run_.clock.scope(Stage::write);
     output_->set_begin(0);
-    partial_->add_up([&](std::span<const std::byte> records) {
+    const std::uint64_t record = output_record_bytes(a_header().m);
+    const auto write = [&](std::span<const std::byte> records) {
       run_.check_cancelled();
+      if (records.empty()) return;
       output_->write(total_.num_blocks, records, {});
       output_->wait_until_released(run_);
-      add_result(records.size() / output_record_bytes(a_header().m), count_saturated(records));
+      add_result(records.size() / record, count_saturated(records));
+    };
+    if (run_.selection.is_all()) return partial_->add_up(write);
+    RecordSelector selector(run_.selection, a_header().m);
+    std::vector<std::byte> row;  // of one block row
+    std::optional<std::uint32_t> number;
+    partial_->add_up([&](std::span<const std::byte> records) {
+      for (std::uint64_t begin = 0, end = 0; begin < records.size(); begin = end) {
+        const std::uint32_t next = read_index(records.data() + begin).i;
+        if (number != next) write(selector.end_row());
+        number = next;
+        while (end < records.size() && read_index(records.data() + end).i == next) end += record;
+        row.assign(records.begin() + static_cast<std::ptrdiff_t>(begin),
+                   records.begin() + static_cast<std::ptrdiff_t>(end));
+        write({row.data(), selector.select(row.data(), row.data() + row.size())});
+      }
     });
+    write(selector.end_row());
+    total_.num_dropped += selector.take_num_dropped();
   }
 
   void add_result(std::uint64_t num_blocks, std::uint64_t num_saturated) {

@@ -13,8 +13,9 @@
 namespace spmm {
 
 /// Runs one product at once, of a range within execution.range_limits, into an output; the exact
-/// decision replaces `execution`.
-using MultiplyAtOnce = std::function<ProductStats(const Inputs& inputs, Output& output, plan::Execution& execution)>;
+/// decision replaces `execution`, and a selection that of the run.
+using MultiplyAtOnce = std::function<ProductStats(const Inputs& inputs, Output& output, plan::Execution& execution,
+                                                  const Selection& selection)>;
 
 /// Multiplies range by range; records reach the output in order. Both operands are sorted by row into a scratch file in
 /// one of the scratch folders, best first. A range is as many rows of A as fit with the rows of B that they meet. If a

@@ -64,8 +64,9 @@ void leave_to_result(const plan::Statistics& expected, plan::Limits& limits) {
 PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& expected, std::uint64_t limit_bytes) {
   if (!product.verify_full && product.verify_blocks == 0) return {};
   constexpr std::uint64_t kChosenShare = 8;  // at most, for chosen rows
-  const std::uint64_t chosen = std::clamp<std::uint64_t>(limit_bytes / kChosenShare / Proof::chosen_bytes(expected.m()),
-                                                         1, std::max<std::uint64_t>(1, product.verify_blocks));
+  const std::uint64_t chosen =
+      std::clamp<std::uint64_t>(limit_bytes / kChosenShare / Proof::chosen_bytes(expected.m(), product.selection), 1,
+                                std::max<std::uint64_t>(1, product.verify_blocks));
   const std::uint64_t num_blocks = product.verify_full ? 0 : chosen;
   PlannedProof proof{.settings = {.num_blocks = num_blocks,
                                   .seed = product.verify_seed,
@@ -73,8 +74,9 @@ PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& e
                                   .memory_bytes = std::max<std::uint64_t>(1, limit_bytes / kProofShare),
                                   .limit_bytes = limit_bytes,
                                   .rows = product.rows,
+                                  .selection = product.selection,
                                   .on_notice = product.on_notice},
-                     .resident_bytes = Proof::resident_bytes(expected.a, num_blocks)};
+                     .resident_bytes = Proof::resident_bytes(expected.a, num_blocks, product.selection)};
   proof.end_bytes = Proof::finish_bytes(expected.a, expected.b, num_blocks) + proof.settings.memory_bytes;
   return proof;
 }
@@ -142,6 +144,7 @@ plan::Limits product_limits(const Options& options, std::uint64_t host_bytes) {
   return {.backend = wanted_backend(options),
           .kernel = wanted_kernel(options),
           .force = options.force,
+          .selection = options.selection,
           .num_threads = num_threads(options, num_cores),
           .num_cores = num_cores,
           .host_bytes = host_bytes,

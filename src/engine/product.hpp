@@ -34,7 +34,8 @@ class ProductOperands {
         inputs_{.a = factor(a, transposes_a_, rows_, run, factor_a_),
                 .b = factor(b, transposes_b_, {}, run, factor_b_),
                 .num_rows = rows_.end - rows_.first},
-        expected_(plan::expected_statistics(inputs_.a.header(), inputs_.b.header(), inputs_.num_rows)) {}
+        expected_(plan::expected_of_selection(
+            plan::expected_statistics(inputs_.a.header(), inputs_.b.header(), inputs_.num_rows), options.selection)) {}
   ProductOperands(const ProductOperands&) = delete;
   ProductOperands& operator=(const ProductOperands&) = delete;
 

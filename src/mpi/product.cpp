@@ -136,17 +136,22 @@ class RankProduct {
 void RankProduct::check_same_options() const {
   const auto given = [](bool is_on) { return std::string(is_on ? "given" : "left out"); };
   const RowRange rows = options_.rows;
-  const std::vector<std::string> own = {out_,
-                                        given(options_.transpose_a),
-                                        given(options_.transpose_b),
-                                        rows == RowRange{} ? "all rows" : text(rows.first, ":", rows.end),
-                                        options_.on_saturation == OnSaturation::error ? "error" : "report",
-                                        given(options_.no_clobber),
-                                        given(options_.durable)};
+  const Selection& kept = options_.selection;
+  const std::vector<std::string> own = {
+      out_,
+      given(options_.transpose_a),
+      given(options_.transpose_b),
+      rows == RowRange{} ? "all rows" : text(rows.first, ":", rows.end),
+      text(kept.upper_triangle ? "triangle, " : "", kept.no_diagonal ? "no diagonal, " : "", "at least ", kept.at_least,
+           ", keep ", kept.keep),
+      options_.on_saturation == OnSaturation::error ? "error" : "report",
+      given(options_.no_clobber),
+      given(options_.durable)};
   constexpr std::array kNames = {"OUT",
                                  "ProductOptions::transpose_a",
                                  "ProductOptions::transpose_b",
                                  "ProductOptions::rows",
+                                 "ProductOptions::selection",
                                  "ProductOptions::on_saturation",
                                  "ProductOptions::no_clobber",
                                  "ProductOptions::durable"};
@@ -222,6 +227,7 @@ std::optional<std::uint64_t> RankProduct::share() {
   });
   rows_ = share.rows;
   did_.count_s = seconds_since(start);
+  if (!options_.selection.is_all()) return std::nullopt;  // far fewer may be kept
   return share.num_blocks;
 }
 
@@ -316,6 +322,7 @@ DistributedReport RankProduct::report() {
   did_.peak_device_bytes = own_.peak_device_bytes;
   did_.num_panels = own_.num_panels;
   did_.saturated_elements = own_.saturated_elements;
+  did_.dropped_elements = own_.dropped_elements;
   did_.verified_blocks = own_.verified_blocks;
   did_.proof = own_.proof;
   RankReport rank{

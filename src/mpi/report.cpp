@@ -34,6 +34,7 @@ void add_up(DistributedReport& report) {
     whole.c_blocks += one.num_blocks;
     whole.num_panels += one.num_panels;
     whole.saturated_elements += one.saturated_elements;
+    whole.dropped_elements += one.dropped_elements;
     whole.verified_blocks += one.verified_blocks;
     whole.peak_host_bytes = std::max(whole.peak_host_bytes, one.peak_host_bytes);
     whole.peak_device_bytes = std::max(whole.peak_device_bytes, one.peak_device_bytes);

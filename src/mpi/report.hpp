@@ -26,6 +26,7 @@ struct RankReport {
     std::uint64_t peak_device_bytes = 0;
     std::uint64_t num_panels = 0;
     std::uint64_t saturated_elements = 0;
+    std::uint64_t dropped_elements = 0;
     std::uint64_t verified_blocks = 0;
     ProofReport proof{};
   };

@@ -20,10 +20,20 @@ Backend wanted_backend(const Limits& limits) {
   return limits.kernel != nullptr ? limits.kernel->backend : limits.backend;
 }
 
+Execution refuse_selection(const KernelRow& kernel, Backend backend) {
+  Execution none;
+  none.refusal = {.kind = Refusal::Kind::usage,
+                  .what = "ProductOptions::selection",
+                  .problem = text("kernel ", kernel.name, " of backend ", backend_name(backend), " drops no elements"),
+                  .hint = "leave kernel and backend at auto"};
+  return none;
+}
+
 /// The kernel that was named or that the rule takes; if that one does not fit, the first of the registry that does, or
 /// the refusal that asks for the least.
 Execution shape_of_best(const Statistics& s, const Limits& limits, Backend backend) {
   const auto shape_of = [&](const KernelRow& row) {
+    if (!limits.selection.is_all() && !row.selects) return refuse_selection(row, backend);
     return backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
   };
   if (limits.kernel != nullptr) return shape_of(*limits.kernel);
@@ -134,6 +144,17 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std
   // A C block exists unless all nb inner positions miss.
   const double hit = (double(a.num_blocks) / places) * (double(b.num_blocks) / (nb * nb));
   s.num_c_blocks = hit >= 1 ? places : places * -std::expm1(nb * std::log1p(-hit));
+  return s;
+}
+
+Statistics expected_of_selection(Statistics s, const Selection& selection) {
+  if (selection.upper_triangle) {
+    s.num_pairs /= 2;
+    s.num_c_blocks /= 2;
+  }
+  if (selection.keep != 0) {
+    s.num_c_blocks = std::min(s.num_c_blocks, static_cast<double>(s.a_rows) * s.m() * selection.keep);
+  }
   return s;
 }
 

@@ -12,6 +12,7 @@
 #include "plan/panels/panels.hpp"
 #include "plan/panels/tile_panels.hpp"
 #include "spmm/plan.hpp"
+#include "spmm/selection.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
@@ -44,6 +45,7 @@ struct Limits {
   std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
   const KernelRow* kernel = nullptr;       ///< asked for; null = the fastest
   bool force = false;                      ///< no limit on the launches of host-driven
+  Selection selection{};                   ///< elements of C that are kept
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;
@@ -96,6 +98,9 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std
 
 /// Statistics of these block rows of the product, where `a` is the header of all of A.
 Statistics expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows);
+
+/// The same with a selection: of a triangle half of the pairs and C blocks, of each element row `keep` at most.
+Statistics expected_of_selection(Statistics s, const Selection& selection);
 
 /// How the operands lie in memory.
 enum class Layout : std::uint8_t {

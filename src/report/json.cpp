@@ -172,6 +172,7 @@ std::string report_json(const Report& report, const RunNames& names, const Repor
   if (result_of(report.element_type) == ElementType::i64) json.add("may_overflow", report.may_overflow);
   json.add("pairs", report.pairs)
       .add("saturated_elements", report.saturated_elements)
+      .add("dropped_elements", report.dropped_elements)
       .add("gpairs_per_s", report.gpairs_per_s())
       .add("total_s", report.total_s)
       .add("backend", backend_name(plan.backend))

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/records/head.hpp"
+#include "base/records/selector.hpp"
 #include "base/text.hpp"
 #include "spmm/error.hpp"
 #include "spmm/saturate.hpp"
@@ -116,14 +117,29 @@ Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, co
       a_rows_(is_sample_ ? RowSlots(chosen_rows(a, settings.num_blocks, settings.seed, run))
                          : RowSlots(a, settings.memory_bytes, run)),
       residual_(a_rows_.size() * m_),
-      is_exact_(a_rows_.size() * m_) {
+      is_exact_(a_rows_.size() * m_),
+      kept_(settings.selection.keep == 0 ? 0 : a_rows_.size() * m_) {
   std::fill(residual_.begin(), residual_.end(), 0);
-  std::fill(is_exact_.begin(), is_exact_.end(), 0);
+  std::fill(is_exact_.begin(), is_exact_.end(), settings.selection.is_all() ? 0 : 1);
+  std::fill(kept_.begin(), kept_.end(), KeptElements{});
 }
 
-std::uint64_t Proof::resident_bytes(const MatrixHeader& a, std::uint64_t num_blocks) {
-  if (is_sample(num_blocks, a)) return num_blocks * chosen_bytes(a.m) + RandomVector::bytes(a);
-  return RowSlots::most_slots(a) * a.m * (sizeof(std::uint64_t) + 1) + RowSlots::most_bytes(a) + RandomVector::bytes(a);
+std::uint64_t Proof::resident_bytes(const MatrixHeader& a, std::uint64_t num_blocks, const Selection& selection) {
+  if (is_sample(num_blocks, a)) return num_blocks * chosen_bytes(a.m, selection) + RandomVector::bytes(a);
+  return RowSlots::most_slots(a) * a.m * row_bytes(selection) + RowSlots::most_bytes(a) + RandomVector::bytes(a);
+}
+
+/// Whether the selection leaves an element of the product, behind the last look().
+bool Proof::is_kept(std::uint64_t slot, BlockIndex at, std::uint32_t r, std::uint32_t c, double sum) const {
+  const Selection& selection = settings_.selection;
+  const std::uint64_t row = std::uint64_t{at.i} * m_ + r;
+  const std::uint64_t column = std::uint64_t{at.j} * m_ + c;
+  if ((selection.upper_triangle && column < row) || (selection.no_diagonal && column == row)) return false;
+  if (sum < selection.at_least) return false;
+  if (selection.keep == 0) return true;
+  const KeptElements& kept = kept_[slot * m_ + r];
+  if (kept.num != selection.keep) return kept.num < selection.keep;  // C has too many: it is not the product
+  return selection_rank(static_cast<std::uint32_t>(sum), static_cast<std::uint32_t>(column)) >= kept.last_rank;
 }
 
 std::uint64_t Proof::finish_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t num_blocks) {
@@ -141,6 +157,7 @@ std::optional<RecordFlaw> Proof::look(std::span<const std::byte> records) {
   std::uint32_t slot = RowSlots::kNone;
   WideSums sums{};
   std::uint64_t saturated = 0;  // a bit for each element row
+  std::vector<KeptElements> kept(kept_.size() == 0 ? 0 : m_);
   std::uint64_t num_blocks = 0;
   const auto hand_over = [&] {
     if (slot == RowSlots::kNone) return;
@@ -149,6 +166,10 @@ std::optional<RecordFlaw> Proof::look(std::span<const std::byte> records) {
       std::uint64_t& residual = residual_[std::uint64_t{slot} * m_ + r];
       residual = add61(residual, reduce61(sums[r]));
       if ((saturated >> r & 1) != 0) is_exact_[std::uint64_t{slot} * m_ + r] = 1;
+      if (kept.empty()) continue;
+      KeptElements& all = kept_[std::uint64_t{slot} * m_ + r];
+      all = {.last_rank = std::min(all.last_rank, kept[r].last_rank), .num = all.num + kept[r].num};
+      kept[r] = {};
     }
   };
   for (std::uint64_t x = 0; x < records.size() / record; ++x) {
@@ -180,6 +201,14 @@ std::optional<RecordFlaw> Proof::look(std::span<const std::byte> records) {
     std::array<std::uint64_t, kMaxBlockDim> vector;
     x_.block(at.j, vector.data());
     add_dot_products<std::uint32_t>(values, m_, vector.data(), sums);
+    for (std::uint64_t e = 0; !kept.empty() && e < elements; ++e) {
+      std::uint32_t value = 0;
+      std::memcpy(&value, values + e * sizeof value, sizeof value);
+      if (value == 0) continue;
+      KeptElements& row_kept = kept[e / m_];
+      const auto column = static_cast<std::uint32_t>(at.j * m_ + e % m_);
+      row_kept = {.last_rank = std::min(row_kept.last_rank, selection_rank(value, column)), .num = row_kept.num + 1};
+    }
     if (!scanned.is_saturated) continue;
     for (std::uint64_t e = 0; e < elements; ++e) {
       std::uint32_t value = 0;
@@ -271,9 +300,11 @@ std::uint64_t Proof::subtract_exact_rows(const RowSlots& b_rows, const Run& run)
   if (std::find(is_exact_.begin(), is_exact_.end(), 1) == is_exact_.end()) return 0;
   ExactRows exact(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, settings_.limit_bytes, run);
   if (settings_.on_notice && exact.seconds() > 1) {
-    settings_.on_notice(text(exact.num_block_rows(),
-                             " block rows hold saturated elements: they are computed again, in about ",
-                             static_cast<std::uint64_t>(exact.seconds() + 0.5), " s at most"));
+    const bool is_all = settings_.selection.is_all();
+    settings_.on_notice(text(exact.num_block_rows(), " block rows ",
+                             is_all ? "hold saturated elements: they are" : "lack what was dropped: all are",
+                             " computed again, in about ", static_cast<std::uint64_t>(exact.seconds() + 0.5),
+                             " s at most"));
   }
   exact.compute([&](const ExactSums& found) {
     std::array<std::uint64_t, kMaxBlockDim> vector;
@@ -282,8 +313,10 @@ std::uint64_t Proof::subtract_exact_rows(const RowSlots& b_rows, const Run& run)
       x_.block(col, vector.data());
       const double* sum = found.sums + (col - found.first_col) * found.rows.size() * m_;
       for (std::size_t x = 0; x < found.rows.size(); ++x) {
-        for (std::uint32_t c = 0; c < m_; ++c, ++sum)
+        for (std::uint32_t c = 0; c < m_; ++c, ++sum) {
+          if (!is_kept(found.slot, {.i = a_rows_.row(found.slot), .j = col}, found.rows[x], c, *sum)) continue;
           totals[x] += static_cast<Wide>(static_cast<std::uint32_t>(*sum)) * vector[c];
+        }
       }
     }
     const std::lock_guard lock(mutex_of(found.slot));
@@ -369,9 +402,14 @@ std::string Proof::describe(std::span<const std::uint32_t> wrong, const RowSlots
   ExactRows(inputs_, a_rows_, b_rows, is_exact_.data(), settings_.memory_bytes, settings_.limit_bytes, run)
       .compute([&](const ExactSums& exact) {
         const std::lock_guard lock(mutex);
+        std::vector<double> block(std::size_t{m_} * m_);
         for (const std::uint32_t col : exact.cols) {
-          compare({.i = a_rows_.row(exact.slot), .j = col},
-                  exact.sums + (col - exact.first_col) * std::uint64_t{m_} * m_);
+          const BlockIndex at{.i = a_rows_.row(exact.slot), .j = col};
+          const double* const sums = exact.sums + (col - exact.first_col) * block.size();
+          for (std::uint32_t e = 0; e < block.size(); ++e) {
+            block[e] = is_kept(exact.slot, at, e / m_, e % m_, sums[e]) ? sums[e] : 0;
+          }
+          compare(at, block.data());
         }
       });
   const std::vector<double> zeros(std::size_t{m_} * m_, 0);

@@ -4,7 +4,8 @@
 // C X = A (B X). A wrong one passes with a probability of at most 3 / p: see random_vector.hpp. The equation says that
 // all sums agree modulo p, and true sums of at most 536,887,296 terms are smaller than p. Rows of larger matrices, and
 // rows with saturated elements, are computed again from the definition: R = min(A B, 2^32 - 1), and C X = R X must
-// hold.
+// hold. So are all rows if a selection drops elements, of R, too. The largest `keep` of a row of R are those that do
+// not go behind the last one of C's, by value and column, if C has so many.
 #pragma once
 
 #include <array>
@@ -35,6 +36,7 @@ struct ProofSettings {
   std::uint64_t limit_bytes = 0;   ///< of which memory_bytes are a part, for messages
   RowRange rows{};                 ///< block rows of C that A has, for the number of rows that are proven
   bool allow_zero_blocks = false;  ///< of C
+  Selection selection{};           ///< elements of the product that C has
   NoticeFn on_notice{};            ///< before rows are computed again for more than a second; may be empty
 };
 
@@ -68,10 +70,13 @@ class Proof {
   Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run);
 
   /// Host memory that stays until finish() returns, from the header of A alone: an upper bound.
-  /// Values: num_blocks as in the settings.
-  static std::uint64_t resident_bytes(const MatrixHeader& a, std::uint64_t num_blocks = 0);
+  /// Values: num_blocks, selection as in the settings.
+  static std::uint64_t resident_bytes(const MatrixHeader& a, std::uint64_t num_blocks = 0,
+                                      const Selection& selection = {});
   /// Host memory that a chosen block of A takes until finish() returns.
-  static std::uint64_t chosen_bytes(std::uint32_t m) { return m * (sizeof(std::uint64_t) + 1) + sizeof(std::uint32_t); }
+  static std::uint64_t chosen_bytes(std::uint32_t m, const Selection& selection = {}) {
+    return m * row_bytes(selection) + sizeof(std::uint32_t);
+  }
   /// Host memory that finish() takes in addition to that and to settings.memory_bytes: an upper bound.
   static std::uint64_t finish_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint64_t num_blocks = 0);
 
@@ -86,6 +91,16 @@ class Proof {
   ProofResult finish(const FindRow& find_row, const Run& run);
 
  private:
+  /// What is known of an element row.
+  struct KeptElements {
+    std::uint64_t last_rank = 0xFFFF'FFFF'FFFF'FFFFu;
+    std::uint64_t num = 0;
+  };
+  static constexpr std::uint64_t row_bytes(const Selection& selection) {
+    return sizeof(std::uint64_t) + 1 + (selection.keep == 0 ? 0 : sizeof(KeptElements));
+  }
+
+  [[nodiscard]] bool is_kept(std::uint64_t slot, BlockIndex at, std::uint32_t r, std::uint32_t c, double sum) const;
   void subtract_products(const RowSlots& b_rows, const Run& run);
   std::uint64_t subtract_exact_rows(const RowSlots& b_rows, const Run& run);
   [[nodiscard]] std::vector<std::uint32_t> wrong_rows(const Run& run) const;
@@ -103,6 +118,7 @@ class Proof {
   // Guarded by mutex_of(slot). Shapes: [slots of A, m], one for each element row.
   AlignedArray<std::uint64_t> residual_;  // C X, less what it must be
   AlignedArray<std::uint8_t> is_exact_;   // 1: to be computed again
+  AlignedArray<KeptElements> kept_;       // of C, if the largest elements of rows are kept
   std::atomic<std::uint64_t> num_saturated_ = 0;
   std::atomic<std::uint64_t> num_blocks_ = 0;  // of C in the rows
   std::mutex stray_mutex_{};

@@ -84,6 +84,15 @@ class Misuse(Workplace):
             --rows a:3 @ | "a"
             --rows 0:4294967296 @ | 0 to 4294967295
             --rows= @ | --rows: ""
+            --triangle lower @ | --triangle: "lower" is not known
+            --at-least 0 @ | --at-least: "0" is not a whole number from 1 to 4294967295
+            --at-least 4294967296 @ | --at-least: "4294967296"
+            --keep 0 @ | --keep: "0" is not a whole number from 1 to 4294967295
+            --keep -1 @ | --keep: "-1"
+            --gram @ | --gram takes A and OUT alone
+            --gram --transpose-b a.bin c.bin | --gram is given together with --transpose-b
+            --gram a.bin | (OUT)
+            --pattern b.bin --keep 3 @ | --triangle, --no-diagonal, --at-least, --keep: does not go with the blocks of C
             a.bin b.bin c.mtx | spmm-convert c.bin c.mtx
             a.bin b.bin c'.npy | python3 -m spmm convert 'c'\\''.bin' 'c'\\''.npy'
             none.bin b.bin c.h5 | python3 -m spmm convert c.bin c.npz

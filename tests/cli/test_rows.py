@@ -1,4 +1,4 @@
-"""--rows and spmm-cat: ranges of block rows, and one file of them; --pattern: some blocks; spmm-verify of results right, wrong and broken."""
+"""--rows and spmm-cat: ranges of block rows, and one file of them; --pattern: some blocks; --triangle to --keep: some elements; spmm-verify of results right, wrong and broken."""
 import os
 
 from programs import (BAD_DATA, CANNOT_CREATE, LIMIT, MEMORY, NEGATIVE, NO_INPUT, OK, OLD, USAGE, Matrix, Place, Workplace, bytes_of, cpu, header,
@@ -65,6 +65,32 @@ class Rows(Workplace):
                                   (["--memory-limit", "2k"], MEMORY, "does not run out of core")):
             self.expect(code, cpu("--pattern", "p.bin", *words, "a.bin", "b.bin", "x.bin"), said)
             self.assertFalse(os.path.exists("x.bin"))
+
+    def test_elements_that_are_kept(self):
+        square = product_of(self.a, self.a.transposed())
+        upper = [(i, j, [x if j > i or c % 4 >= c // 4 else 0 for c, x in enumerate(x)]) for i, j, x in square.blocks if j >= i]
+        Matrix(64, 4, upper, "I").write("wanted.bin")
+        self.multiply("--gram", "--triangle", "upper", "--verify", "full", "--report", "r.json", "a.bin", "c.bin")
+        self.assertEqual(bytes_of("c.bin"), bytes_of("wanted.bin"))
+        self.assertEqual((read_report()["dropped_elements"], read_report()["b"]["transposed"]), (0, True))
+        self.assertEqual(read_report()["pairs"], sum(y[0] >= x[0] for x in self.a.blocks for y in self.a.blocks if x[1] == y[1]))
+        kept = ["--no-diagonal", "--at-least", "9000000", "--keep", "3"]
+        self.multiply("--transpose-b", *kept, "--report", "r.json", "a.bin", "a.bin", "wanted.bin")
+        left = sum(x != 0 for _, _, block in Matrix.read("wanted.bin", "I").blocks for x in block)
+        self.assertEqual(read_report()["dropped_elements"] + left, sum(x != 0 for _, _, block in square.blocks for x in block))
+        self.expect(OK, run("spmm-verify", "--transpose-b", *kept, "a.bin", "a.bin", "wanted.bin"), "block rows computed again")
+        for other in ([], kept[1:], [*kept[:-1], "4"], ["--triangle", "upper", *kept]):
+            self.expect(NEGATIVE, run("spmm-verify", "--transpose-b", *other, "a.bin", "a.bin", "wanted.bin"), "differ")
+        for rows, name in ((":7", "c0"), ("7:", "c1")):  # rows have the numbers that they have in the whole
+            self.multiply("--gram", *kept, "--rows", rows, "a.bin", name)
+        self.expect(OK, run("spmm-cat", "c0", "c1", "c.bin"))
+        self.assertEqual(bytes_of("c.bin"), bytes_of("wanted.bin"))
+        write("jobs.tsv", "a.bin\ta.bin\tt.bin\ttranspose-b=1\tno-diagonal=1\tat-least=9000000\tkeep=3\n")
+        self.expect(OK, run("spmm-batch", "jobs.tsv"))
+        self.assertEqual(bytes_of("t.bin"), bytes_of("wanted.bin"))
+        self.expect(OK, run("spmm-batch", "--resume", "jobs.tsv"), "1 done before")
+        self.expect(OK, run("spmm-batch", "--resume", "--triangle", "upper", "jobs.tsv"), "1 done\n")
+        self.expect(OK, run("spmm", "--plan", "--gram", "a.bin"), "transposed while it is read")
 
     def test_cat_refuses_what_does_not_follow_and_leaves_the_output_as_it_was(self):
         for rows, name in (("0:6", "c0"), ("5:16", "c1"), ("6:16", "c2"), (":", "whole")):

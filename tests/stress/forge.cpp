@@ -199,12 +199,13 @@ void write_bytes(const std::string& path, const std::vector<char>& bytes) {
 }
 
 /// Whether spmm-verify takes the file for the product. Errors: what it throws, but for files that break the format.
-bool is_proven(const std::string& a, const std::string& b, const std::string& c, RowRange rows, std::uint64_t key,
-               std::uint64_t limit, unsigned num_threads) {
+bool is_proven(const std::string& a, const std::string& b, const std::string& c, const ProductOptions& product,
+               std::uint64_t key, std::uint64_t limit, unsigned num_threads) {
   StageClock clock;
   const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = num_threads};
   tools::VerifyFilesOptions options;
-  options.rows = rows;
+  options.rows = product.rows;
+  options.selection = product.selection;
   options.key = key;
   options.memory_limit_bytes = limit;
   try {
@@ -245,6 +246,7 @@ std::string problem_of_engine(const BlockMatrix& a, const BlockMatrix& b, const 
   options.kernel = c.options.kernel;
   options.num_threads = 2;
   options.rows = c.options.rows;
+  options.selection = c.options.selection;
   options.verify_full = true;
   MemorySink sink(a.header());
   try {
@@ -275,7 +277,7 @@ std::string problem_of_proofs(const StressCase& c, const std::string& folder, st
   write_bytes(result, right_bytes);
   const unsigned num_threads = static_cast<unsigned>(1 + random.below(3));
   const std::uint64_t limit = std::max<std::uint64_t>(c.options.memory_limit_bytes, 1u << 24);
-  if (!is_proven(a, b, result, c.options.rows, 1 + random.below(1u << 30), limit, num_threads))
+  if (!is_proven(a, b, result, c.options, 1 + random.below(1u << 30), limit, num_threads))
     return "the right result is refused";
   for (const Forgery& forgery : kForgeries) {
     Forged forged = whole;
@@ -284,7 +286,7 @@ std::string problem_of_proofs(const StressCase& c, const std::string& folder, st
     if (bytes == right_bytes) continue;
     write_bytes(result, bytes);
     ++num_forged;
-    if (is_proven(a, b, result, c.options.rows, 1 + random.below(1u << 30), limit, num_threads)) {
+    if (is_proven(a, b, result, c.options, 1 + random.below(1u << 30), limit, num_threads)) {
       return std::string("proven in spite of: ") + forgery.name;
     }
   }

@@ -206,6 +206,8 @@ class Stress {
     if (report.num_panels > 1) ++ways["several panels"];
     ++ways[is_at_once ? "at once" : report.plan.num_slabs > 1 ? "out of core, in slabs" : "out of core"];
     if (report.saturated_elements != num_saturated(c.expected)) throw std::runtime_error("saturated elements: wrong");
+    if (report.dropped_elements != c.num_dropped) throw std::runtime_error("dropped elements: wrong");
+    if (!c.options.selection.is_all()) ++ways["selections"];
     if (c.options.on_saturation == OnSaturation::error && report.saturated_elements > 0) {
       throw std::runtime_error("elements saturate, and the product ended well");
     }
@@ -251,6 +253,11 @@ class Stress {
       words.insert(words.end(),
                    {"--rows", std::to_string(c.options.rows.first) + ":" + std::to_string(c.options.rows.end)});
     }
+    const Selection& selection = c.options.selection;
+    if (selection.upper_triangle) words.insert(words.end(), {"--triangle", "upper"});
+    if (selection.no_diagonal) words.emplace_back("--no-diagonal");
+    if (selection.at_least != 0) words.insert(words.end(), {"--at-least", std::to_string(selection.at_least)});
+    if (selection.keep != 0) words.insert(words.end(), {"--keep", std::to_string(selection.keep)});
     if (c.options.on_saturation == OnSaturation::error) words.insert(words.end(), {"--on-saturation", "error"});
     if (c.options.memory_limit_bytes != 0) {
       words.insert(words.end(), {"--memory-limit", std::to_string(c.options.memory_limit_bytes)});

@@ -72,6 +72,49 @@ ProductMatrix oracle_multiply(const BlockMatrix& a, const BlockMatrix& b) {
   return c;
 }
 
+Selected oracle_select(const ProductMatrix& product, const Selection& selection) {
+  const std::size_t m = product.m;
+  Selected selected{.c = {.n = product.n, .m = product.m, .index = {}, .values = {}}};
+  for (std::size_t begin = 0, end = 0; begin < product.index.size(); begin = end) {
+    const std::uint32_t i = product.index[begin].i;
+    while (end < product.index.size() && product.index[end].i == i) ++end;
+    std::vector<std::uint32_t> values(product.values.begin() + static_cast<std::ptrdiff_t>(begin * m * m),
+                                      product.values.begin() + static_cast<std::ptrdiff_t>(end * m * m));
+    for (std::size_t r = 0; r < m; ++r) {
+      std::vector<std::size_t> left;  // places in values, columns ascend
+      for (std::size_t block = begin; block < end; ++block) {
+        for (std::size_t c = 0; c < m; ++c) {
+          const std::size_t place = ((block - begin) * m + r) * m + c;
+          const std::uint64_t row = std::uint64_t{i} * m + r;
+          const std::uint64_t column = std::uint64_t{product.index[block].j} * m + c;
+          const bool is_below = selection.upper_triangle && column < row;
+          if (values[place] != 0 && !is_below && values[place] >= selection.at_least &&
+              !(selection.no_diagonal && row == column)) {
+            left.push_back(place);
+            continue;
+          }
+          selected.num_dropped += values[place] != 0 && !is_below ? 1 : 0;
+          values[place] = 0;
+        }
+      }
+      if (selection.keep == 0) continue;
+      std::stable_sort(left.begin(), left.end(), [&](std::size_t x, std::size_t y) { return values[x] > values[y]; });
+      for (std::size_t x = selection.keep; x < left.size(); ++x) {
+        values[left[x]] = 0;
+        ++selected.num_dropped;
+      }
+    }
+    for (std::size_t block = begin; block < end; ++block) {
+      const auto from = values.begin() + static_cast<std::ptrdiff_t>((block - begin) * m * m);
+      const auto to = from + static_cast<std::ptrdiff_t>(m * m);
+      if (std::all_of(from, to, [](std::uint32_t value) { return value == 0; })) continue;
+      selected.c.index.push_back(product.index[block]);
+      selected.c.values.insert(selected.c.values.end(), from, to);
+    }
+  }
+  return selected;
+}
+
 std::uint64_t num_saturated(const ProductMatrix& product) {
   return static_cast<std::uint64_t>(std::count(product.values.begin(), product.values.end(), 4294967295u));
 }

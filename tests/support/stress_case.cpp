@@ -300,6 +300,21 @@ void choose_sides(StressCase& c, bool has_rows, Random& random) {
   }
 }
 
+/// Draws elements of C that are kept; all others leave the expected product.
+void choose_selection(StressCase& c, Random& random) {
+  Selection& selection = c.options.selection;
+  selection.upper_triangle = random.one_in(2);
+  selection.no_diagonal = random.one_in(2);
+  if (random.one_in(2)) {
+    selection.at_least = c.expected.values.empty() || random.one_in(4) ? static_cast<std::uint32_t>(random.below(4))
+                                                                       : random.of(c.expected.values);
+  }
+  if (random.one_in(2)) selection.keep = static_cast<std::uint32_t>(random.up_to(random.one_in(4) ? 0xFFFF'FFFFu : 40));
+  Selected selected = oracle_select(c.expected, selection);
+  c.expected = std::move(selected.c);
+  c.num_dropped = selected.num_dropped;
+}
+
 /// Gives an operand a block outside, or one block twice.
 void break_operand(StressCase& c, Random& random) {
   BlockMatrix& matrix = random.one_in(2) ? c.a : c.b;
@@ -424,7 +439,8 @@ StressCase make_type_case(std::uint64_t seed, const StressChoice& choice) {
   if (c.is_warm) c.options.max_threads = std::exchange(c.options.num_threads, 0);
   std::ostringstream text;
   text << "seed " << seed << ": " << kWays[static_cast<std::size_t>(c.way)] << ", limit "
-       << c.options.memory_limit_bytes << ", threads " << c.options.num_threads + c.options.max_threads << ", " << c.isa;
+       << c.options.memory_limit_bytes << ", threads " << c.options.num_threads + c.options.max_threads << ", "
+       << c.isa;
   c.text = text.str();
   return c;
 }
@@ -454,7 +470,15 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
   // Of rows that are left out few errors are found.
   if (!has_rows && !in_arrays && random.one_in(12)) break_operand(c, random);
   if (c.num_ranks == 0 && !is_on_device && random.one_in(20)) c.cancel_at = random.up_to(64);
-  c.num_pairs = count_pairs(rows_of(blocks_of_a, c.options.rows), blocks_of_b);
+  // Types, plans and, so far, CUDA take no selection.
+  if (choice.backend == Backend::cpu && random.one_in(4)) choose_selection(c, random);
+  c.num_pairs = 0;
+  for (const BlockIndex& at : rows_of(blocks_of_a, c.options.rows)) {
+    const BlockIndex first{.i = at.j, .j = c.options.selection.upper_triangle ? at.i : 0};
+    const auto begin = std::lower_bound(blocks_of_b.begin(), blocks_of_b.end(), first);
+    c.num_pairs += static_cast<std::uint64_t>(
+        std::partition_point(begin, blocks_of_b.end(), [&](BlockIndex b) { return b.i == at.j; }) - begin);
+  }
 
   std::ostringstream out;
   out << "seed " << seed << ": n " << c.a.n << ", m " << c.a.m << ", " << pattern
@@ -465,6 +489,11 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
       << kWays[static_cast<std::size_t>(c.way)] << (c.is_warm ? ", warm engine" : "") << ", verify "
       << (c.options.verify_full ? "full" : std::to_string(c.options.verify_blocks))
       << (c.options.on_saturation == OnSaturation::error ? ", no saturation" : "");
+  const Selection& selection = c.options.selection;
+  if (!selection.is_all()) {
+    out << (selection.upper_triangle ? ", triangle" : "") << (selection.no_diagonal ? ", no diagonal" : "")
+        << ", at least " << selection.at_least << ", keep " << selection.keep;
+  }
   if (has_rows) out << ", rows " << c.options.rows.first << ":" << c.options.rows.end;
   for (const std::size_t record : c.bad_records) out << ", bad record " << record;
   if (c.cancel_at != 0) out << ", cancelled at step " << c.cancel_at;

@@ -48,6 +48,7 @@ struct StressCase {
   std::vector<std::size_t> bad_records;  ///< not empty: a FormatError that names these
   std::uint64_t cancel_at = 0;           ///< not 0: the call of the progress function that cancels the product
   std::uint64_t num_pairs = 0;           ///< of blocks that the product multiplies
+  std::uint64_t num_dropped = 0;         ///< elements that the selection of the options drops
   std::string isa;                       ///< SPMM_CPU_ISA; "" = the widest one
   bool is_square = false;                ///< a and b are the same: one file
   bool is_large = false;                 ///< operands of some MB: long rows, and products out of core

@@ -51,9 +51,10 @@ void apply_column(Job& job, std::string_view column, const std::string& where, c
     return;
   }
   if (cli::set_product_option(job.product, key, value, where + ' ' + key)) return;
-  throw FormatError(where, "key " + in_quotes(key) + " is not known",
-                    "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows, pattern, durable, "
-                    "no-clobber or timeout");
+  throw FormatError(
+      where, "key " + in_quotes(key) + " is not known",
+      "give backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows, triangle, no-diagonal, "
+      "at-least, keep, pattern, durable, no-clobber or timeout");
 }
 
 }  // namespace
@@ -147,6 +148,11 @@ std::string job_line(const Job& job) {
   if (product.transpose_a) line += "\ttranspose-a=1";
   if (product.transpose_b) line += "\ttranspose-b=1";
   if (product.rows != RowRange{}) line += "\trows=" + rows_text(product.rows);
+  const Selection& kept = product.selection;
+  if (kept.upper_triangle) line += "\ttriangle=upper";
+  if (kept.no_diagonal) line += "\tno-diagonal=1";
+  if (kept.at_least != 0) line += text("\tat-least=", kept.at_least);
+  if (kept.keep != 0) line += text("\tkeep=", kept.keep);
   if (!product.pattern.empty()) line += text("\tpattern=", product.pattern.string());
   if (product.verify_full) line += "\tverify=full";
   if (product.verify_blocks != 0) line += text("\tverify=", product.verify_blocks);
@@ -205,8 +211,8 @@ Examples:
 
 The list has one product a line: A, B and OUT with tabs between, paths relative to the list's folder, then key=value
 columns for what differs from the command line: backend, kernel, verify, on-saturation, transpose-a, transpose-b, rows
-(FIRST:END, as spmm --rows), pattern (FILE, as spmm --pattern), durable, no-clobber, timeout. Empty lines and lines that
-start with # are skipped.
+(FIRST:END, as spmm --rows), triangle, no-diagonal, at-least, keep (as of spmm), pattern (FILE, as spmm --pattern),
+durable, no-clobber, timeout. Empty lines and lines that start with # are skipped.
 A list is checked whole before any work starts. JOBS - reads it from standard input to its end, paths relative to the
 working folder.
 
@@ -243,6 +249,7 @@ cli::OptionTable make_options() {
       ("durable", "wait until each output would survive a power cut")  //
       ("no-clobber", "refuse to replace existing outputs")             //
       ("timeout", "a job that takes longer fails (30, 5m, 2h)", value(), "TIME");
+  cli::add_selection_options(options, "Jobs, unless their line says otherwise");
   options.add_options("Machine")                                                                            //
       ("threads", "host threads of all jobs together; 0 = every core", value(), "N")                        //
       ("memory-limit", "host memory of all jobs together; default: most of what is free", value(), "SIZE")  //

@@ -53,14 +53,16 @@ OptionTable describe(const std::string& program) {
       ("memory-limit", "for buffers, on host and device each; default: most of what is free", value(), "SIZE")  //
       ("force", "start also what is predicted to take more than a day; lift the launch limit of host-driven");
   options.add_options(alone(kPlace))("plan", "print sizes, memory, kernel and panels, and run nothing");
-  options.add_options("Operands and result")                                                         //
-      ("transpose-a", "multiply by the transpose of A, made as A is read")                           //
-      ("transpose-b", "multiply by the transpose of B; for A^T * A or A * A^T give one file twice")  //
+  options.add_options("Operands and result")                                                                    //
+      ("transpose-a", "multiply by the transpose of A, made as A is read")                                      //
+      ("transpose-b", "multiply by the transpose of B")                                                         //
+      ("gram", "multiply A by its own transpose, OUT = A * A^T, from A OUT alone; with --transpose-a A^T * A")  //
       ("rows", "compute these block rows of OUT alone; spmm cat joins the files of several ranges", value(),
        "FIRST:END");
   options.add_options(alone("Operands and result"))  //
       ("pattern", "compute only the blocks of OUT that this matrix has, whatever their values are; in memory", value(),
        "FILE");
+  add_selection_options(options, "Operands and result");
   options.add_options("Operands and result")                                                                     //
       ("no-clobber", "refuse to replace an existing output")                                                     //
       ("durable", "wait until the output would survive a power cut (fsync)")                                     //
@@ -102,10 +104,18 @@ std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& 
 }
 
 void set_files(CliOptions& options, const ParsedOptions& parsed) {
+  const bool is_gram = option_flag(parsed, "gram");
+  const char* const last = is_gram ? "B" : "OUT";
   options.a = required_positional(parsed, "A", "left operand (A)");
-  options.b = required_positional(parsed, "B", "right operand (B)");
-  if (options.plan && parsed.count("OUT") == 0) return;
-  const std::string out = required_positional(parsed, "OUT", "output (OUT)", Dash::refused_output);
+  options.b = is_gram ? options.a : std::filesystem::path(required_positional(parsed, "B", "right operand (B)"));
+  if (is_gram && (options.run.transpose_b || parsed.count("OUT") != 0)) {
+    throw UsageError("--gram",
+                     options.run.transpose_b ? "is given together with --transpose-b" : "takes A and OUT alone",
+                     "give one operand; --transpose-a for A^T * A");
+  }
+  if (is_gram) options.run.transpose_b = !options.run.transpose_a;
+  if (options.plan && parsed.count(last) == 0) return;
+  const std::string out = required_positional(parsed, last, "output (OUT)", Dash::refused_output);
   io::reject_foreign_ending(out);
   options.out = out;
 }
@@ -170,8 +180,18 @@ void check_first_word(const std::string& word, const ProgramPage& page) {
 
 }  // namespace
 
+void add_selection_options(OptionTable& options, const std::string& group) {
+  options.add_options(group)                                                                                          //
+      ("triangle", "keep the elements whose column is not below their row, and compute no others", value(), "upper")  //
+      ("no-diagonal", "drop the elements of the diagonal")                                                            //
+      ("at-least", "drop smaller elements", value(), "T")                                                             //
+      ("keep", "of each element row keep the K largest elements that are left; of equal ones the lower columns",
+       value(), "K");
+}
+
 bool set_product_option(ProductOptions& product, std::string_view key, const std::string& value,
                         const std::string& where) {
+  constexpr std::uint64_t kMost = 0xFFFF'FFFFu;
   const auto is_on = [&] {
     if (value == "1" || value == "true" || value == "yes" || value == "on") return true;
     if (value == "0" || value == "false" || value == "no" || value == "off") return false;
@@ -197,6 +217,14 @@ bool set_product_option(ProductOptions& product, std::string_view key, const std
     product.transpose_a = is_on();
   } else if (key == "transpose-b") {
     product.transpose_b = is_on();
+  } else if (key == "triangle") {
+    product.selection.upper_triangle = parse_choice(value, where, {"upper"}) == 0;
+  } else if (key == "no-diagonal") {
+    product.selection.no_diagonal = is_on();
+  } else if (key == "at-least") {
+    product.selection.at_least = static_cast<std::uint32_t>(parse_count(value, where, 1, kMost));
+  } else if (key == "keep") {
+    product.selection.keep = static_cast<std::uint32_t>(parse_count(value, where, 1, kMost));
   } else if (key == "durable") {
     product.durable = is_on();
   } else if (key == "no-clobber") {
@@ -208,10 +236,10 @@ bool set_product_option(ProductOptions& product, std::string_view key, const std
 }
 
 void set_product_options(ProductOptions& product, const ParsedOptions& parsed) {
-  for (const char* const option : {"kernel", "verify", "on-saturation", "rows"}) {
+  for (const char* const option : {"kernel", "verify", "on-saturation", "rows", "triangle", "at-least", "keep"}) {
     if (const auto given = option_text(parsed, option)) set_product_option(product, option, given->value, given->where);
   }
-  for (const char* const option : {"transpose-a", "transpose-b", "durable", "no-clobber"}) {
+  for (const char* const option : {"transpose-a", "transpose-b", "no-diagonal", "durable", "no-clobber"}) {
     if (option_flag(parsed, option)) set_product_option(product, option, "1", option);
   }
 }
@@ -278,7 +306,8 @@ Examples:
   spmm --verify 100 --durable a.bin b.bin c.bin  check some rows, survive a power cut
   spmm --verify full a.bin b.bin c.bin           prove every row of the result
   spmm --rows 0:1000 a.bin b.bin c0.bin          the first 1000 block rows of the result; spmm cat joins such files
-  spmm --transpose-a a.bin a.bin gram.bin        A^T * A
+  spmm --gram --triangle upper --at-least 5 a.bin c.bin
+                                                 A * A^T: its upper triangle, elements of 5 and more
   spmm --devices 0,1 a.bin b.bin c.bin           one product on two GPUs
   spmm --report - -q a.bin b.bin /dev/null       measure only
   spmm --trace t.json a.bin b.bin c.bin          a timeline of its threads, for https://ui.perfetto.dev

@@ -37,6 +37,9 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
 bool set_product_option(ProductOptions& product, std::string_view key, const std::string& value,
                         const std::string& where);
 
+/// --triangle, --no-diagonal, --at-least, --keep: the same in all programs.
+void add_selection_options(OptionTable& options, const std::string& group);
+
 /// Sets what was typed of these options, but for --backend. Errors: UsageError.
 void set_product_options(ProductOptions& product, const ParsedOptions& parsed);
 

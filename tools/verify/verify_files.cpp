@@ -58,23 +58,27 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   if (options.any_order) check_blocks(file, kProgram);
   const std::uint32_t nb = file.header().blocks_per_side();
   const RowRange rows = checked_rows(options.rows, nb);
-  const auto rows_of_a = rows.covers(nb) ? nullptr : io::make_factor_source(file_a, false, rows, run);
-  const Source& left = rows_of_a ? *rows_of_a : static_cast<const Source&>(file_a);
+  const bool is_whole_a = rows.covers(nb) && !options.transpose_a;
+  const auto factor_a = is_whole_a ? nullptr : io::make_factor_source(file_a, options.transpose_a, rows, run);
+  const auto factor_b = options.transpose_b ? io::make_factor_source(file_b, true, {}, run) : nullptr;
+  const Source& left = factor_a ? *factor_a : static_cast<const Source&>(file_a);
+  const Source& right = factor_b ? *factor_b : static_cast<const Source&>(file_b);
   constexpr std::uint64_t kLeastBytes = 64u << 10;  // for operands
   const std::uint64_t fixed =
-      Proof::resident_bytes(left.header()) + Proof::finish_bytes(left.header(), file_b.header());
+      Proof::resident_bytes(left.header(), 0, options.selection) + Proof::finish_bytes(left.header(), right.header());
   if (options.memory_limit_bytes != 0 && fixed + kLeastBytes > options.memory_limit_bytes) {
     throw OutOfMemory("--memory-limit",
                       text("the proof needs ", human_bytes(fixed + kLeastBytes), " at least, the limit is ",
                            human_bytes(options.memory_limit_bytes)),
                       "raise --memory-limit");
   }
-  Proof proof(left, file_b,
+  Proof proof(left, right,
               {.key = options.key,
                .memory_bytes = options.memory_limit_bytes == 0 ? 0 : options.memory_limit_bytes - fixed,
                .limit_bytes = options.memory_limit_bytes,
                .rows = rows,
                .allow_zero_blocks = options.allow_zero_blocks,
+               .selection = options.selection,
                .on_notice = options.on_notice},
               run);
 

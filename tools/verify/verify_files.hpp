@@ -13,7 +13,10 @@ namespace spmm::tools {
 struct VerifyFilesOptions {
   bool any_order = false;                ///< blocks of C in any order
   bool allow_zero_blocks = false;        ///< of C
+  bool transpose_a = false;              ///< C is the product of the transpose of A
+  bool transpose_b = false;              ///< the same of B
   RowRange rows{};                       ///< C has these block rows of the product, and no others
+  Selection selection{};                 ///< and these elements
   std::uint64_t key = 0;                 ///< of the random numbers; 0 = those of the system
   std::uint64_t memory_limit_bytes = 0;  ///< 0 = none
   NoticeFn on_notice{};                  ///< may be empty

@@ -15,6 +15,7 @@
 #include "base/run/stage_clock.hpp"
 #include "spmm/error.hpp"
 #include "spmm/report.hpp"
+#include "spmm/selection.hpp"
 
 namespace spmm {
 
@@ -25,6 +26,7 @@ struct Run {
   unsigned num_threads = 1;                   ///< host threads of this product
   Workers* workers = nullptr;                 ///< where they come from; null = the pool of this process
   MemoryShare* memory = nullptr;              ///< what the product holds of its engine's memory; null = nothing counts
+  Selection selection{};                      ///< elements of C that are kept
 
   /// Errors: Interrupted once the caller asked to stop. Call it at least a few times per second.
   void check_cancelled() const {
@@ -103,6 +105,7 @@ struct ProductStats {
   std::uint64_t num_panels = 0;
   std::uint64_t peak_device_bytes = 0;  ///< 0 on the CPU
   std::uint64_t num_saturated = 0;      ///< elements of the result that are kMaxVal
+  std::uint64_t num_dropped = 0;        ///< elements that are not zero and not kept, the triangle aside
   std::string device{};                 ///< name of the GPU, or of the instruction set on the CPU
   std::vector<DeviceShare> shares{};    ///< where several devices shared the product
   std::uint64_t max_row_pairs = 0;      ///< of chains: no row of A has more

@@ -308,7 +308,10 @@ AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, 
           a.cols[x] = row;
           if (row == kNoRow) continue;
         }
-        of_row += b.row_ptr[row + 1] - b.row_ptr[row];
+        const std::uint32_t* const cols = b.cols.data() + b.row_ptr[row];
+        const std::uint32_t* const cols_end = b.cols.data() + b.row_ptr[row + 1];
+        const auto* const first = run.selection.upper_triangle ? std::lower_bound(cols, cols_end, a.rows[r]) : cols;
+        of_row += static_cast<std::uint64_t>(cols_end - first);
       }
       pairs[r] = of_row;
     }

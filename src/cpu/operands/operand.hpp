@@ -36,7 +36,7 @@ PackedOperand build_operand(const Source& source, Side side, const PackedShape& 
 inline constexpr std::uint32_t kNoRow = 0xFFFF'FFFFu;
 
 /// Replaces the columns of A by positions in b.rows (kNoRow where B has no such row). Shapes: returns the exact number
-/// of pairs of each row [a.num_rows()].
+/// of pairs of each row [a.num_rows()], those below the diagonal left out if the run keeps a triangle.
 AlignedArray<std::uint64_t> link_rows(PackedOperand& a, const PackedOperand& b, std::uint32_t blocks_per_side,
                                       const Run& run);
 

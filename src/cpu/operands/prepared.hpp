@@ -1,6 +1,7 @@
 // Both operands in memory, sorted, packed, linked and counted: where every threaded kernel starts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/memory/aligned_array.hpp"
@@ -19,6 +20,12 @@ struct Prepared {
   AlignedArray<std::uint64_t> row_pairs;  ///< [a.num_rows()]
   std::uint64_t num_pairs = 0;
   std::uint32_t blocks_per_side = 0;
+
+  /// The most C blocks of a row with these pairs.
+  [[nodiscard]] std::uint64_t most_c_blocks(std::uint64_t pairs, const Selection& selection) const {
+    const std::uint64_t most = std::min<std::uint64_t>(pairs, blocks_per_side);
+    return selection.keep == 0 ? most : std::min(most, std::uint64_t{selection.keep} * shape.m);
+  }
 
   /// The most pairs of a C block of which no sum can reach kMaxVal.
   [[nodiscard]] std::uint64_t sure_pairs() const { return sure_terms(a.seen_bits, b.seen_bits) / shape.m; }

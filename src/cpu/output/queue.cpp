@@ -101,6 +101,26 @@ void OutputQueue::deliver_finished(Lock& lock) {
   }
 }
 
+/// Applies the selection to the records that came last.
+void RecordWriter::select() {
+  std::byte* const begin = piece_.data + selected_bytes_;
+  std::byte* const end = selector_->select(begin, position());
+  count({begin, end});
+  piece_.bytes = selected_bytes_ = static_cast<std::uint64_t>(end - piece_.data);
+}
+
+void RecordWriter::end_row() {
+  if (!selector_) return;
+  select();
+  const std::span<const std::byte> kept = selector_->end_row();
+  count(kept);
+  for (std::uint64_t at = 0; at < kept.size(); at += queue_.record_bytes_) {
+    static_cast<void>(room());
+    std::memcpy(position(), kept.data() + at, queue_.record_bytes_);
+    piece_.bytes = selected_bytes_ += queue_.record_bytes_;
+  }
+}
+
 bool RecordWriter::start(const std::function<bool()>& claim) {
   OutputQueue::Buffers& buffers = *queue_.buffers_;
   OutputQueue::Lock lock(buffers.mutex);
@@ -112,18 +132,26 @@ bool RecordWriter::start(const std::function<bool()>& claim) {
   }
   number_ = queue_.next_number_++;
   piece_ = {.data = queue_.take_buffer()};
-  sent_bytes_ = 0;
+  sent_bytes_ = selected_bytes_ = 0;
   return true;
 }
 
 void RecordWriter::finish() {
   OutputQueue::Lock lock(queue_.buffers_->mutex);
+  if (selector_) queue_.num_dropped_ += selector_->take_num_dropped();
   queue_.finished_.emplace(number_, std::exchange(piece_, {}));
   if (!queue_.appending_) queue_.deliver_finished(lock);
 }
 
 std::uint64_t RecordWriter::room() {
-  if (piece_.bytes + queue_.record_bytes_ > queue_.buffer_bytes_) {
+  constexpr std::uint64_t kUsefulShare = 4;  // of a buffer: to fill less once more is not worth it
+  bool is_full = piece_.bytes + queue_.record_bytes_ > queue_.buffer_bytes_;
+  if (is_full && selector_) {
+    select();
+    const std::uint64_t least = std::max(queue_.record_bytes_, queue_.buffer_bytes_ / kUsefulShare);
+    is_full = queue_.buffer_bytes_ - piece_.bytes < least;
+  }
+  if (is_full) {
     OutputQueue::Buffers& buffers = *queue_.buffers_;
     OutputQueue::Lock lock(buffers.mutex);
     queue_.wait(lock, buffers.turn, [&] { return queue_.num_delivered_ == number_ && !queue_.appending_; });
@@ -131,6 +159,7 @@ std::uint64_t RecordWriter::room() {
     queue_.wait(lock, buffers.turn, [&] { return !buffers.free.empty(); });
     sent_bytes_ += piece_.bytes;
     piece_ = {.data = queue_.take_buffer()};
+    selected_bytes_ = 0;
   }
   return (queue_.buffer_bytes_ - piece_.bytes) / queue_.record_bytes_;
 }

@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/memory/aligned_array.hpp"
 #include "base/records/head.hpp"
+#include "base/records/selector.hpp"
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
@@ -45,6 +47,8 @@ class OutputQueue {
   [[nodiscard]] std::uint64_t num_appended() const { return num_appended_; }
   /// Elements that are kMaxVal, of records that may have some.
   [[nodiscard]] std::uint64_t num_saturated() const { return num_saturated_; }
+  /// Elements that a selection has dropped, as in ProductStats.
+  [[nodiscard]] std::uint64_t num_dropped() const { return num_dropped_; }
 
  private:
   friend RecordWriter;
@@ -85,18 +89,25 @@ class OutputQueue {
   std::uint64_t num_records_ = 0;
   std::uint64_t num_appended_ = 0;
   std::uint64_t num_saturated_ = 0;
+  std::uint64_t num_dropped_ = 0;
 };
 
-/// One worker's way to the sink, range after range. Errors: Interrupted, what the sink throws, and what ends a worker
-/// after another one has failed.
+/// One worker's way to the sink, range after range. A selection is applied in the buffer. Errors: Interrupted, what the
+/// sink throws, and what ends a worker after another one has failed.
 class RecordWriter {
  public:
   explicit RecordWriter(OutputQueue& queue) : queue_(queue) {}
+  /// Drops elements from now on. Values: m = side of the blocks.
+  void set_selection(const Selection& selection, std::uint32_t m) {
+    if (!selection.is_all()) selector_.emplace(selection, m);
+  }
 
   /// Waits for a buffer, then calls claim() under the lock of the queue, which picks the next range or returns false at
   /// the end. Returns whether there is a range.
   bool start(const std::function<bool()>& claim);
   void finish();
+  /// No more records of this block row come, or of its columns in this range.
+  void end_row();
 
   /// Records that fit now, at least one: hands the buffer on, when all older ranges are through, if it is full.
   std::uint64_t room();
@@ -105,7 +116,7 @@ class RecordWriter {
   [[nodiscard]] std::byte* buffer() const { return piece_.data; }
   void advance_to(const std::byte* end) {
     const auto bytes = static_cast<std::uint64_t>(end - piece_.data);
-    if (may_saturate_) piece_.num_saturated += count_saturated({position(), bytes - piece_.bytes});
+    if (!selector_) count({position(), bytes - piece_.bytes});
     piece_.bytes = bytes;
   }
   /// Copies records, one by one: there may be room for less than all.
@@ -118,7 +129,14 @@ class RecordWriter {
   [[nodiscard]] std::uint64_t total_bytes() const { return sent_bytes_ + piece_.bytes; }
 
  private:
+  void select();
+  void count(std::span<const std::byte> records) {
+    if (may_saturate_) piece_.num_saturated += count_saturated(records);
+  }
+
   OutputQueue& queue_;
+  std::optional<RecordSelector> selector_;  // if elements are dropped
+  std::uint64_t selected_bytes_ = 0;        // of the present buffer
   std::uint64_t number_ = 0;
   OutputQueue::Piece piece_;
   std::uint64_t sent_bytes_ = 0;  // in buffers before this one

@@ -76,10 +76,11 @@ void RowMerger::merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_
   row_ = row;
   if (accumulator_.takes(row, pairs)) return accumulator_.merge(row, col_begin, col_end, out);
   operands_.arithmetic = product_.arithmetic.of(row);
-  const bool whole_row = col_begin == 0 && col_end == product_.blocks_per_side;
-  if (!whole_row || pairs > max_pairs_) return merge_by_columns(pairs, col_begin, col_end, out);
+  if (col_end != product_.blocks_per_side || pairs > max_pairs_) {
+    return merge_by_columns(pairs, col_begin, col_end, out);
+  }
   if (pairs <= kShortRowPairs) fetch_rows_ahead();
-  collect_whole_row();
+  collect_from(col_begin);
   multiply_list(out);
 }
 
@@ -134,14 +135,17 @@ void RowMerger::add_segment(const Segment& segment) {
   num_pairs_ += segment.end - segment.begin;
 }
 
-void RowMerger::collect_whole_row() {
+void RowMerger::collect_from(std::uint32_t col_begin) {
   const PackedOperand& a = product_.a;
   const PackedOperand& b = product_.b;
   num_segments_ = 0;
   num_pairs_ = 0;
   for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
-    const std::uint32_t b_row = a.b_rows()[x];  // it has a block, so there are no more segments than pairs
-    if (b_row != kNoRow) add_segment({.a = x, .begin = b.row_ptr[b_row], .end = b.row_ptr[b_row + 1]});
+    const std::uint32_t b_row = a.b_rows()[x];
+    if (b_row == kNoRow) continue;
+    const std::uint32_t begin = col_begin == 0 ? b.row_ptr[b_row] : first_at_least(b_row, col_begin);
+    // It has a block, so there are no more segments than pairs.
+    if (begin != b.row_ptr[b_row + 1]) add_segment({.a = x, .begin = begin, .end = b.row_ptr[b_row + 1]});
   }
 }
 

@@ -40,7 +40,7 @@ class RowMerger {
   void multiply_long_column(std::uint32_t col, RecordWriter& out);
   void add_part(std::uint32_t col, std::vector<std::uint32_t>& sums);
   void start_cursors(std::uint32_t col_begin);
-  void collect_whole_row();
+  void collect_from(std::uint32_t col_begin);
   bool collect_columns(std::uint32_t col_begin, std::uint32_t col_end);
   void multiply_list(RecordWriter& out);
   void order_pairs();

@@ -16,6 +16,7 @@ std::uint64_t RangeCutter::blocks_of(std::uint32_t row) const {
 }
 
 std::uint64_t RangeCutter::num_parts(std::uint32_t row, const RangeLimits& limits) const {
+  if (counts_.keeps_rows_whole) return 1;
   const std::uint64_t pairs = counts_.pairs[row];
   const std::uint64_t for_blocks = (blocks_of(row) - 1) / limits.part_blocks + 1;
   const std::uint64_t wanted = std::max(pairs / limits.pairs, std::min(for_blocks, pairs / limits.least_part_pairs));
@@ -41,9 +42,12 @@ void RangeCutter::weigh_columns() {
 /// Where a part of the present row begins.
 std::uint32_t RangeCutter::column_at(std::uint64_t part) const {
   if (part == 0 || part == parts_) return part == 0 ? 0 : counts_.num_columns;
-  const double before = work_.back() * static_cast<double>(part) / static_cast<double>(parts_);
+  const std::uint64_t num_bins = work_.size() - 1;
+  const std::uint64_t first = counts_.first_columns.empty() ? 0 : counts_.first_columns[row_];
+  const double skipped = work_[first * num_bins / counts_.num_columns];
+  const double before = skipped + (work_.back() - skipped) * static_cast<double>(part) / static_cast<double>(parts_);
   const auto bin = static_cast<std::uint64_t>(std::lower_bound(work_.begin(), work_.end() - 2, before) - work_.begin());
-  return static_cast<std::uint32_t>(counts_.num_columns * bin / (work_.size() - 1) / kColumnGrain * kColumnGrain);
+  return static_cast<std::uint32_t>(counts_.num_columns * bin / num_bins / kColumnGrain * kColumnGrain);
 }
 
 bool RangeCutter::next(Range& range, const RangeLimits& limits) {

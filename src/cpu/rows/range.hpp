@@ -21,6 +21,9 @@ struct RowCounts {
   std::uint32_t num_columns = 0;         ///< block columns of B
   /// Those of B's blocks, in any order: they stand for the pairs of a row. Empty: pairs are spread evenly.
   std::span<const std::uint32_t> b_columns{};
+  /// Columns before it have no pairs. Shapes: [stored rows of A]; empty: 0 of all rows.
+  std::span<const std::uint32_t> first_columns{};
+  bool keeps_rows_whole = false;
 };
 
 /// What a range may hold. C blocks are bounded by the pairs and columns of a row.

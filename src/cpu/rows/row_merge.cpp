@@ -26,16 +26,19 @@ struct BufferShape {
 /// The planned buffers, or more and smaller ones in the same memory where each holds a row of any size and the result
 /// is small: they begin next to each other, so that fewer fresh pages are cleared. P2, multiply: 22 MB of pages and 6.0
 /// ms, then 16 MB at most and 5.5 ms. Large files are written faster from large buffers.
-BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned, std::uint64_t record, Output& output) {
+BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned, std::uint64_t record, Output& output,
+                        const Selection& selection) {
   constexpr std::uint64_t kSmallResult = 512u << 20;
   std::uint64_t most_records = 0;
   std::uint64_t all_records = 0;
+  std::uint64_t all_kept = 0;
   for (const std::uint64_t pairs : product.row_pairs) {
     const std::uint64_t of_row = std::min<std::uint64_t>(pairs, product.blocks_per_side);
     most_records = std::max(most_records, of_row);
     all_records += of_row;
+    all_kept += product.most_c_blocks(pairs, selection);
   }
-  output.expect(product.shape.m, all_records);
+  output.expect(product.shape.m, selection.at_least <= 1 ? all_kept : 0);
   const std::uint64_t pieces = planned.panel_bytes / std::max(most_records * record, OutputQueue::kCachedBytes);
   if (pieces < 2 || all_records * record > kSmallResult) {
     return {.count = planned.num_buffers, .bytes = planned.panel_bytes};
@@ -65,19 +68,24 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Outp
                         const plan::Execution& execution, const Run& run) {
   const std::uint64_t record = output_record_bytes(product.shape.m);
   const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
+  const bool is_triangle = run.selection.upper_triangle;
+  const std::span<const std::uint32_t> rows_of_a(product.a.rows.data(), product.a.rows.size());
   RangeCutter cutter({.pairs = row_pairs,
                       .num_columns = product.blocks_per_side,
-                      .b_columns = {product.b.cols.data(), product.b.cols.size()}});
+                      .b_columns = {product.b.cols.data(), product.b.cols.size()},
+                      .first_columns = is_triangle ? rows_of_a : std::span<const std::uint32_t>(),
+                      .keeps_rows_whole = run.selection.keep != 0});
   BufferShape buffers;
   {
     const auto timing = run.clock.scope(Stage::plan);
-    buffers = cut_buffers(product, execution, record, output);
+    buffers = cut_buffers(product, execution, record, output, run.selection);
   }
   const auto around = run.clock.frame(Stage::multiply);
   OutputQueue queue(output, buffers.count, buffers.bytes, record, run);
   Progress progress(run, Stage::multiply, product.a.num_rows());
   queue.run([&](RecordWriter& out) {
     Merger merger(rows, run);
+    out.set_selection(run.selection, product.shape.m);
     Range range;
     const auto claim = [&] {
       const std::uint64_t useful_records = queue.useful_bytes() / record;
@@ -93,7 +101,9 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Outp
           // A C block has at most a pair for each block of its row of A.
           const std::uint64_t blocks = product.a.row_ptr[row + 1] - product.a.row_ptr[row];
           out.set_may_saturate(std::min(blocks, row_pairs[row]) > product.sure_pairs());
-          merger.merge(row, row_pairs[row], range.column_begin, range.column_end, out);
+          const std::uint32_t first_column = std::max(range.column_begin, is_triangle ? product.a.rows[row] : 0);
+          if (first_column < range.column_end) merger.merge(row, row_pairs[row], first_column, range.column_end, out);
+          out.end_row();
           if (ends_rows) piece.work().pairs += row_pairs[row];  // a row in pieces counts with its last one
         }
         piece.work().bytes = out.total_bytes();
@@ -107,6 +117,7 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Outp
           .pairs = product.num_pairs,
           .num_panels = queue.num_appended(),
           .num_saturated = queue.num_saturated(),
+          .num_dropped = queue.num_dropped(),
           .device = std::string(isa_name(isa))};
 }
 

@@ -74,17 +74,16 @@ template <class Body>
 void TileMerger::for_segments(std::uint32_t begin, std::uint32_t end, const Body& body) const {
   const PackedOperand& a = product_.a;
   const TileOperand& b = product_.b;
-  const bool whole = begin == 0 && end == tile_columns_;
   for (std::uint32_t x = a.row_ptr[row_]; x < a.row_ptr[row_ + 1]; ++x) {
     const std::uint32_t b_row = a.b_rows()[x];
     if (b_row == kNoRow) continue;
     std::uint32_t first = b.row_ptr[b_row];
     std::uint32_t last = b.row_ptr[b_row + 1];
-    if (!whole) {
-      const std::uint32_t* cols = b.cols.data();
+    const std::uint32_t* const cols = b.cols.data();
+    if (end != tile_columns_) {
       last = static_cast<std::uint32_t>(std::lower_bound(cols + first, cols + last, end) - cols);
-      first = static_cast<std::uint32_t>(std::lower_bound(cols + first, cols + last, begin) - cols);
     }
+    if (begin != 0) first = static_cast<std::uint32_t>(std::lower_bound(cols + first, cols + last, begin) - cols);
     if (first != last) body(x, first, last);
   }
 }

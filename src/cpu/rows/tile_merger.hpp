@@ -33,7 +33,8 @@ class TileMerger {
   TileMerger(const TileProduct& product, const Run& run);
 
   /// Adds the result blocks of a row, columns [col_begin, col_end), to the output.
-  /// Values: both multiples of the blocks of a tile, or the end. Errors: Interrupted, what the output throws.
+  /// Values: col_begin is rounded down to the blocks of a tile; col_end a multiple of them, or the end. Errors:
+  /// Interrupted, what the output throws.
   void merge(std::uint32_t row, std::uint64_t pairs, std::uint32_t col_begin, std::uint32_t col_end, RecordWriter& out);
 
  private:

@@ -36,7 +36,7 @@ With CuPy, whose matrices have no blocks, and whose arrays may have:
 from ._blocks import csr_to_bsr
 from ._device import DeviceResult
 from ._dlpack import DeviceArray
-from ._engine import Engine, has_cuda_device, multiply, multiply_files, multiply_many, operator, plan, read, trim, version, write
+from ._engine import Engine, gram, has_cuda_device, multiply, multiply_files, multiply_many, operator, plan, read, trim, version, write
 from ._errors import DeviceError as DeviceError  # not in __all__: help(spmm) would begin with pages of exceptions
 from ._errors import Error as Error
 from ._errors import FormatError as FormatError
@@ -57,7 +57,7 @@ from ._plan import Plan
 from ._spy import density, spy
 
 __all__ = ["Bsr", "DeviceArray", "DeviceProducts", "DeviceResult", "Engine", "Operator", "Plan", "Product", "csr_to_bsr",
-           "density", "has_cuda_device", "multiply", "multiply_files", "multiply_many", "operator", "plan", "read", "spy",
+           "density", "gram", "has_cuda_device", "multiply", "multiply_files", "multiply_many", "operator", "plan", "read", "spy",
            "trim", "version", "write"]
 
 

@@ -48,6 +48,16 @@ def _rows_fields(rows: Optional[Rows]) -> Dict[str, int]:
             "end_row": _library.MAX_32 if end is None else _library.whole_number("rows", end, 0, _library.MAX_32)}
 
 
+def _selection_fields(triangle: Optional[str], no_diagonal: bool, at_least: int, keep: int) -> Dict[str, int]:
+    """Those that differ from the defaults."""
+    if triangle not in (None, "upper"):
+        raise UsageError("triangle", f"is {triangle!r}", 'give "upper"')
+    fields = {"upper_triangle": int(triangle is not None), "no_diagonal": int(bool(no_diagonal)),
+              "at_least": _library.whole_number("at_least", at_least, 0, _library.MAX_32),
+              "keep": _library.whole_number("keep", keep, 0, _library.MAX_32)}
+    return {name: value for name, value in fields.items() if value}
+
+
 def _encoded(name: str, path: Path) -> bytes:
     encoded = _library.c_text(name, os.fsencode(path))
     assert encoded is not None
@@ -99,7 +109,7 @@ class _Call:
     """Options of one product: keeps what the library's struct points to."""
 
     def __init__(self, progress: Optional[Progress], backend: Optional[str], kernel: Optional[str], threads: int, verify: Verify,
-                 rows: Optional[Rows], on_saturation: str, **flags: bool) -> None:
+                 rows: Optional[Rows], on_saturation: str, selection: Dict[str, int], **flags: bool) -> None:
         if progress is not None and not callable(progress):
             raise ArgumentError("progress", f"is {progress!r}", "give a function of stage, done, total")
         self._progress = progress
@@ -111,7 +121,7 @@ class _Call:
         self.options = _library.ProductOptions(
             progress=self._callback, cancel=self._cancel.pointer, **self._texts, **_rows_fields(rows), **_verify_fields(verify),
             max_threads=_library.whole_number("threads", threads, 0, _library.MAX_32), on_saturation=_on_saturation(on_saturation),
-            **{name: bool(flag) for name, flag in flags.items()})
+            **selection, **{name: bool(flag) for name, flag in flags.items()})
 
     def _on_progress(self, _context: Any, stage: bytes, done: int, total: int) -> int:
         if not self.raised:
@@ -174,9 +184,11 @@ class Engine:
                  kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
                  transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
                  progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None,
-                 pattern: Any = None, alpha: Any = 1, beta: Any = None, c: Optional[Matrix] = None) -> Product:
+                 pattern: Any = None, alpha: Any = 1, beta: Any = None, c: Optional[Matrix] = None,
+                 triangle: Optional[str] = None, no_diagonal: bool = False, at_least: int = 0, keep: int = 0) -> Product:
         """C = A * B; see :func:`spmm.multiply`."""
         _check_report(report)
+        selection = _selection_fields(triangle, no_diagonal, at_least, keep)
         onto = Onto(pattern, alpha, beta, c)
         if _device.is_on_device(a):
             if blocksize is not None or transpose_a or transpose_b or rows is not None or verify or progress is not None:
@@ -187,16 +199,19 @@ class Engine:
             call.add(onto)
             return self._run_on_device(
                 call, lambda *rest: _library.library().spmm_multiply_device(rest[0], left.struct, right.struct, *rest[1:]),
-                lambda handle: call.matrix(handle, left, right), (backend, kernel, on_saturation), report)
+                lambda handle: call.matrix(handle, left, right), (backend, kernel, on_saturation), report, selection)
         torch = _device.torch_of(a) if _device.torch_of(b) is not None else None
         a, b = of_host(a, "matrix A"), of_host(b, "matrix B")
         m = common_side(a, b, blocksize)
         kind = kind_of([elements_name(a, "matrix A"), elements_name(b, "matrix B")], dtype)
+        if selection and kind is not SATURATING:
+            raise UsageError("triangle, no_diagonal, at_least, keep", "belong to products of uint32", 'give dtype="uint32"')
         if kind is not SATURATING or onto.matrix is not None:  # these are made here
             a, transpose_a = (transposed(a, "matrix A") if transpose_a else a), False
             b, transpose_b = (transposed(b, "matrix B") if transpose_b else b), False
-        left, right = Operand(a, m, "matrix A", kind), Operand(b, m, "matrix B", kind)
-        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, transpose_a=transpose_a, transpose_b=transpose_b)
+        left = Operand(a, m, "matrix A", kind)
+        right = left if a is b else Operand(b, m, "matrix B", kind)
+        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, selection, transpose_a=transpose_a, transpose_b=transpose_b)
         given = None
         if onto.matrix is not None:
             given = Operand(of_host(onto.matrix, "matrix C"), m, "matrix C", KINDS[kind.result], ascends=True)
@@ -219,6 +234,12 @@ class Engine:
         if not isinstance(product, Bsr):
             product.saturated_elements = _library.library().spmm_report_num_saturated(made.pointer)
         return product
+
+    def gram(self, a: Matrix, *, transpose_a: bool = False, dtype: Any = "uint32", **options: Any) -> Product:
+        """A times its transpose; see :func:`spmm.gram`."""
+        if _device.is_on_device(a):
+            raise UsageError("gram", "is for matrices in host memory", "multiply(a, b) with a transpose b that lies on the device")
+        return self.multiply(a, a, transpose_a=transpose_a, transpose_b=not transpose_a, dtype=dtype, **options)
 
     def multiply_many(self, products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
                       kernel: Optional[str] = None, on_saturation: str = "report", report: Optional[Dict[str, Any]] = None,
@@ -244,11 +265,12 @@ class Engine:
         raise UsageError("operator", "is for tensors of PyTorch and arrays of JAX on a GPU", "use multiply() or plan()")
 
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
-                       choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]]) -> Any:
+                       choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]],
+                       selection: Dict[str, int] = {}) -> Any:
         # On this thread: it has the device current for the memory that the library asks for.
         backend, kernel, on_saturation = choices
         texts = {name: _library.c_text(name, text) for name, text in (("backend", backend), ("kernel", kernel))}
-        options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts)
+        options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts, **selection)
         handle = _library.Handle("spmm_device_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
@@ -265,11 +287,14 @@ class Engine:
                        kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0,
                        durable: bool = False, no_clobber: bool = False, transpose_a: bool = False,
                        transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
-                       progress: Optional[Progress] = None, pattern: Optional[Path] = None) -> Dict[str, Any]:
+                       progress: Optional[Progress] = None, pattern: Optional[Path] = None,
+                       triangle: Optional[str] = None, no_diagonal: bool = False, at_least: int = 0,
+                       keep: int = 0) -> Dict[str, Any]:
         """Multiplies two files into a third, with memory for a part of the result only. Returns the report.
 
-        pattern: a file at whose blocks alone the product is computed, in memory."""
-        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, durable=durable, no_clobber=no_clobber,
+        pattern: a file at whose blocks alone the product is computed, in memory. triangle to keep: as of spmm.multiply."""
+        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation,
+                     _selection_fields(triangle, no_diagonal, at_least, keep), durable=durable, no_clobber=no_clobber,
                      transpose_a=transpose_a, transpose_b=transpose_b)
         paths = [_encoded(name, path) for name, path in (("a", a), ("b", b), ("out", out))]
         if pattern is not None:
@@ -328,7 +353,8 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
              kernel: Optional[str] = None, threads: int = 0, verify: Verify = 0, transpose_a: bool = False,
              transpose_b: bool = False, rows: Optional[Rows] = None, on_saturation: str = "report",
              progress: Optional[Progress] = None, report: Optional[Dict[str, Any]] = None, dtype: Any = None,
-             pattern: Any = None, alpha: Any = 1, beta: Any = None, c: Optional[Matrix] = None) -> Product:
+             pattern: Any = None, alpha: Any = 1, beta: Any = None, c: Optional[Matrix] = None, triangle: Optional[str] = None,
+             no_diagonal: bool = False, at_least: int = 0, keep: int = 0) -> Product:
     """C = A * B on an engine of its own (:class:`Engine` for many products), with the same bits on every device.
 
     The type of the elements, which both have, says that of the result: float64 gives float64; float32, float16 and bfloat16
@@ -354,6 +380,11 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     with stage, work done and total, from another thread; an exception of it cancels the product. report: a
     dictionary, which gets what `spmm --report` writes. on_saturation: "error" raises a SaturationError if elements of
     the result are 2**32 - 1; otherwise the result's saturated_elements and the report say how many.
+
+    Of products of uint32, elements of the result that are kept, in this order; all others are zero, and report
+    ["dropped_elements"] counts them: triangle: "upper" computes elements with column >= row alone. no_diagonal: drops those
+    with column == row. at_least: drops smaller ones. keep: of each row of elements the largest, of equal ones the lower columns;
+    0: all.
 
     Not for results of uint32: alpha, beta, c: alpha * A * B + beta * C. Each element is fma(alpha, sum, beta * c) in the type
     of the result; beta is 1 if c is given, and 0 does not read its elements. c has blocks for all that have a product, else
@@ -384,11 +415,26 @@ def multiply(a: Matrix, b: Matrix, *, blocksize: Optional[Blocksize] = None, bac
     options: Dict[str, Any] = dict(blocksize=blocksize, backend=backend, kernel=kernel, threads=threads, verify=verify,
                                    transpose_a=transpose_a, transpose_b=transpose_b, rows=rows,
                                    on_saturation=on_saturation, progress=progress, report=report, dtype=dtype,
-                                   pattern=pattern, alpha=alpha, beta=beta, c=c)
+                                   pattern=pattern, alpha=alpha, beta=beta, c=c, triangle=triangle,
+                                   no_diagonal=no_diagonal, at_least=at_least, keep=keep)
     if _device.is_on_device(a):
         return _engine_of_device(_device.number_of(a)).multiply(a, b, **options)
     with Engine() as engine:
         return engine.multiply(a, b, **options)
+
+
+def gram(a: Matrix, *, transpose_a: bool = False, dtype: Any = "uint32", **options: Any) -> Product:
+    """A * A^T, or with transpose_a A^T * A, of one matrix in host memory; options as of :func:`spmm.multiply`.
+
+    >>> import numpy as np, spmm
+    >>> baskets = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]])  # of customers, by items
+    >>> spmm.gram(baskets, transpose_a=True, triangle="upper", no_diagonal=True, at_least=2).toarray()
+    array([[0, 2, 0],
+           [0, 0, 2],
+           [0, 0, 0]], dtype=uint32)
+    """
+    with Engine() as engine:
+        return engine.gram(a, transpose_a=transpose_a, dtype=dtype, **options)
 
 
 def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,

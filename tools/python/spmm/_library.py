@@ -78,7 +78,8 @@ BsrStruct = _struct("BsrStruct", "U rows cols, p indptr indices data, U num_indi
                     "element_bits, s name, u element_type reserved")
 ProductOptions = _struct("ProductOptions", "s backend kernel, progress progress, p progress_context cancel, U verify_blocks "
                          "verify_seed, u max_threads, i durable no_clobber transpose_a transpose_b verify_full, U proof_key, "
-                         "i on_saturation has_rows, u first_row end_row, *BsrStruct c, p alpha beta, i is_mask reserved, s pattern")
+                         "i on_saturation has_rows, u first_row end_row, *BsrStruct c, p alpha beta, i is_mask reserved, s pattern, "
+                         "i upper_triangle no_diagonal, u at_least keep")
 DeviceBsrStruct = _struct("DeviceBsrStruct", "U rows cols, p indptr indices data, U num_blocks, u block_side index_bits "
                           "element_type reserved")
 DeviceStrides = _struct("DeviceStrides", "U indptr indices data", ctypes.Structure)
