@@ -237,7 +237,7 @@ std::atomic<bool>& cancel_flag() {
 }
 
 bool ends_at_once() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SPMM_COVERAGE)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return false;
 #else
   return std::getenv("CUDA_INJECTION64_PATH") == nullptr;

@@ -1,5 +1,5 @@
 # cmake -D SOURCE=.. -D BUILD=.. -D GENERATOR=.. -D COMPILER=.. -P each_source_test.cmake
-# Parses the sources of library and programs one by one: objects are not made.
+# Parses the sources of library and programs, and the public headers, one by one: objects are not made.
 set(work ${BUILD}/each-source)
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${work} -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${COMPILER}
                         -D CMAKE_EXPORT_COMPILE_COMMANDS=ON -D SPMM_CUDA=OFF -D SPMM_UNITY=OFF -D SPMM_BUILD_TESTS=OFF
@@ -19,6 +19,14 @@ foreach(number RANGE ${last})
   if(failed)
     string(REGEX MATCHALL "[^\n]*error[^\n]*" lines "${output}")
     string(JOIN "\n" problems "${problems}" ${lines})
+  endif()
+endforeach()
+file(GLOB headers ${SOURCE}/include/spmm/*.hpp ${SOURCE}/include/spmm/*.h)
+foreach(header IN LISTS headers)
+  execute_process(COMMAND ${COMPILER} -std=c++20 -Wall -Wextra -Wshadow -Wconversion -Werror -I ${SOURCE}/include
+                          -fsyntax-only -include ${header} -x c++ /dev/null RESULT_VARIABLE failed ERROR_VARIABLE output)
+  if(failed)
+    string(APPEND problems "\n${output}")
   endif()
 endforeach()
 if(problems)

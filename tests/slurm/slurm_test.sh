@@ -182,6 +182,7 @@ grep -q slurmstepd "/proc/$step/comm" || { echo "slurm_test: $step is no slurmst
 kill -9 "$node_daemon" "$step" "$shell" "$supervisor"
 wait "$node_daemon" 2> /dev/null || true
 unset 'daemons[3]'  # its number may be another process's from now on
+scontrol update NodeName=n2 State=DOWN Reason=dead  # as Slurm does half a minute later
 wait_for 120 "the end of the array" is_over "$job"
 check_outputs
 echo "slurm_test: all passed"
