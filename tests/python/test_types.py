@@ -55,6 +55,44 @@ class Types(unittest.TestCase):
                     exact = (left.astype(np.float64) @ right.astype(np.float64)).toarray()
                     np.testing.assert_allclose(c.toarray(), exact, rtol=1e-5 if dtype == "float32" else 1e-13)
 
+    def test_many_products(self):
+        rng = np.random.default_rng(3)
+        for dtype in RESULTS:
+            for m in (1, 4):
+                pairs = [(random_bsr(rng, dtype, rows, inner, m), random_bsr(rng, dtype, inner, columns, m))
+                         for rows, inner, columns in rng.integers(1, 9, (11, 3)).tolist()]
+                report = {}
+                found = spmm.multiply_many(pairs, report=report)
+                self.assertEqual((len(found), report["c"]["blocks"]), (11, len(found.data)))
+                self.assertEqual(found.saturated_elements, sum(one.saturated_elements for one in found))
+                for (a, b), one in zip(pairs, found):
+                    for part, wanted in zip(one, spmm.multiply(a, b)):
+                        np.testing.assert_array_equal(part, wanted)
+        a = (np.tile([0, 1, 2], (5, 1)), np.tile([1, 0], (5, 1)), rng.random((5, 2, 3, 3)))
+        for x, one in enumerate(spmm.multiply_many(a, a)):
+            np.testing.assert_array_equal(one.data, spmm.multiply(*[tuple(part[x] for part in a)] * 2).data)
+        self.assertEqual(spmm.multiply_many((*a[:2], a[2][:, :, 0, 0]), (*a[:2], a[2][:, :, 0, 0]))[4].data.shape, (2, 1, 1))
+        self.assertEqual(spmm.multiply_many([(np.full((2, 2), 60000.0),) * 2] * 3, dtype="uint32").saturated_elements, 12)
+        good, twice, outside = (spmm.Bsr(np.array([0, 2, 2]), np.array(columns), np.ones((2, 1, 1)), (2, 2))
+                                for columns in ([0, 1], [1, 1], [0, 2]))
+        tall = spmm.Bsr(np.array([0, 0, 0, 0]), np.array([], int), np.ones((0, 1, 1)), (3, 1))
+        for bad, text in (((good, twice), "matrix B, product 1: a block is stored twice"), ((good, tall), "product 1: A has not as many"),
+                          ((outside, good), r"matrix A, product 1, indices\[1\]: is 2, expected 0 to 1"), ((good,), "product 1: is a tuple"),
+                          ((good, good._replace(data=np.ones((2, 1, 1), "f4"))), "float64 and float32"),
+                          ((good._replace(indptr=np.array([0, 1, 1])), good), "product 1, indptr: ends before")):
+            with self.subTest(text), self.assertRaisesRegex(spmm.Error, text):
+                spmm.multiply_many([(good, good), bad])
+        for bad, text in ((a[:2] + (a[2][:4],), "lengths"), (np.eye(3), "is a ndarray")):
+            with self.subTest(text), self.assertRaisesRegex(spmm.Error, text):
+                spmm.multiply_many(a, bad)
+
+    @needs_scipy
+    def test_many_products_of_scipy(self):
+        pairs = [(sp.random(6, 9, 0.5, "bsr", random_state=x), sp.random(9, 3, 0.5, "csr", random_state=x)) for x in range(4)]
+        for (a, b), found in zip(pairs, spmm.multiply_many(pairs)):
+            np.testing.assert_array_equal(found.toarray(), spmm.multiply(a, b).toarray())
+            self.assertEqual((found.format, found.saturated_elements), ("bsr", 0))
+
     def test_special_values(self):
         a = spmm.Bsr(np.array([0, 2]), np.array([0, 1]), np.array([[[0.0]], [[np.inf]]]), (1, 2))
         b = spmm.Bsr(np.array([0, 1, 2]), np.array([0, 0]), np.array([[[np.nan]], [[1.0]]]), (2, 1))

@@ -10,8 +10,8 @@ array([[         7,     131072,          0,          0],
        [         0,          0,          0,          0]], dtype=uint32)
 
 Matrices are SciPy's (bsr, csr, csc, coo, ...), tensors of PyTorch, two-dimensional arrays of NumPy and others, or
-block-CSR arrays as a :class:`Bsr` or a tuple (indptr, indices, data), which need no SciPy. Elements must be whole numbers
-from 0 to 65535. Errors have classes below spmm.Error: help(spmm.Error).
+block-CSR arrays as a :class:`Bsr` or a tuple (indptr, indices, data), which need no SciPy. Elements are
+floats or integers, of one type in both. Errors have classes below spmm.Error: help(spmm.Error).
 
 On a GPU, with PyTorch:
 

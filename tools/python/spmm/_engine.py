@@ -244,8 +244,12 @@ class Engine:
     def multiply_many(self, products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
                       kernel: Optional[str] = None, on_saturation: str = "report", report: Optional[Dict[str, Any]] = None,
                       dtype: Any = None) -> _many.DeviceProducts:
-        """Many products on a GPU; see :func:`spmm.multiply_many`."""
+        """Many products; see :func:`spmm.multiply_many`."""
         _check_report(report)
+        products = products if b is not None else list(products)
+        if not _many.are_on_device(products, b):
+            options = {"kernel": kernel, "on_saturation": on_saturation, "report": report}
+            return _many.multiply_on_host(self.multiply, products, b, dtype, options)
         call = _many.ManyCall(products, b, self._serves_workspace, dtype)
         return self._run_on_device(call, call.multiply, call.products, (None, kernel, on_saturation), report)
 
@@ -440,15 +444,15 @@ def gram(a: Matrix, *, transpose_a: bool = False, dtype: Any = "uint32", **optio
 def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
                   kernel: Optional[str] = None, on_saturation: str = "report",
                   report: Optional[Dict[str, Any]] = None, dtype: Any = None) -> Sequence[Any]:
-    """Many products of matrices on a GPU in one call, each as :func:`spmm.multiply` would give it.
+    """Many products of matrices in one call, each as :func:`spmm.multiply` would give it.
 
-    products: pairs (a, b) of what spmm.multiply takes on a GPU, all of one library, block side, type of elements and type of
+    products: pairs (a, b) of what spmm.multiply takes, all of one library, block side and type of elements, on a GPU also of
     indices; sizes may differ. For dtype="uint32", elements are checked and converted together. No products give an empty list.
     With b: products has the left matrices, b the right ones, each in one object, which costs the host least:
     - a sparse_bsr or sparse_csr tensor of PyTorch, [products, rows, cols];
     - of matrices with as many blocks each, (indptr, indices, data[, shape]): indptr [products, rows / m + 1], indices
       [products, blocks], data [products, blocks, m, m] or, for CSR, [products, blocks]; shape: (rows, cols) of each.
-    Returns a :class:`DeviceProducts`: a sequence of matrices of that library, made of slices of arrays that all share
+    Returns a :class:`DeviceProducts`, also of the host: a sequence of matrices of that library, made of slices of arrays that all share
     when they are asked for. Its saturated_elements are those of all products.
     Options, errors: as spmm.multiply; messages name the product: "matrix A, product 17, indices[5]".
 
@@ -475,8 +479,11 @@ def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Op
         if not products:
             return []
         first = products[0][0] if isinstance(products[0], (tuple, list)) and products[0] else None
-    number = _device.number_of(first) if _device.is_on_device(first) else None
-    return _engine_of_device(number).multiply_many(products, b, kernel=kernel, on_saturation=on_saturation, report=report, dtype=dtype)
+    options: Dict[str, Any] = dict(kernel=kernel, on_saturation=on_saturation, report=report, dtype=dtype)
+    if _device.is_on_device(first):
+        return _engine_of_device(_device.number_of(first)).multiply_many(products, b, **options)
+    with Engine() as engine:
+        return engine.multiply_many(products, b, **options)
 
 
 def plan(a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None, pattern: Any = None) -> _plan.Plan:

@@ -1,17 +1,18 @@
-"""Many products on a device in one call."""
+"""Many products in one call, on a device or of matrices in host memory."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from . import _device, _library
 from ._elements import Kind, kind_of, type_name
 from ._errors import FormatError, ShapeError, UsageError
+from ._matrix import Bsr, Operand, as_scipy, as_tensor, check_stored, common_side, elements_name, of_host
 
 _MATRIX = np.dtype([("struct_size", "u8"), ("rows", "u8"), ("cols", "u8"), ("indptr", "u8"), ("indices", "u8"),
                     ("data", "u8"), ("num_blocks", "u8"), ("block_side", "u4"), ("index_bits", "u4"), ("element_type", "u4"),
@@ -59,7 +60,7 @@ class DeviceProducts(Sequence):
         return self._matrix(self.indptr[begin:end], self.indices[first:last], self.data[first:last], (rows, cols))
 
 
-def _pairs(products: Any) -> List[Tuple[Any, Any]]:
+def pairs_of(products: Any) -> List[Tuple[Any, Any]]:
     pairs = list(products)
     for x, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -101,10 +102,7 @@ class ManyCall(_device.Call):
     """Operands, stream and memory of many products: pairs, or with b two batches."""
 
     def __init__(self, products: Any, b: Any = None, serves_workspace: bool = False, dtype: Any = None) -> None:
-        pairs = _pairs(products) if b is None else [(products, b)]
-        if not pairs or not _device.is_on_device(pairs[0][0]):
-            raise UsageError("products", "are none on a GPU",
-                             "give at least one pair, and use Engine.multiply for matrices of the host")
+        pairs = pairs_of(products) if b is None else [(products, b)]
         super().__init__(pairs[0][0], serves_workspace)
         self._stacks: Optional[_library.DeviceStacksStruct] = None  # else there is a table
         if b is None:
@@ -176,3 +174,73 @@ class ManyCall(_device.Call):
         address = library.spmm_device_matrix_indptrs(pointer) or 0
         shared = self.shared(handle, (address, self._num_rows + self.num_products), self._index_bits, self._side)
         return DeviceProducts(shared, self._shapes, self._side, first_blocks, library.spmm_device_matrix_num_saturated(pointer))
+
+
+def are_on_device(products: Any, b: Any) -> bool:
+    """Whether the first matrix of pairs, or of two batches, is on a device. Errors: UsageError."""
+    pairs = pairs_of(products) if b is None else [(products, b)]
+    if not pairs:
+        raise UsageError("products", "are none", "give at least one pair")
+    return _device.is_on_device(pairs[0][0])
+
+
+def _matrices_of(batch: Any, name: str) -> List[Bsr]:
+    """Those of a batch in host memory. Errors: FormatError."""
+    torch = _device.torch_of(batch)
+    if torch is None and (not isinstance(batch, tuple) or len(batch) not in (3, 4)):
+        raise FormatError(name, f"is a {type(batch).__name__}", "give (indptr, indices, data[, shape]), or a batch of PyTorch")
+    parts = batch[:3] if torch is None else _device.parts_of_torch(batch, name, torch, num_batches=1)
+    indptr, indices, data = (np.asarray(of_host(part, name)) for part in parts)
+    if not len(indptr) == len(indices) == len(data) or data.ndim not in (2, 4) or data.shape[:2] != indices.shape:
+        raise _device.lengths_error(name)
+    shape = tuple(batch.shape[1:]) if torch is not None else batch[3] if len(batch) == 4 else None
+    return [Bsr(*one, shape) for one in zip(indptr, indices, data if data.ndim == 4 else data[..., None, None])]
+
+
+def _on_diagonal(matrices: List[Any], name: str, m: int, kind: Kind) -> Tuple[Bsr, np.ndarray]:
+    """One matrix that has these on its diagonal, and where each begins, [matrices + 1, 2] block rows and columns. Errors:
+    FormatError, ShapeError, UsageError."""
+    operands = []
+    for x, matrix in enumerate(matrices):
+        names = f"matrix {name}, product {x}"
+        operands.append(Operand(matrix, m, names, kind))
+        check_stored(operands[-1], m, names)
+    begins = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum([one.shape for one in operands], axis=0) // m])
+    first_block = np.cumsum([0] + [len(one.indices) for one in operands])
+    whole = Bsr(np.concatenate([[0], *(one.indptr[1:] + first for one, first in zip(operands, first_block))]),
+                np.concatenate([one.indices + begin[1] for one, begin in zip(operands, begins)]),
+                np.concatenate([one.data for one in operands]), tuple((begins[-1] * m).tolist()))
+    return whole, begins
+
+
+def multiply_on_host(multiply: Callable[..., Bsr], products: Any, b: Any, dtype: Any, options: Dict[str, Any]) -> DeviceProducts:
+    """multiply: of block-CSR arrays. Errors: FormatError, ShapeError, UsageError, what it raises."""
+    pairs = pairs_of(products) if b is None else list(zip(_matrices_of(products, "matrix A"), _matrices_of(b, "matrix B")))
+    torch = _device.torch_of(pairs[0][0] if b is None else products)
+    wants_scipy = b is None and not isinstance(pairs[0][0], tuple)
+    sides = [tuple(of_host(matrix, f"matrix {name}, product {x}") for matrix, name in zip(pair, "AB")) for x, pair in enumerate(pairs)]
+    m = common_side(*sides[0], None)
+    kind = kind_of([elements_name(matrix, f"matrix {name}, product {x}") for x, pair in enumerate(sides)
+                    for matrix, name in zip(pair, "AB")], dtype)
+    (left, rows), (right, columns) = (_on_diagonal([pair[x] for pair in sides], "AB"[x], m, kind) for x in (0, 1))
+    if not np.array_equal(rows[:, 1], columns[:, 0]):
+        x = int((rows[1:, 1] != columns[1:, 0]).argmax())
+        raise ShapeError(f"matrix A and matrix B, product {x}", "A has not as many columns as B has rows", "pass matrices that fit")
+    whole = multiply(left, right, **options)
+    first_row, first_column = rows[:, 0], columns[:, 1]
+    first_block = whole.indptr[first_row]
+    indptr = np.concatenate([whole.indptr[begin:end + 1] - whole.indptr[begin] for begin, end in zip(first_row, first_row[1:])])
+    indices = whole.indices - np.repeat(first_column[:-1], np.diff(first_block))
+
+    def matrix(*parts: Any) -> Any:
+        made = Bsr(*parts)
+        if torch is not None:
+            return as_tensor(made, torch)
+        if not wants_scipy:
+            return made
+        scipys = as_scipy(made)
+        if scipys is not made:
+            scipys.saturated_elements = made.saturated_elements
+        return scipys
+    shapes = np.stack([np.diff(first_row), np.diff(first_column)], axis=1) * m
+    return DeviceProducts(_device.Shared(indptr, indices, whole.data, matrix), shapes, m, lambda: first_block, whole.saturated_elements)

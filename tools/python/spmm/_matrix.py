@@ -162,6 +162,16 @@ def _num_blocks(bsr: Bsr, name: str) -> int:
     return _stored(bsr.indptr, bsr.indices, len(bsr.data), bsr.shape[0] // side, bsr.shape[1] // side, name)
 
 
+def check_stored(operand: Operand, m: int, name: str) -> None:
+    """Errors: FormatError if arrays do not agree, or a block is stored several times."""
+    assert operand.shape is not None
+    rows, cols = operand.shape
+    if _stored(operand.indptr, operand.indices, len(operand.data), rows // m, cols // m, name) != len(operand.indices):
+        raise FormatError(f"{name}, indptr", f"ends before the {len(operand.indices)} blocks that there are", "leave the others out")
+    if _has_duplicates(Bsr(operand.indptr, operand.indices, operand.data)):
+        raise FormatError(name, "a block is stored twice", "remove one of the two, or merge them")
+
+
 def _sides(matrix: Any, name: str) -> Tuple[int, int]:
     """Of the blocks of a compressed matrix of SciPy; 1 and 1 if it has none. Errors: FormatError."""
     shape = matrix.data.shape
