@@ -1,5 +1,6 @@
 // How a product runs: open, choose, reserve, read, count, decide, multiply, write, verify, publish.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -63,7 +64,13 @@ ProductStats multiply_at_once(const Inputs& inputs, Output& output, plan::Execut
 }
 
 /// Seconds of a proof of a result without saturated elements. Measured: src/HISTORY.md.
-double proof_seconds(const plan::Statistics& expected, const Plan& plan) {
+double proof_seconds(const plan::Statistics& expected, const Plan& plan, const Selection& selection) {
+  constexpr double kSecondsPerPair = 50e-9;          // of rows that are computed again
+  constexpr double kSecondsPerMultiplyAdd = 0.1e-9;  // the same
+  const double multiply_adds = std::pow(expected.m(), 3);
+  if (!selection.is_all()) {
+    return expected.num_pairs * (kSecondsPerPair + kSecondsPerMultiplyAdd * multiply_adds) / plan.num_threads;
+  }
   constexpr double kSecondsPerElement = 0.4e-9;  // of C
   constexpr double kSecondsPerBlock = 90e-9;     // of an operand
   const double elements = plan.expected_output_blocks * static_cast<double>(expected.m()) * expected.m();
@@ -246,7 +253,7 @@ Report Engine::multiply(const fs::path& a, const fs::path& b, const fs::path& ou
     record.output.discards_result = fs::is_character_file(out, ignored);
     const FileSinkOptions how{.durable = options.durable, .no_clobber = options.no_clobber};
     io::FileSinkTuning writing = tuning_of(own().options(), own().num_running(), record.clock);
-    writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header(), options.rows);
+    writing.result_bytes = expected_result_bytes(source_a->header(), source_b->header(), options);
     file = io::open_tuned_file_sink(out, source_a->header().m, how, writing);
   }
   if (pattern != nullptr) {
@@ -300,7 +307,7 @@ Plan Engine::plan(const fs::path& a, const fs::path& b, const ProductOptions& op
   Plan plan = prepared.execution;
   if (options.verify_full) {
     plan.safe_limit_bytes = kProofShare * ExactRows::sure_memory_bytes(operands.inputs(), plan.host_limit_bytes, run);
-    plan.proof_s = proof_seconds(expected, plan);
+    plan.proof_s = proof_seconds(expected, plan, options.selection);
   }
   operands.describe(plan);
   return plan;

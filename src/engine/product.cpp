@@ -84,7 +84,7 @@ PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& e
 /// Refused, as data, if the product does not fit or the proof leaves it less than half of the limit.
 Prepared prepare_within(plan::Limits limits, const plan::Statistics& expected, bool keeps_result,
                         const ProductOptions& product) {
-  if (keeps_result) leave_to_result(expected, limits);
+  if (keeps_result) leave_to_result(plan::expected_of_selection(expected, product.selection), limits);
   Prepared p{.proof = plan_proof(product, expected, limits.host_bytes)};
   const std::uint64_t resident = p.proof.resident_bytes;
   if (resident > limits.host_bytes / 2 || resident + p.proof.end_bytes > limits.host_bytes) {
@@ -200,8 +200,9 @@ Prepared prepare(const plan::Limits& limits, const plan::Statistics& expected, b
   return prepared;
 }
 
-std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows) {
-  const double blocks = plan::expected_of_rows(a, b, rows).num_c_blocks;
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& product) {
+  const double blocks =
+      plan::expected_of_selection(plan::expected_of_rows(a, b, product.rows), product.selection).num_c_blocks;
   return kHeaderBytes + static_cast<std::uint64_t>(blocks * static_cast<double>(output_record_bytes(a.m)));
 }
 

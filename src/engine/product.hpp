@@ -34,8 +34,7 @@ class ProductOperands {
         inputs_{.a = factor(a, transposes_a_, rows_, run, factor_a_),
                 .b = factor(b, transposes_b_, {}, run, factor_b_),
                 .num_rows = rows_.end - rows_.first},
-        expected_(plan::expected_of_selection(
-            plan::expected_statistics(inputs_.a.header(), inputs_.b.header(), inputs_.num_rows), options.selection)) {}
+        expected_(plan::expected_statistics(inputs_.a.header(), inputs_.b.header(), inputs_.num_rows)) {}
   ProductOperands(const ProductOperands&) = delete;
   ProductOperands& operator=(const ProductOperands&) = delete;
 
@@ -145,8 +144,8 @@ struct Prepared {
 Prepared prepare(const plan::Limits& limits, const plan::Statistics& expected, bool keeps_result,
                  const ProductOptions& product);
 
-/// Bytes of these block rows of the result, for evenly spread blocks.
-std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, RowRange rows);
+/// Bytes of the block rows of the result that are computed, and of what is kept of them, for evenly spread blocks.
+std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& product);
 
 /// Whether a finished result may become visible. Values: out = how messages call it. Errors: SaturationError if
 /// elements saturated and the options do not allow that; says where the first one is if that is found soon.

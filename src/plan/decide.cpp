@@ -73,7 +73,10 @@ Execution decide_on_faster_backend(const Statistics& s, Limits limits) {
 
 }  // namespace
 
-Execution decide_at_once(const Statistics& s, const Limits& limits) {
+Execution decide_at_once(const Statistics& given, const Limits& limits) {
+  Statistics expected;
+  if (!given.exact) expected = expected_of_selection(given, limits.selection);
+  const Statistics& s = given.exact ? given : expected;
   const Backend wanted = wanted_backend(limits);
   const Backend backend = wanted == Backend::cuda ? Backend::cuda : Backend::cpu;
   if (backend == Backend::cuda && limits.gpus.empty()) {

@@ -132,7 +132,10 @@ TEST_CASE("the report of files is that of spmm --report") {
   for (const bool has_all : {false, true}) {
     std::vector<std::string> command = {SPMM_BIN_DIR "/spmm", "-q", "--backend", "cpu", "--report",
                                         folder.file("r.json")};
-    if (has_all) command.insert(command.end(), {"--verify", "full", "--transpose-a"});
+    if (has_all) {
+      command.insert(command.end(), {"--verify", "full", "--transpose-a", "--triangle", "upper", "--no-diagonal",
+                                     "--at-least", "9000", "--keep", "7"});
+    }
     command.insert(command.end(), {a, b, c});
     std::filesystem::remove_all(c);
     REQUIRE(test::run_process(command).exit_code == 0);
@@ -140,13 +143,17 @@ TEST_CASE("the report of files is that of spmm --report") {
     auto expected = nlohmann::json::parse(file);
 
     spmm_product_options options = on_cpu();
-    options.verify_full = options.transpose_a = has_all ? 1 : 0;
+    options.verify_full = options.transpose_a = options.upper_triangle = options.no_diagonal = has_all ? 1 : 0;
+    options.at_least = has_all ? 9000 : 0;
+    options.keep = has_all ? 7 : 0;
     spmm_report* made = nullptr;
     REQUIRE(spmm_multiply_files(engine.get(), a.c_str(), b.c_str(), c.c_str(), &options, &made) == SPMM_OK);
     const Handle<spmm_report> report(made);
     const auto found = nlohmann::json::parse(spmm_report_json(made));
     CHECK(key_set(found) == key_set(expected));
-    for (const char* same : {"a", "b", "c", "pairs", "schema", "verified_blocks"}) CHECK(found[same] == expected[same]);
+    for (const char* same : {"a", "b", "c", "pairs", "schema", "verified_blocks", "dropped_elements"})
+      CHECK(found[same] == expected[same]);
+    CHECK((found["dropped_elements"] > 1000) == has_all);
     CHECK(found["command"].empty());
     CHECK(found["pairs"] == spmm_report_num_pairs(made));
     CHECK(found["kernel"] == spmm_report_kernel(made));

@@ -89,8 +89,8 @@ class Misuse(Workplace):
             --at-least 4294967296 @ | --at-least: "4294967296"
             --keep 0 @ | --keep: "0" is not a whole number from 1 to 4294967295
             --keep -1 @ | --keep: "-1"
-            --gram @ | --gram takes A and OUT alone
-            --gram --transpose-b a.bin c.bin | --gram is given together with --transpose-b
+            --gram @ | --gram: takes A and OUT alone
+            --gram --transpose-b a.bin c.bin | --gram: is given together with --transpose-b
             --gram a.bin | (OUT)
             --pattern b.bin --keep 3 @ | --triangle, --no-diagonal, --at-least, --keep: does not go with the blocks of C
             a.bin b.bin c.mtx | spmm-convert c.bin c.mtx

@@ -29,12 +29,40 @@ def as_scipy(rng, dense, m):
     return make(typed)
 
 
+def selected(dense, triangle, no_diagonal, at_least, keep):
+    """The elements of a product that are kept."""
+    kept = np.triu(dense) if triangle else dense.copy()
+    if no_diagonal:
+        np.fill_diagonal(kept, 0)
+    kept[kept < at_least] = 0
+    for row in kept if keep else ():
+        row[np.argsort(-row.astype(np.int64), kind="stable")[keep:]] = 0
+    return kept
+
+
 class Products(unittest.TestCase):
     def setUp(self):
         self.engine = spmm.Engine(threads=2)
 
     def tearDown(self):
         self.engine.close()
+
+    def test_elements_that_are_kept(self):
+        rng = random_source(7)
+        for m in (1, 2, 4):
+            dense = random_dense(rng, 6 * m, 9 * m, m) % 5
+            given = spmm.Bsr(*as_arrays(dense, m, np.int64), dense.shape)
+            for triangle, no_diagonal, at_least, keep in ((None, False, 0, 2), ("upper", True, 3, 0), ("upper", False, 2, 3), (None, True, 1, 100)):
+                options = {"triangle": triangle, "no_diagonal": no_diagonal, "at_least": at_least, "keep": keep}
+                for transpose_a, factor in ((False, dense), (True, dense.T)):
+                    whole, report = exact_product(factor, factor.T), {}
+                    c = self.engine.gram(given, transpose_a=transpose_a, report=report, verify=True, **options)
+                    expected = selected(whole, *options.values())
+                    np.testing.assert_array_equal(as_dense(c), expected)
+                    seen = np.triu(whole) if triangle else whole
+                    self.assertEqual(report["dropped_elements"], np.count_nonzero(seen) - np.count_nonzero(expected))
+                np.testing.assert_array_equal(as_dense(spmm.multiply(given, given, transpose_b=True, **options)),
+                                              selected(exact_product(dense, dense.T), *options.values()))
 
     def test_random_arrays(self):
         rng, end = random_source(1), time.monotonic() + SECONDS / 2

@@ -95,9 +95,11 @@ class Elements(unittest.TestCase):
                 (spmm.FormatError, "indices[2] (block row 1)", good, (indptr, np.array([0, 1, 1, 1]), data), {}),
                 (spmm.FormatError, "matrix A", (indptr * 1.0, indices, data), good, {}),
                 (spmm.UsageError, "kernel: ", one, one, {"kernel": "none"}), (spmm.UsageError, "backend: ", one, one, {"backend": "gpu"}),
+                (spmm.UsageError, "triangle: is 'lower'", one, one, {"triangle": "lower"}),
                 (spmm.UsageError, "has a NUL", one, one, {"kernel": "row-merge\0x"}),
                 (spmm.UsageError, "blocksize: is 65", one, one, {"blocksize": 65}), (spmm.UsageError, "blocksize: is 1.5", one, one, {"blocksize": 1.5})]:
             self.refused(kind, place, saturating, a, b, **options)
+        self.refused(spmm.UsageError, 'give dtype="uint32"', spmm.multiply, one, one, keep=3)
         if not spmm.has_cuda_device():
             self.refused(spmm.DeviceError, "backend = cpu", spmm.multiply, one, one, backend="cuda")
 
@@ -114,7 +116,7 @@ class Elements(unittest.TestCase):
     def test_numbers_that_c_would_wrap(self):
         one = np.ones((2, 2))
         for name, value in [("verify", 2**64), ("verify", -1), ("verify", 1.0), ("verify", None), ("threads", -1),
-                            ("threads", 2**32), ("threads", "2")]:
+                            ("threads", 2**32), ("threads", "2"), ("at_least", -1), ("at_least", 2**32), ("keep", 1.5)]:
             self.refused(spmm.UsageError, f"{name}: is {value!r}; give a whole number from 0 to ", spmm.multiply, one, one,
                          **{name: value})
         for name, value in [("threads", -1), ("threads", 2**32), ("memory_limit", -1), ("memory_limit", 2**64),

@@ -18,19 +18,19 @@ RecordSelector::RecordSelector(const Selection& selection, std::uint32_t m)
       best_(selection.keep == 0 ? 0 : m),
       least_(best_.size(), 0) {}
 
-/// Leaves the largest `keep` of an element row.
+/// Leaves the largest `keep` of an element row, in their order.
 void RecordSelector::prune(std::uint32_t row) {
   std::vector<std::uint64_t>& best = best_[row];
   if (best.size() <= selection_.keep) return;
-  const auto last = best.begin() + (selection_.keep - 1);
-  std::nth_element(best.begin(), last, best.end(), std::greater<>());
+  ranks_ = best;
+  const auto last = ranks_.begin() + (selection_.keep - 1);
+  std::nth_element(ranks_.begin(), last, ranks_.end(), std::greater<>());
   least_[row] = *last;
-  num_dropped_ += best.size() - selection_.keep;
-  best.resize(selection_.keep);
+  num_dropped_ += std::erase_if(best, [least = *last](std::uint64_t rank) { return rank < least; });
 }
 
 void RecordSelector::offer(std::uint32_t row, std::uint64_t rank) {
-  constexpr std::uint64_t kFew = 64;  // beyond which each prune looks at few elements for each that it drops
+  constexpr std::uint64_t kFew = 64;  // so that a prune drops many of the elements that it looks at
   if (rank < least_[row]) {
     ++num_dropped_;
     return;
@@ -39,23 +39,53 @@ void RecordSelector::offer(std::uint32_t row, std::uint64_t rank) {
   if (best_[row].size() >= std::uint64_t{2} * selection_.keep + kFew) prune(row);
 }
 
-std::byte* RecordSelector::select(std::byte* begin, const std::byte* end) {
+/// select() of side 1: each record is an element, which is not zero.
+std::byte* RecordSelector::select_elements(std::byte* begin, const std::byte* end) {
+  constexpr std::size_t kBytes = output_record_bytes(1);
+  const Selection selection = selection_;  // a copy: it cannot change while records are written
+  const std::uint32_t row = block_row_;
+  std::byte* record = begin;
+  while (selection.upper_triangle && record != end && read_index(record).j < row) record += kBytes;
   std::byte* out = begin;
-  for (const std::byte* record = begin; record != end; record += record_bytes_) {
+  std::uint64_t num_dropped = 0;
+  std::uint32_t least = selection.at_least;
+  for (; record != end; record += kBytes) {
+    const BlockIndex at = read_index(record);
+    std::uint32_t value = 0;
+    std::memcpy(&value, record + kIndexBytes, sizeof value);
+    const std::uint32_t num_stay = (value >= least ? 1 : 0) & (selection.no_diagonal && at.j == row ? 0 : 1);
+    num_dropped += 1 - num_stay;
+    if (selection.keep == 0) {  // without a branch that nobody could predict
+      write_index(out, at);
+      std::memcpy(out + kIndexBytes, &value, sizeof value);
+      out += num_stay * kBytes;
+    } else if (num_stay != 0) {
+      offer(0, selection_rank(value, at.j));
+      least = std::max(least, static_cast<std::uint32_t>(least_[0] >> 32));
+    }
+  }
+  num_dropped_ += num_dropped;
+  return out;
+}
+
+std::byte* RecordSelector::select(std::byte* begin, const std::byte* end) {
+  if (begin == end) return begin;
+  block_row_ = read_index(begin).i;
+  if (m_ == 1) return select_elements(begin, end);
+  std::byte* out = begin;
+  for (std::byte* record = begin; record != end; record += record_bytes_) {
     const BlockIndex at = read_index(record);
     if (selection_.upper_triangle && at.j < at.i) continue;
-    block_row_ = at.i;
-    std::memmove(out, record, record_bytes_);
+    const bool is_diagonal = at.i == at.j;
     bool any = false;
+    std::byte* element = record + kIndexBytes;
     for (std::uint32_t r = 0; r < m_; ++r) {
-      for (std::uint32_t c = 0; c < m_; ++c) {
-        std::byte* const element = out + kIndexBytes + (std::size_t{r} * m_ + c) * sizeof(std::uint32_t);
+      for (std::uint32_t c = 0; c < m_; ++c, element += sizeof(std::uint32_t)) {
         std::uint32_t value = 0;
         std::memcpy(&value, element, sizeof value);
         if (value == 0) continue;
-        const bool is_below = selection_.upper_triangle && at.i == at.j && c < r;
-        const bool is_dropped = value < selection_.at_least || (selection_.no_diagonal && at.i == at.j && c == r);
-        if (is_below || is_dropped) {
+        const bool is_below = is_diagonal && selection_.upper_triangle && c < r;
+        if (is_below || value < selection_.at_least || (is_diagonal && selection_.no_diagonal && c == r)) {
           num_dropped_ += is_below ? 0 : 1;
           std::memset(element, 0, sizeof value);
         } else if (selection_.keep != 0) {
@@ -65,25 +95,28 @@ std::byte* RecordSelector::select(std::byte* begin, const std::byte* end) {
         }
       }
     }
-    if (any) out += record_bytes_;
+    if (!any) continue;
+    std::memmove(out, record, record_bytes_);
+    out += record_bytes_;
   }
   return out;
 }
 
 std::span<const std::byte> RecordSelector::end_row() {
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> elements;  // place in the block row, value
+  elements_.clear();
   for (std::uint32_t r = 0; r < best_.size(); ++r) {
     prune(r);
-    for (const std::uint64_t rank : std::exchange(best_[r], {})) {
+    for (const std::uint64_t rank : best_[r]) {
       const std::uint32_t column = ~static_cast<std::uint32_t>(rank);
-      elements.emplace_back((std::uint64_t{column / m_} << 32) + r * m_ + column % m_,
-                            static_cast<std::uint32_t>(rank >> 32));
+      elements_.emplace_back((std::uint64_t{column / m_} << 32) + r * m_ + column % m_,
+                             static_cast<std::uint32_t>(rank >> 32));
     }
+    best_[r].clear();
     least_[r] = 0;
   }
-  std::sort(elements.begin(), elements.end());
+  if (m_ != 1) std::sort(elements_.begin(), elements_.end());
   kept_.clear();
-  for (std::uint64_t before = ~std::uint64_t{0}; const auto& [place, value] : elements) {
+  for (std::uint64_t before = ~std::uint64_t{0}; const auto& [place, value] : elements_) {
     if (place >> 32 != before) {
       before = place >> 32;
       kept_.resize(kept_.size() + record_bytes_);  // zeros

@@ -34,6 +34,7 @@ class RecordSelector {
   [[nodiscard]] std::uint64_t take_num_dropped() { return std::exchange(num_dropped_, 0); }
 
  private:
+  std::byte* select_elements(std::byte* begin, const std::byte* end);
   void offer(std::uint32_t row, std::uint64_t rank);
   void prune(std::uint32_t row);
 
@@ -42,9 +43,11 @@ class RecordSelector {
   const std::size_t record_bytes_;
   std::uint64_t num_dropped_ = 0;
   std::uint32_t block_row_ = 0;
-  std::vector<std::vector<std::uint64_t>> best_;  // [m] ranks of elements; the columns are those of elements
-  std::vector<std::uint64_t> least_;              // [m] smaller ranks are not among the best
-  std::vector<std::byte> kept_;                   // records
+  std::vector<std::vector<std::uint64_t>> best_;                   // [m] ranks of elements of a row, by their columns
+  std::vector<std::uint64_t> least_;                               // [m] smaller ranks are not among the best
+  std::vector<std::uint64_t> ranks_;                               // while one is looked for
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> elements_;  // of the block row: place, value
+  std::vector<std::byte> kept_;                                    // records
 };
 
 }  // namespace spmm

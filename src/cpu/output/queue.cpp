@@ -114,10 +114,10 @@ void RecordWriter::end_row() {
   select();
   const std::span<const std::byte> kept = selector_->end_row();
   count(kept);
-  for (std::uint64_t at = 0; at < kept.size(); at += queue_.record_bytes_) {
-    static_cast<void>(room());
-    std::memcpy(position(), kept.data() + at, queue_.record_bytes_);
-    piece_.bytes = selected_bytes_ += queue_.record_bytes_;
+  for (std::uint64_t at = 0, bytes = 0; at < kept.size(); at += bytes) {
+    bytes = std::min(room() * queue_.record_bytes_, kept.size() - at);
+    std::memcpy(position(), kept.data() + at, bytes);
+    piece_.bytes = selected_bytes_ += bytes;
   }
 }
 
