@@ -198,14 +198,10 @@ inline Blocks blocks_in(const ChainIndex& matrix, std::uint64_t row, const Range
   return blocks;
 }
 
-/// Fetches the begin of a row of B; what follows is then fetched by the processor itself.
 template <class T>
-inline void fetch_row(const ChainOperand<T>& b, std::uint32_t row, std::uint64_t elements) {
-  constexpr std::uint64_t kLines = 8;
-  if (b.numbers != nullptr) return;
-  const auto* const begin = reinterpret_cast<const char*>(b.values + b.at.offsets[row] * elements);
-  const auto* const end = reinterpret_cast<const char*>(b.values + b.at.offsets[row + std::size_t{1}] * elements);
-  for (const char* line = begin; line < end && line < begin + kLines * 64; line += 64) __builtin_prefetch(line);
+inline void fetch(const T* begin, std::uint64_t num) {
+#pragma GCC unroll 8
+  for (std::uint64_t x = 0; x < num; x += 64 / sizeof(T)) __builtin_prefetch(begin + x);
 }
 
 /// Columns of C that have a pair in a row of A, ascending. Returns their end. Calls at_pair(x, y, column) for each pair
@@ -213,6 +209,7 @@ inline void fetch_row(const ChainOperand<T>& b, std::uint32_t row, std::uint64_t
 template <class T, class AtPair>
 inline std::uint32_t* find_columns(const ChainProduct<T>& product, std::uint32_t row, const Range& range,
                                    ChainScratch& scratch, std::uint32_t* to, const AtPair& at_pair) {
+  constexpr std::uint64_t kFirstElements = 64;
   constexpr std::uint64_t kWordsPerPair = 8;  // read in the time that sorting a column takes; an assumption
   const ChainIndex& a = product.a.at;
   const ChainIndex& b = product.b.at;
@@ -225,7 +222,10 @@ inline std::uint32_t* find_columns(const ChainProduct<T>& product, std::uint32_t
     const std::uint32_t last = b.columns[blocks.end - 1];
     low = first < low ? first : low;
     high = last > high ? last : high;
-    if (product.m == 1) fetch_row(product.b, a.columns[x], 1);
+    if (product.m == 1 && product.b.numbers == nullptr) {  // the begin; the processor itself fetches what follows
+      const std::uint64_t num = blocks.end - blocks.begin;
+      fetch(product.b.values + blocks.begin, num < kFirstElements ? num : kFirstElements);
+    }
   }
   if (low > high) return to;
   const bool are_few = (high - low) / 4096 > kWordsPerPair * product.row_pairs[row];
@@ -297,13 +297,16 @@ std::uint64_t multiply_range(const ChainProduct<T>& product, const Range& range,
     auto* const places = reinterpret_cast<std::uint32_t*>(scratch.places.data());  // + 1, of columns of this row
     for (std::uint64_t x = 0; x < num_blocks; ++x) places[row_columns[x]] = static_cast<std::uint32_t>(x) + 1;
     __builtin_memset(values, 0, num_blocks * elements * sizeof(Sum));
+    constexpr bool kIsSmall = M != 0 && M < 8;    // a pair takes less time than fetching a block
     constexpr bool kIsLarge = M == 0 || M >= 16;  // a pair takes long enough to ask each time whether to go on
     for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
       if (scratch.must_stop(product.cancel)) break;
-      if (x + 1 < a.offsets[row + 1]) fetch_row(right, a.columns[x + 1], elements);
+      Blocks next{};  // of the next row of B
+      if (!kIsSmall && x + 1 < a.offsets[row + 1]) next = blocks_in(b, a.columns[x + 1], range);
       const LeftBlock<T, M> left(product.a.block(x, elements), product.m);
       const Blocks blocks = blocks_in(b, a.columns[x], range);
       for (std::uint64_t y = blocks.begin; y < blocks.end; ++y) {
+        if (next.begin < next.end) fetch(right.block(next.begin++, elements), elements);
         if (kIsLarge && scratch.must_stop(product.cancel)) break;
         const std::uint32_t place = places[b_columns[y]];
         if (place == 0) {
