@@ -366,6 +366,33 @@ TEST_CASE("many products in device memory: none of them, sizes of structs") {
   CHECK(refusal(SPMM_ERROR_USAGE) == "products");
 }
 
+TEST_CASE("stacks and plans in device memory: fields of structs, and no device") {
+  const Handle<spmm_engine> engine = make_engine();
+  auto matrix = sized<spmm_device_bsr>();
+  matrix.rows = matrix.cols = 8;
+  matrix.block_side = 4;
+  auto stacks = sized<spmm_device_stacks>();
+  stacks.a = stacks.b = &matrix;
+  stacks.num_products = 3;
+  auto options = sized<spmm_product_options>();
+  spmm_device_matrix* made = nullptr;
+  spmm_device_plan* plan = nullptr;
+  const auto check = [&](spmm_status status) {
+    CHECK(spmm_multiply_stacks_device(engine.get(), &stacks, nullptr, &options, &made, nullptr) == status);
+    CHECK(spmm_plan_device(engine.get(), &matrix, &matrix, nullptr, &options, &plan) == status);
+    CHECK((made == nullptr && plan == nullptr));
+  };
+  matrix.index_bits = 16;
+  check(SPMM_ERROR_USAGE);
+  matrix.index_bits = 32;
+  const double two = 2;
+  options.alpha = &two;  // is for host arrays
+  check(SPMM_ERROR_USAGE);
+  options.alpha = nullptr;
+  if (spmm_has_cuda_device() == 0) check(SPMM_ERROR_DEVICE);
+  spmm_device_plan_destroy(plan);
+}
+
 TEST_CASE("memory of the caller for products in device memory: what is missing, and callers from before it") {
   const auto engine = make_engine();
   auto matrix = sized<spmm_device_bsr>();

@@ -30,7 +30,7 @@ if ! has_scipy && find_root; then
   install_packages python3-numpy python3-scipy >"$build/scipy.log" 2>&1 || true # without them some tests are left out
 fi
 
-with_tests=ON cpu_seconds=340 cuda_seconds=600
+with_tests=ON cpu_seconds=250 cuda_seconds=600
 set_up all
 cd "$build"
 case $which in

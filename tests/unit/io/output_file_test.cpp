@@ -222,6 +222,12 @@ TEST_CASE("targets that cannot become the output are refused at once") {
   CHECK(has(refused(folder / "new/"), "names a folder"));
   CHECK(has(refused(folder / "file/c"), "Not a directory"));
   CHECK(has(message_of<OutputError>([] { open_file_sink("", 4, {}); }), "the path is empty"));
+  if (fs::exists("/dev/ptmx")) CHECK(has(refused("/dev/ptmx"), "cannot seek"));
+  const std::string no_terminal = in_child([&] {
+    ::setsid();
+    return message_of<OutputError>([] { open_file_sink("/dev/tty", 4, {}); });
+  });
+  CHECK(has(no_terminal, "cannot open the device"));
   CHECK(has(
       message_of<OutputError>([&] { write_matrix(folder / "folder", {.n = 4, .m = 4, .index = {}, .values = {}}); }),
       "is a directory"));

@@ -5,7 +5,9 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 
 #include "io/files/file_sink.hpp"
@@ -126,6 +128,35 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
   file.expect_bytes(100u << 20);
   file.expect_bytes(300u << 20);  // reserved in two steps, each interrupted twice
   CHECK(num_calls == 6);
+}
+
+TEST_CASE("a write that fails says what may help; what cannot be read again is an error") {
+  static int error = 0;
+  const TemporaryFolder folder;
+  const std::string content(100, 'x');
+  const auto bytes = std::as_bytes(std::span(content));
+  for (const auto& [number, words] :
+       {std::pair{EDQUOT, "quota"}, {EFBIG, "ulimit -f"}, {ENOSPC, "free there now"}, {EIO, "disk"}}) {
+    const CallsRestored table;
+    error = number;
+    system_calls.pwrite = [](int, const void*, size_t, off_t) -> ssize_t {
+      errno = error;
+      return -1;
+    };
+    OutputFile file(folder / "c", {});
+    file.expect_bytes(1000);
+    const std::string message = message_of<IoError>([&] { file.write_at(kHeaderBytes, bytes); });
+    INFO(message);
+    CHECK(names_place_and_hint(message, folder / "c"));
+    CHECK(has(message, words));
+  }
+  CHECK(folder.names().empty());
+  OutputFile file(folder / "c", {});
+  file.write_at(0, bytes);
+  std::array<std::byte, 60> read;
+  CHECK(file.read_at(40, read));
+  CHECK(names_place_and_hint(message_of<IoError>([&] { (void)file.read_at(41, read); }), folder / "c"));
+  CHECK_FALSE(OutputFile("/dev/null", {}).read_at(0, read));
 }
 
 TEST_CASE("all of the expected bytes are reserved, each once") {

@@ -1,11 +1,14 @@
 // Signals that end the process: no temporary file is left, whatever the threads are doing.
 #include "base/temporary_names.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "io/files/output_file.hpp"
 #include "support/catch.hpp"
@@ -91,6 +94,28 @@ TEST_CASE("the process ends while outputs with names are open") {
   });
   CHECK(status == kEnded);
   CHECK(folder.names() == std::vector<std::string>{"d"});
+}
+
+TEST_CASE("a file whose name is being set while the process ends is removed, too, and no other is begun") {
+  const TemporaryFolder folder;
+  const int status = status_of_child([&] {
+    std::atomic<bool> is_inside = false;
+    std::thread([&] {
+      const ProtectedSection section;
+      is_inside = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      write_bytes(folder / "late", "x");
+      (new TemporaryName)->set(section, ::open(folder.path().c_str(), O_PATH | O_CLOEXEC), "late");
+    }).detach();
+    while (!is_inside) std::this_thread::yield();
+    remove_temporary_files();
+    if (!folder.names().empty()) ::_exit(1);
+    std::thread([&] { put_empty(folder / "never", TempKind::named); }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ::_exit(kEnded);
+  });
+  CHECK(status == kEnded);
+  CHECK(folder.names().empty());
 }
 
 TEST_CASE("the process does not end while an output is given its name, and then it may") {
