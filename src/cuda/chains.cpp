@@ -493,6 +493,7 @@ ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArray
     }
     stats.num_saturated += count_saturated(view_a.type, to, bytes, memory);
   }
+  if (host != nullptr && list.num_blocks() == 0) host->allocate_values(0);
   if (many) many->finish(pipeline.events());
   const Event complete;
   complete.record(stream);
@@ -553,19 +554,20 @@ ProductStats multiply_host(const Source& a, const Source& b, const HostChains& h
 
 ProductStats multiply_chains(const Source& a, const Source& b, std::uint64_t limit_bytes, const DeviceRun& run,
                              const HostChains* host) {
-  const DeviceGuard guard(run.device->device());
-  Pipeline pipeline({.device = run.device, .memory = run.memory}, execution_within(limit_bytes), no_decision(), run);
   ProductStats stats;
-  if (host != nullptr) {
-    stats = multiply_host(a, b, *host, pipeline, run);
-  } else {
-    use_callers_memory(*run.arrays, pipeline.memory());
-    pipeline.memory().cut_small_buffers();
-    stats = multiply_arrays(a, b, *run.arrays, nullptr, pipeline, run);
-  }
-  StageSpans spans;
-  pipeline.events().collect(spans, run.clock.trace(), *run.device);
-  add_spans(std::move(spans), run.clock);
+  on_device(*run.device, !run.more_devices.empty(), [&] {
+    Pipeline pipeline({.device = run.device, .memory = run.memory}, execution_within(limit_bytes), no_decision(), run);
+    if (host != nullptr) {
+      stats = multiply_host(a, b, *host, pipeline, run);
+    } else {
+      use_callers_memory(*run.arrays, pipeline.memory());
+      pipeline.memory().cut_small_buffers();
+      stats = multiply_arrays(a, b, *run.arrays, nullptr, pipeline, run);
+    }
+    StageSpans spans;
+    pipeline.events().collect(spans, run.clock.trace(), *run.device);
+    add_spans(std::move(spans), run.clock);
+  });
   return stats;
 }
 

@@ -126,19 +126,8 @@ class SharedProduct {
       if (stats.size() > 1) all.shares.push_back(std::move(share));
     }
     add_spans(std::move(spans), run_.clock);
-    all.device = name_of_all(stats);
+    all.device = names_of(stats);
     return all;
-  }
-
-  /// "2 x NVIDIA H200", or the names of different ones.
-  static std::string name_of_all(const std::vector<ProductStats>& stats) {
-    std::string names = stats.front().device;
-    bool alike = true;
-    for (std::size_t d = 1; d < stats.size(); ++d) {
-      alike &= stats[d].device == stats.front().device;
-      names += " + " + stats[d].device;
-    }
-    return alike && stats.size() > 1 ? text(stats.size(), " x ", stats.front().device) : names;
   }
 
   const Source& a_;

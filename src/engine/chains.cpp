@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <deque>
+#include <exception>
 #include <functional>
+#include <latch>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -19,6 +24,7 @@
 #include "cuda/chains.hpp"
 #include "engine/impl.hpp"
 #include "engine/product.hpp"
+#include "plan/panels/row_cut.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 
@@ -196,6 +202,7 @@ void fill_report(const ProductOperands& operands, ElementType type, const Produc
   report.num_panels = stats.num_panels;
   report.peak_device_bytes = stats.peak_device_bytes;
   report.device = stats.device;
+  report.plan.devices = stats.shares;
   report.plan.backend = limits.backend;
   report.plan.kernel = "chains";
   report.plan.exact = true;
@@ -272,11 +279,16 @@ void Engine::Impl::multiply_chains(const Source& a, const Source& b, const Produ
   cuda::DeviceRun run = run_of(options, record.clock, &share);
   ProductStats stats;
   if (target.limits.backend == Backend::cuda) {
+    const std::vector<cuda::DeviceUse> more_devices = target.more_devices();
     run.device = target.first_device();
+    run.more_devices = more_devices;
     run.arrays = record.arrays;
     const std::uint64_t limit = target.limits.gpus.front().bytes;
-    share.reserve({.host = 0, .device = std::min(limit, expected_bytes(operands, type))}, run.cancel);
-    stats = host == nullptr ? cuda::multiply_chains(a, b, limit, run) : multiply_uploaded(a, b, *host, limit, run);
+    const MemoryBytes need{.host = 0, .device = std::min(limit, expected_bytes(operands, type))};
+    share.reserve(need, run.cancel);
+    for (const cuda::DeviceUse& use : more_devices) use.memory->reserve(need, run.cancel);
+    stats =
+        host == nullptr ? cuda::multiply_chains(a, b, limit, run) : multiply_uploaded(a, b, *host, target.limits, run);
   } else {
     stats = multiply_on_host(a, b, *host, target.limits, run);
   }
@@ -290,47 +302,203 @@ void Engine::Impl::multiply_chains(const Source& a, const Source& b, const Produ
   record.report.plan.rows = checked_rows(options.rows, operands.inputs().a.header().blocks_per_side());
 }
 
-ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, const HostProduct& host,
-                                             std::uint64_t limit_bytes, const cuda::DeviceRun& run) {
-  const auto indices_of = [](const BsrView<std::uint16_t>& view) {
-    std::vector<std::int64_t> indices(view.indices.size());
-    for (std::size_t x = 0; x < indices.size(); ++x) indices[x] = view.indices[x];
-    return indices;
-  };
-  std::vector<std::int64_t> offsets_a = offsets_of<std::int64_t>(host.a, host.rows);
-  const std::vector<std::int64_t> offsets_b = offsets_of<std::int64_t>(host.b, {});
-  const std::vector<std::int64_t> indices_a = indices_of(host.a);
-  const std::vector<std::int64_t> indices_b = indices_of(host.b);
-  const std::int64_t first = offsets_a.front();  // of some rows alone
-  for (std::int64_t& offset : offsets_a) offset -= first;
-  const auto view_of = [&](const BsrView<std::uint16_t>& view, const std::vector<std::int64_t>& offsets,
-                           const std::int64_t* indices, std::int64_t before, ElementType type) {
-    return DeviceBsrView{.rows = view.rows,
-                         .cols = view.cols,
-                         .m = view.m,
-                         .num_blocks = static_cast<std::uint64_t>(offsets.back()),
-                         .indptr = offsets.data(),
-                         .indices = indices,
-                         .index_bytes = sizeof(std::int64_t),
-                         .values = reinterpret_cast<const std::byte*>(view.data.data()) +
-                                   static_cast<std::uint64_t>(before) * view.m * view.m * element_bytes(type),
-                         .type = type};
-  };
-  std::vector<std::int64_t> offsets_c;
-  std::vector<std::int64_t> indices_c;
-  DeviceCall call{.is_mask = host.is_mask, .alpha = host.alpha, .beta = host.c ? host.beta : nullptr};
-  if (host.c) {
-    offsets_c = offsets_of<std::int64_t>(*host.c, {});
-    indices_c = indices_of(*host.c);
-    call.c = view_of(*host.c, offsets_c, indices_c.data(), 0, result_of(host.type));
+namespace {
+
+/// Of the C that is given. Errors: FormatError.
+HostIndex index_of_c(const BsrView<std::uint16_t>& c, const Source& source, const Run& run) {
+  HostIndex index = index_of(c, {}, source, run);
+  if (index.numbers.empty()) return index;
+  throw FormatError(source.name(), "the blocks of a row do not ascend", "sort them");
+}
+
+/// Some rows of a matrix in the form that devices read; the others are empty.
+struct RowArrays {
+  RowArrays(const BsrView<std::uint16_t>& matrix, RowRange rows, ElementType type)
+      : offsets(offsets_of<std::int64_t>(matrix, rows)) {
+    const auto first = static_cast<std::uint64_t>(offsets.front());
+    for (std::int64_t& offset : offsets) offset -= static_cast<std::int64_t>(first);
+    indices.resize(static_cast<std::size_t>(offsets.back()));
+    for (std::size_t x = 0; x < indices.size(); ++x) indices[x] = matrix.indices[first + x];
+    const auto* const values = reinterpret_cast<const std::byte*>(matrix.data.data());  // null if nobody reads them
+    view = {.rows = matrix.rows,
+            .cols = matrix.cols,
+            .m = matrix.m,
+            .num_blocks = indices.size(),
+            .indptr = offsets.data(),
+            .indices = indices.data(),
+            .index_bytes = sizeof(std::int64_t),
+            .values = values == nullptr ? nullptr : values + first * matrix.m * matrix.m * element_bytes(type),
+            .type = type};
   }
-  const cuda::HostChains chains{.a = view_of(host.a, offsets_a, indices_a.data() + first, first, host.type),
-                                .b = view_of(host.b, offsets_b, indices_b.data(), 0, host.type),
-                                .indptr = host.indptr,
-                                .indices = host.indices,
-                                .allocate_values = host.allocate_values,
-                                .call = call};
-  return cuda::multiply_chains(a, b, limit_bytes, run, &chains);
+  RowArrays(const RowArrays&) = delete;
+  RowArrays& operator=(const RowArrays&) = delete;
+
+  std::vector<std::int64_t> offsets;
+  std::vector<std::int64_t> indices{};
+  DeviceBsrView view{};
+};
+
+/// Row ranges for devices, of about as many pairs each. Shapes: [num_devices + 1], where they begin.
+std::vector<std::uint32_t> cut_by_pairs(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b, RowRange rows,
+                                        std::size_t num_devices, const Run& run) {
+  constexpr std::uint64_t kRowsAtOnce = 1024;
+  if (num_devices == 1) return {rows.first, rows.end};
+  std::vector<std::uint64_t> pairs(a.rows / a.m);
+  run.parallel_for(rows.end - rows.first, kRowsAtOnce, [&](std::uint64_t begin, std::uint64_t end) {
+    run.check_cancelled();
+    for (std::uint64_t r = rows.first + begin; r < rows.first + end; ++r) {
+      for (auto x = static_cast<std::size_t>(a.indptr[r]); x < static_cast<std::size_t>(a.indptr[r + 1]); ++x) {
+        const auto column = static_cast<std::size_t>(a.indices[x]);
+        pairs[r] += static_cast<std::uint64_t>(b.indptr[column + 1] - b.indptr[column]);
+      }
+    }
+  });
+  return plan::cut_by_weight(pairs, 0, rows, static_cast<std::uint32_t>(num_devices));
+}
+
+/// What one device computes, and what went wrong.
+struct DevicePart {
+  explicit DevicePart(TraceLog* trace) : clock(cuda::stage_hooks(), trace) {}
+
+  StageClock clock;
+  std::vector<std::int64_t> indptr{};  // of all rows
+  std::vector<std::int64_t> indices{};
+  std::uint64_t num_elements = 0;
+  bool has_counted = false;  // these
+  ProductStats stats{};
+  std::exception_ptr failure{};
+};
+
+/// What all of them did.
+ProductStats together(const std::deque<DevicePart>& parts, const plan::Limits& limits, StageClock& clock) {
+  ProductStats all;
+  std::vector<ProductStats> stats;
+  for (const DevicePart& part : parts) {
+    const ProductStats& one = stats.emplace_back(part.stats);
+    all.num_blocks += one.num_blocks;
+    all.pairs += one.pairs;
+    all.num_panels += one.num_panels;
+    all.num_saturated += one.num_saturated;
+    all.peak_device_bytes = std::max(all.peak_device_bytes, one.peak_device_bytes);
+    all.max_row_pairs = std::max(all.max_row_pairs, one.max_row_pairs);
+  }
+  all.device = names_of(stats);
+  for (std::size_t s = 0; s < kStageNames.size(); ++s) {
+    double longest = 0;
+    for (const DevicePart& part : parts) longest = std::max(longest, part.clock.totals(static_cast<Stage>(s)).s);
+    clock.add_seconds(static_cast<Stage>(s), longest);
+  }
+  for (std::size_t d = 0; d < stats.size() && stats.size() > 1; ++d) {
+    const double share = static_cast<double>(stats[d].pairs) / std::max(1.0, static_cast<double>(all.pairs));
+    all.shares.push_back({.number = limits.gpus[d].number,
+                          .name = stats[d].device,
+                          .share = share,
+                          .pairs = stats[d].pairs,
+                          .num_panels = stats[d].num_panels,
+                          .num_blocks = stats[d].num_blocks,
+                          .multiply_s = parts[d].clock.totals(Stage::multiply).s});
+  }
+  return all;
+}
+
+}  // namespace
+
+/// Each device has all of B and some rows of A, and writes its part of C.
+ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, const HostProduct& host,
+                                             const plan::Limits& limits, const cuda::DeviceRun& run) {
+  struct OtherFailed {};
+  std::vector<cuda::DeviceUse> uses{{.device = run.device, .memory = run.memory}};
+  uses.insert(uses.end(), run.more_devices.begin(), run.more_devices.end());
+  const RowRange rows = checked_rows(host.rows, static_cast<std::uint32_t>(host.a.rows / host.a.m));
+  const std::vector<std::uint32_t> begins = cut_by_pairs(host.a, host.b, rows, uses.size(), run);
+  const RowArrays of_b(host.b, {}, host.type);
+  std::deque<DevicePart> parts;
+  for (std::size_t d = 0; d < uses.size(); ++d) parts.emplace_back(run.clock.trace());
+  std::latch counted(static_cast<std::ptrdiff_t>(uses.size()));  // elements of C, or the device has failed
+  std::atomic<bool> has_failed{false};
+  std::mutex mutex;
+  std::byte* elements = nullptr;  // of C; guarded by mutex
+  const auto fail = [&](DevicePart& part, std::exception_ptr failure) {
+    part.failure = std::move(failure);
+    has_failed = true;
+    if (!part.has_counted) counted.count_down();
+  };
+  const auto place = [&](std::size_t d, std::uint64_t num_elements) {
+    parts[d].num_elements = num_elements;
+    parts[d].has_counted = true;
+    counted.arrive_and_wait();
+    if (has_failed) throw OtherFailed{};
+    std::uint64_t before = 0;
+    std::uint64_t all = 0;
+    for (std::size_t x = 0; x < parts.size(); ++x) {
+      if (x == d) before = all;
+      all += parts[x].num_elements;
+    }
+    const std::lock_guard lock(mutex);
+    if (elements == nullptr) elements = static_cast<std::byte*>(host.allocate_values(all));
+    return elements + before * element_bytes(result_of(host.type));
+  };
+  const auto compute = [&](std::size_t d) noexcept {
+    DevicePart& part = parts[d];
+    const RowRange own_rows{.first = begins[d], .end = begins[d + 1]};
+    try {
+      const RowArrays of_a(host.a, own_rows, host.type);
+      std::optional<RowArrays> of_c;
+      if (host.c) of_c.emplace(*host.c, own_rows, result_of(host.type));
+      const cuda::HostChains chains{
+          .a = of_a.view,
+          .b = of_b.view,
+          .indptr = part.indptr,
+          .indices = part.indices,
+          .allocate_values = [&, d](std::uint64_t num_elements) { return place(d, num_elements); },
+          .call = {.c = host.c ? std::optional(of_c->view) : std::nullopt,
+                   .is_mask = host.is_mask,
+                   .alpha = host.alpha,
+                   .beta = host.c ? host.beta : nullptr}};
+      const cuda::DeviceRun own{{.clock = part.clock,
+                                 .on_progress = run.on_progress,
+                                 .cancel = run.cancel,
+                                 .num_threads = run.num_threads,
+                                 .workers = run.workers,
+                                 .memory = uses[d].memory},
+                                uses[d].device,
+                                run.more_devices};
+      try {
+        part.stats = cuda::multiply_chains(a, b, limits.gpus[d].bytes, own, &chains);
+      } catch (const FormatError&) {
+        if (own_rows.first == 0) throw;
+        index_of(host.a, {}, a, run);  // names the place in the whole arrays
+        if (host.c) index_of_c(*host.c, *host.source_c, run);
+        throw;
+      }
+    } catch (const OtherFailed&) {
+    } catch (...) {
+      fail(part, std::current_exception());
+    }
+  };
+  {
+    std::vector<std::jthread> threads;  // one for each device but the first, which has this one
+    for (std::size_t d = 1; d < uses.size(); ++d) {
+      threads.push_back(start_thread([&, d] { compute(d); }));
+      if (threads.back().joinable()) continue;
+      fail(parts[d], std::make_exception_ptr(DeviceError(text("GPU ", limits.gpus[d].number),
+                                                         "the system starts no thread for it",
+                                                         "raise the limit of threads, or use one device")));
+    }
+    compute(0);
+  }
+  for (const DevicePart& part : parts) {
+    if (part.failure) std::rethrow_exception(part.failure);
+  }
+  const ProductStats all = together(parts, limits, run.clock);
+  host.indptr = std::move(parts.front().indptr);
+  host.indices = std::move(parts.front().indices);
+  if (parts.size() > 1) reserve_pages(host.indices, all.num_blocks);
+  for (std::size_t d = 1; d < parts.size(); ++d) {
+    for (std::size_t r = 0; r < host.indptr.size(); ++r) host.indptr[r] += parts[d].indptr[r];
+    host.indices.insert(host.indices.end(), parts[d].indices.begin(), parts[d].indices.end());
+  }
+  return all;
 }
 
 ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, const HostProduct& host,
@@ -359,12 +527,7 @@ ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, co
     const auto timing = run.clock.scope(Stage::build);
     index_a = index_of(host.a, host.rows, a, run);
     index_b = index_of(host.b, {}, b, run);
-    if (host.c) {
-      index_c = index_of(*host.c, {}, *host.source_c, run);
-      if (!index_c->numbers.empty()) {
-        throw FormatError(host.source_c->name(), "the blocks of a row do not ascend", "sort them");
-      }
-    }
+    if (host.c) index_c = index_of_c(*host.c, *host.source_c, run);
     names = number_columns(*index_b, host.c ? &*index_c : nullptr, num_columns_of(host.b));
   }
   const std::uint32_t num_columns = names.empty() ? num_columns_of(host.b) : static_cast<std::uint32_t>(names.size());
@@ -457,7 +620,6 @@ BsrMatrix<ProductOf<T>> Engine::Impl::multiply_arrays(const BsrView<T>& a, const
   ProductOptions chosen =
       options;  // the CPU unless a device is asked for: to copy the result takes longer than the sums
   if (devices_.insisted_backend(options) != Backend::cuda) chosen.backend = Backend::cpu;
-  record.output.stays_on_device = chosen.backend != Backend::cpu;  // one device has all of it
   multiply_chains(*source_a, *source_b, chosen, record, &product);
   if constexpr (std::is_same_v<T, std::uint16_t>) {
     record.report.saturated_elements = static_cast<std::uint64_t>(std::count(c.data.begin(), c.data.end(), kMaxVal));

@@ -57,7 +57,7 @@ class Engine::Impl {
 
  private:
   static ProductStats multiply_uploaded(const Source& a, const Source& b, const HostProduct& host,
-                                        std::uint64_t limit_bytes, const cuda::DeviceRun& run);
+                                        const plan::Limits& limits, const cuda::DeviceRun& run);
   static ProductStats multiply_on_host(const Source& a, const Source& b, const HostProduct& host,
                                        const plan::Limits& limits, cuda::DeviceRun& run);
   std::string try_multiply(const ProductOperands& operands, Sink& sink, const ProductOptions& product,

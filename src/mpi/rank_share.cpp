@@ -13,7 +13,7 @@
 #include "base/memory/aligned_array.hpp"
 #include "base/records/head.hpp"
 #include "base/run/pieces.hpp"
-#include "mpi/row_cut.hpp"
+#include "plan/panels/row_cut.hpp"
 
 namespace spmm::mpi {
 namespace {
@@ -174,7 +174,8 @@ RankShare share_of_rank(const PlainOperand& a, const PlainOperand& b, RowRange r
     // A block of A is read and sorted whether or not it meets any of B.
     add(weights[at.i >> shift], 1 + (fits ? rows_of_b->num_blocks(at.j) : 0), run);
   });
-  const std::vector<std::uint32_t> begins = cut_rows({weights.data(), weights.size()}, shift, rows, num_ranks);
+  const std::vector<std::uint32_t> begins =
+      plan::cut_by_weight({weights.data(), weights.size()}, shift, rows, num_ranks);
   RankShare share{.rows = {.first = begins[rank], .end = begins[rank + 1]}};
   if (share.rows.first == share.rows.end) share.num_blocks = 0;
   if (!fits || share.num_blocks) return share;

@@ -112,4 +112,15 @@ struct ProductStats {
   Magnitudes largest{};                 ///< the same
 };
 
+/// "2 x NVIDIA H200", or the names of different devices. Shapes: stats of at least one.
+inline std::string names_of(const std::vector<ProductStats>& stats) {
+  std::string names = stats.front().device;
+  bool alike = true;
+  for (std::size_t d = 1; d < stats.size(); ++d) {
+    alike &= stats[d].device == stats.front().device;
+    names += " + " + stats[d].device;
+  }
+  return alike && stats.size() > 1 ? std::to_string(stats.size()) + " x " + stats.front().device : names;
+}
+
 }  // namespace spmm

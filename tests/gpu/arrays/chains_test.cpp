@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -128,14 +129,46 @@ struct Tiny {
   DeviceMatrix<std::int32_t, float> arrays{arrays_of(matrix, {0, 1, 2})};
 };
 
-/// Prints the median milliseconds of a call, and of a plan's product by a graph, of two uniform matrices.
+using MakePattern = std::function<ChainPattern(Random&)>;
+
+MakePattern uniform(std::uint32_t num_rows, double blocks_per_row) {
+  return [=](Random& random) { return random_pattern(num_rows, num_rows, blocks_per_row / num_rows, false, random); };
+}
+
+/// 27 points, side^3 rows.
+ChainPattern stencil(std::int64_t side) {
+  ChainPattern at{.rows = static_cast<std::uint32_t>(side * side * side)};
+  at.cols = at.rows;
+  for (std::int64_t row = 0; row < at.rows; ++row) {
+    const std::int64_t x = row / side / side;
+    const std::int64_t y = row / side % side;
+    const std::int64_t z = row % side;
+    for (std::int64_t i = std::max<std::int64_t>(0, x - 1); i <= std::min(side - 1, x + 1); ++i) {
+      for (std::int64_t j = std::max<std::int64_t>(0, y - 1); j <= std::min(side - 1, y + 1); ++j) {
+        for (std::int64_t k = std::max<std::int64_t>(0, z - 1); k <= std::min(side - 1, z + 1); ++k) {
+          at.col.push_back(static_cast<std::uint32_t>((i * side + j) * side + k));
+        }
+      }
+    }
+    at.ptr.push_back(static_cast<std::uint32_t>(at.col.size()));
+  }
+  return at;
+}
+
+/// Prints the median milliseconds of a call, and of a plan's product, of two matrices.
 template <class T>
-void time_product(const char* name, std::uint32_t num_rows, std::uint32_t m, double blocks_per_row) {
+void time_product(const char* name, std::uint32_t m, const MakePattern& pattern) {
+  if constexpr (kSaturates<T>) return;  // has kernels of its own
   Random random(1);
   const auto matrix = [&] {
-    const ChainPattern at = random_pattern(num_rows, num_rows, blocks_per_row / num_rows, false, random);
-    return DeviceMatrix<std::int32_t, T>(
-        arrays_of(random_chain_matrix<T>(at, m, ChainValueKind::normal, random), order_of(at, false, random)));
+    ChainMatrix<T> made{.at = pattern(random), .m = m};
+    const ChainPattern row{.rows = 1, .cols = 64, .ptr = {0, 64}, .col = std::vector<std::uint32_t>(64)};
+    const std::vector<T> some = random_chain_matrix<T>(row, m, ChainValueKind::normal, random).values;
+    while (made.values.size() < made.at.col.size() * m * m) {
+      made.values.insert(made.values.end(), some.begin(), some.end());  // as many random ones would take minutes
+    }
+    made.values.resize(made.at.col.size() * m * m);
+    return DeviceMatrix<std::int32_t, T>(arrays_of(made, order_of(made.at, false, random)));
   };
   const DeviceMatrix<std::int32_t, T> a = matrix();
   const DeviceMatrix<std::int32_t, T> b = matrix();
@@ -157,18 +190,21 @@ void time_product(const char* name, std::uint32_t num_rows, std::uint32_t m, dou
     Engine engine;
     const double call = median_ms([&] { engine.multiply(a.view(), b.view(), {.stream = stream}); });
     DevicePlan plan = engine.plan(a.view(), b.view(), {.stream = stream});
-    const OnDevice<ProductOf<T>> c(std::vector<ProductOf<T>>(plan.pattern().num_blocks * m * m));
-    const ProductOf<T> half = 0.5;
+    const DeviceBsrMatrix& pattern_c = plan.pattern();
+    void* c = nullptr;
+    check(cudaMalloc(&c, std::max<std::uint64_t>(1, pattern_c.num_blocks) * m * m * sizeof(ProductOf<T>)), "elements");
+    const ProductOf<T> two = 2;
     const auto time_plan = [&](DevicePlan& of, const void* beta) {
-      return median_ms([&] { of.multiply(a.view().values, b.view().values, c.data(), stream, nullptr, beta); });
+      return median_ms([&] { of.multiply(a.view().values, b.view().values, c, stream, nullptr, beta); });
     };
     const double planned = time_plan(plan, nullptr);
-    const double accumulated = time_plan(plan, &half);
-    BsrMatrix<ProductOf<T>> tenth = result_on_host<ProductOf<T>, std::int32_t>(plan.pattern(), c.data());
-    for (std::int64_t& begin : tenth.indptr) begin = (begin + 9) / 10;
-    for (std::size_t x = 0; 10 * x < tenth.indices.size(); ++x) tenth.indices[x] = tenth.indices[10 * x];
-    tenth.indices.resize(static_cast<std::size_t>(tenth.indptr.back()));
-    tenth.data.resize(tenth.indices.size() * m * m);
+    const double accumulated = time_plan(plan, &two);
+    BsrMatrix<ProductOf<T>> tenth{.rows = pattern_c.rows, .cols = pattern_c.cols, .m = m};
+    for (const std::int64_t begin : on_host<std::int32_t>(pattern_c.indptr.get(), pattern_c.rows / m + 1)) {
+      tenth.indptr.push_back((begin + 9) / 10);
+    }
+    const auto columns = on_host<std::int32_t>(pattern_c.indices.get(), pattern_c.num_blocks);
+    for (std::size_t x = 0; x < columns.size(); x += 10) tenth.indices.push_back(columns[x]);
     const DeviceMatrix<std::int32_t, ProductOf<T>> mask(tenth);
     const DeviceCall masking{.stream = stream, .c = mask.view(), .is_mask = true};
     const double masked = median_ms([&] { engine.multiply(a.view(), b.view(), masking); });
@@ -177,6 +213,7 @@ void time_product(const char* name, std::uint32_t num_rows, std::uint32_t m, dou
                 name, std::string(element_name(kElementType<T>)).c_str(), call, planned, accumulated, masked,
                 time_plan(masked_plan, nullptr));
     std::fflush(stdout);
+    cudaFree(c);
   }
   cudaStreamDestroy(stream);
 }
@@ -370,17 +407,16 @@ TEST_CASE("chains of arrays that are wrong, or lie badly") {
   }
 }
 
-TEST_CASE("times of chains", "[.times]") {
-  const auto time_all = [](auto... arguments) {
-    time_product<float>(arguments...);
-    time_product<double>(arguments...);
-  };
-  time_all("S1", 1024u, 8u, 98.0);
-  time_all("S2", 8192u, 4u, 122.0);
-  time_all("S5", 131072u, 8u, 7.6);
-  time_all("m = 4, rows of 5", 65536u, 4u, 5.0);
-  time_all("m = 3, rows of 5", 65536u, 3u, 5.0);
-  time_all("m = 1, rows of 15", 65536u, 1u, 15.0);
-}
+#define SPMM_TIME_TYPE(T, name)                                                      \
+  TEST_CASE("times of chains: " #name, "[.times]") {                                 \
+    time_product<T>("S1", 8, uniform(1024, 98));                                     \
+    time_product<T>("S2", 4, uniform(8192, 122));                                    \
+    time_product<T>("S5", 8, uniform(131072, 7.6));                                  \
+    time_product<T>("m = 4, rows of 5", 4, uniform(65536, 5));                       \
+    time_product<T>("m = 3, rows of 5", 3, uniform(65536, 5));                       \
+    time_product<T>("m = 1, rows of 15", 1, uniform(65536, 15));                     \
+    time_product<T>("m = 1, stencil of 27", 1, [](Random&) { return stencil(64); }); \
+  }
+SPMM_ELEMENT_TYPES(SPMM_TIME_TYPE)
 
 }  // namespace spmm::test

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "kernels/check.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
+#include "support/chain_cases.hpp"
+#include "support/files.hpp"
 #include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/product_cases.hpp"
@@ -51,7 +54,88 @@ std::string name_of(const std::vector<int>& devices) {
   return name;
 }
 
+/// Products of host arrays, C's blocks given or not, have the bits of the CPU, and each device has a share.
+template <class T>
+void check_host_arrays(std::uint64_t seed) {
+  test::Random random(seed);
+  const std::uint32_t m = test::random_side(random);
+  INFO(element_name(kElementType<T>) << ", seed " << seed << ", side " << m);
+  const auto [a, b] = test::random_operands<T>(m, 300'000, random);
+  const auto of_a = test::arrays_of(a, test::order_of(a.at, seed % 2 == 0, random));
+  const auto of_b = test::arrays_of(b, test::order_of(b.at, seed % 2 == 0, random));
+  const test::GivenResult<T> given = test::random_result(a, b, seed % 3 == 0, random);
+  const auto old = test::arrays_of(given, m);
+  const auto view = old.view();
+  const Accumulation<ProductOf<T>> onto{.c = &view,
+                                        .is_mask = seed % 3 != 0,
+                                        .alpha = static_cast<ProductOf<T>>(given.alpha),
+                                        .beta = static_cast<ProductOf<T>>(given.beta)};
+  const auto wanted = test::given_oracle(a, b, given);
+  ProductOptions some_rows;
+  some_rows.rows = {.first = a.at.rows / 3, .end = a.at.rows - a.at.rows / 4};
+  Engine cpu;
+  const auto expected = cpu.multiply(of_a.view(), of_b.view(), some_rows);
+  for (const std::vector<int>& devices : device_lists()) {
+    INFO(name_of(devices));
+    Engine engine(on_devices(devices));
+    Report report;
+    CHECK(test::has_bits(engine.multiply(of_a.view(), of_b.view(), {}, &report, onto), wanted));
+    std::uint64_t num_pairs = 0;
+    std::uint64_t num_blocks = 0;
+    for (const DeviceShare& share : report.plan.devices) {
+      num_pairs += share.pairs;
+      num_blocks += share.num_blocks;
+    }
+    CHECK(report.plan.devices.size() == (devices.front() == kAllDevices ? std::size_t(num_devices()) : devices.size()));
+    CHECK(num_pairs == report.pairs);
+    CHECK(num_blocks == report.c_blocks);
+    if (kElementType<T> == ElementType::u16) continue;  // has kernels of its own
+    CHECK(test::is_product(engine.multiply(of_a.view(), of_b.view()), a, b));
+    const auto c = engine.multiply(of_a.view(), of_b.view(), some_rows);
+    CHECK(c.indptr == expected.indptr);
+    CHECK(c.indices == expected.indices);
+    CHECK(std::memcmp(c.data.data(), expected.data.data(), c.data.size() * sizeof c.data[0]) == 0);
+  }
+}
+
 }  // namespace
+
+#define SPMM_TEST_TYPE(T, name)                                                \
+  TEST_CASE("devices: host arrays of all types share rows of A: " #name) {     \
+    for (std::uint64_t seed = 0; seed < 6; ++seed) check_host_arrays<T>(seed); \
+  }
+SPMM_ELEMENT_TYPES(SPMM_TEST_TYPE)
+
+TEST_CASE("devices: what is wrong with host arrays is said as one device says it") {
+  constexpr std::uint32_t kRows = 40;
+  BsrMatrix<float> good{.rows = kRows, .cols = kRows, .m = 1, .indptr = {0}};
+  for (std::uint32_t row = 0; row < kRows; ++row) {
+    for (const std::int64_t column : {0, 7, 9}) good.indices.push_back(column);
+    good.indptr.push_back(static_cast<std::int64_t>(good.indices.size()));
+  }
+  good.data.assign(good.indices.size(), 1);
+  BsrMatrix<float> twice = good;
+  twice.indices[3 * 35 + 1] = 0;
+  BsrMatrix<float> lacks = good;  // row 35 of the product
+  lacks.indices[3 * 35 + 1] = 8;
+  const auto view = lacks.view();
+  for (const std::vector<int>& devices : device_lists()) {
+    INFO(name_of(devices));
+    Engine engine(on_devices(devices));
+    for (int i = 0; i < 3; ++i) {
+      CHECK(test::message_of<FormatError>([&] { engine.multiply(twice.view(), good.view()); }).find("indices[106]") !=
+            std::string::npos);
+      CHECK(test::message_of<ShapeError>([&] {
+              engine.multiply(good.view(), good.view(), {}, nullptr, {.c = &view});
+            }).find("35") != std::string::npos);
+      const std::atomic<bool> cancel{true};
+      ProductOptions cancelled;
+      cancelled.cancel = &cancel;
+      CHECK_THROWS_AS(engine.multiply(good.view(), good.view(), cancelled), Interrupted);
+      CHECK(engine.multiply(good.view(), good.view()).data == std::vector<float>(good.indices.size(), 3));
+    }
+  }
+}
 
 TEST_CASE("devices: what is wrong is said once, and the engine goes on") {
   const test::ProductCase good = test::make_product_case(8, 100, 3000, "auto");

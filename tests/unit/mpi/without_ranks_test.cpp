@@ -8,7 +8,6 @@
 #include "mpi/placed_records.hpp"
 #include "mpi/rank_share.hpp"
 #include "mpi/report.hpp"
-#include "mpi/row_cut.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "support/matrices.hpp"
@@ -21,7 +20,6 @@ namespace {
 using namespace spmm;
 using namespace spmm::mpi;
 using test::bytes_of;
-using Rows = std::vector<std::uint32_t>;
 
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 40;
 
@@ -69,23 +67,6 @@ TEST_CASE("pages that a range does not fill go to rank 0") {
       }
     }
   }
-}
-
-TEST_CASE("rows are cut at the nearest border of equal weights") {
-  const std::vector<std::uint64_t> even(8, 5);
-  CHECK(cut_rows(even, 0, {.first = 0, .end = 8}, 4) == Rows{0, 2, 4, 6, 8});
-  CHECK(cut_rows(even, 0, {.first = 0, .end = 8}, 3) == Rows{0, 3, 5, 8});
-  CHECK(cut_rows(even, 2, {.first = 3, .end = 30}, 2) == Rows{3, 16, 30});
-  CHECK(cut_rows(even, 2, {.first = 18, .end = 30}, 2) == Rows{18, 18, 30});
-  // A heavy row is not cut, and other rows make up for it.
-  const std::vector<std::uint64_t> heavy = {1, 1, 100, 1, 1};
-  CHECK(cut_rows(heavy, 0, {.first = 0, .end = 5}, 2) == Rows{0, 3, 5});
-  CHECK(cut_rows(heavy, 0, {.first = 0, .end = 5}, 4) == Rows{0, 2, 3, 3, 5});
-  const std::vector<std::uint64_t> none(5, 0);
-  CHECK(cut_rows(none, 0, {.first = 0, .end = 5}, 3) == Rows{0, 5, 5, 5});
-  CHECK(cut_rows(even, 0, {.first = 0, .end = 8}, 1) == Rows{0, 8});
-  const std::vector<std::uint64_t> large(3, std::uint64_t{1} << 63);
-  CHECK(cut_rows(large, 0, {.first = 0, .end = 3}, 3) == Rows{0, 1, 2, 3});
 }
 
 TEST_CASE("ranks share all rows, know their C blocks, and have about equal pairs") {

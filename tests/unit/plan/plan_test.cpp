@@ -9,12 +9,14 @@
 #include "kernels/tuning.hpp"
 #include "plan/decide.hpp"
 #include "plan/panels/panels.hpp"
+#include "plan/panels/row_cut.hpp"
 #include "support/catch.hpp"
 
 namespace {
 
 using namespace spmm;
 using plan::Panel;
+using Rows = std::vector<std::uint32_t>;
 
 /// Rows with these pairs, in runs.
 plan::RowPairs offsets_of(const std::vector<std::uint64_t>& pairs, std::uint32_t rows_per_run = 1) {
@@ -170,6 +172,23 @@ TEST_CASE("rows whose pairs are listed together are as many as fit, and a row th
     }
   }
   CHECK(plan::cut_rows(rows, first_blocks, 1'000'000, 0).size() == 1);
+}
+
+TEST_CASE("rows are cut at the nearest border of equal weights") {
+  const std::vector<std::uint64_t> even(8, 5);
+  CHECK(plan::cut_by_weight(even, 0, {.first = 0, .end = 8}, 4) == Rows{0, 2, 4, 6, 8});
+  CHECK(plan::cut_by_weight(even, 0, {.first = 0, .end = 8}, 3) == Rows{0, 3, 5, 8});
+  CHECK(plan::cut_by_weight(even, 2, {.first = 3, .end = 30}, 2) == Rows{3, 16, 30});
+  CHECK(plan::cut_by_weight(even, 2, {.first = 18, .end = 30}, 2) == Rows{18, 18, 30});
+  // A heavy row is not cut, and other rows make up for it.
+  const std::vector<std::uint64_t> heavy = {1, 1, 100, 1, 1};
+  CHECK(plan::cut_by_weight(heavy, 0, {.first = 0, .end = 5}, 2) == Rows{0, 3, 5});
+  CHECK(plan::cut_by_weight(heavy, 0, {.first = 0, .end = 5}, 4) == Rows{0, 2, 3, 3, 5});
+  const std::vector<std::uint64_t> none(5, 0);
+  CHECK(plan::cut_by_weight(none, 0, {.first = 0, .end = 5}, 3) == Rows{0, 5, 5, 5});
+  CHECK(plan::cut_by_weight(even, 0, {.first = 0, .end = 8}, 1) == Rows{0, 8});
+  const std::vector<std::uint64_t> large(3, std::uint64_t{1} << 63);
+  CHECK(plan::cut_by_weight(large, 0, {.first = 0, .end = 3}, 3) == Rows{0, 1, 2, 3});
 }
 
 TEST_CASE("a hypersparse result is listed, a dense one visited") {

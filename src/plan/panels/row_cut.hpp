@@ -1,4 +1,4 @@
-// Block rows cut into one range for each rank. A pure function.
+// Block rows cut into one range for each rank or device. A pure function.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 #include "spmm/types.hpp"
 
-namespace spmm::mpi {
+namespace spmm::plan {
 
 /// Cuts `rows` into `num_parts` ranges of equal weight. A border is put before or behind the run of rows that it falls
 /// into, whichever is nearer. Without any weight, part 0 has all rows.
 /// Shapes: weights of runs of 2^shift rows each, from row 0 on; result [num_parts + 1], ascending: where parts begin.
-inline std::vector<std::uint32_t> cut_rows(std::span<const std::uint64_t> weights, unsigned shift, RowRange rows,
-                                           std::uint32_t num_parts) {
+inline std::vector<std::uint32_t> cut_by_weight(std::span<const std::uint64_t> weights, unsigned shift, RowRange rows,
+                                                std::uint32_t num_parts) {
   __extension__ using Wide = unsigned __int128;  // a weight times a number of parts
   Wide total = 0;
   for (const std::uint64_t weight : weights) total += weight;
@@ -34,4 +34,4 @@ inline std::vector<std::uint32_t> cut_rows(std::span<const std::uint64_t> weight
   return begins;
 }
 
-}  // namespace spmm::mpi
+}  // namespace spmm::plan
