@@ -145,6 +145,7 @@ class Misuse(Workplace):
             --transpose-a row.bin b.bin c.bin | row.bin, record 1 (byte offset 52): block index (16, 0)
             bigendian.bin b.bin c.bin | little-endian
             a.bin n128.bin c.bin | a.bin and n128.bin:
+            --pattern n128.bin a.bin b.bin c.bin | a.bin and n128.bin:
             m8.bin b.bin old.bin | m8.bin and b.bin:
             product.bin b.bin c.bin | spmm-convert product.bin product16.bin
             --plan cut.bin b.bin | cut.bin, record 2

@@ -24,7 +24,7 @@ class Onto(unittest.TestCase):
                 close = dict(rtol=1e-4 if result == "float32" else 1e-12, atol=1e-1 if result == "float32" else 1e-9)
                 added = spmm.multiply(a, b, alpha=3, beta=-2, c=c)
                 np.testing.assert_allclose(dense(added, wide), 3 * product - 2 * dense(c, wide), **close)
-                same = spmm.multiply(a, b, alpha=1, beta=0, c=c)
+                same = spmm.multiply(a, b, alpha=1, beta=0, c=c._replace(data=c.data.astype("int8")))  # is not read
                 self.assertEqual(same.data.tobytes(), plain.data.tobytes())
                 some = random_bsr(rng, "float64", 9, 8, m)
                 masked = spmm.multiply(a, b, pattern=some)
@@ -48,7 +48,7 @@ class Onto(unittest.TestCase):
     @needs_scipy
     def test_saturating_sums(self):
         rng = np.random.default_rng(5)
-        a = rng.integers(0, 65536, (24, 24)) * (rng.random((24, 24)) < 0.4)
+        a = rng.integers(0, 65536, (24, 24)) * (rng.random((24, 24)) < 0.15)  # blocks of C that are zero in part
         whole = np.minimum(a.astype(object) @ a.T.astype(object), 2**32 - 1).astype(np.uint32)
         for m in (1, 3, 4):
             stored = np.kron(rng.random((24 // m, 24 // m)) < 0.5, np.ones((m, m)))

@@ -154,6 +154,10 @@ class Types(unittest.TestCase):
             report = {}
             spmm.multiply(np.array([values], dtype), np.array([values], dtype).T, report=report)
             self.assertEqual(report["may_overflow"], expected)
+        for options, expected in (({"beta": 2**62}, True), ({"beta": -2**61}, False), ({"beta": 1, "alpha": -2**62}, True)):
+            two, report = np.array([[2]]), {}
+            spmm.multiply(two, two, c=two, report=report, **options)
+            self.assertEqual(report["may_overflow"], expected)
 
     def test_refusals(self):
         one = np.ones((2, 2))
