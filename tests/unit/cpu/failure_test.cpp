@@ -5,37 +5,12 @@
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
 #include "support/catch.hpp"
-#include "support/files.hpp"
 #include "support/matrices.hpp"
 #include "support/wrapped_calls.hpp"
 #include "unit/cpu/run_cpu.hpp"
 
 namespace spmm::test {
 namespace {
-
-/// Message of the FormatError that multiplying throws; "" if it throws none.
-std::string format_error(const BlockMatrix& a, const BlockMatrix& b, const Settings& settings) {
-  MemorySink sink(a.header());
-  try {
-    run_streams(MemorySource(a, "left.bin"), MemorySource(b, "right.bin"), sink, settings);
-  } catch (const FormatError& error) {
-    CHECK(sink.product().index.empty());
-    return error.what();
-  }
-  return "";
-}
-
-TEST_CASE("cpu: of a block that is there three times the first two records are named") {
-  const BlockMatrix good = identity_matrix(40, 2);
-  BlockMatrix bad = good;
-  bad.index[4] = bad.index[11] = bad.index[17];
-  for (const std::string& kernel : available_kernels()) {
-    INFO(kernel);
-    const std::string message = format_error(bad, good, {.kernel = kernel});
-    CHECK(has(message, "left.bin, record 11 "));
-    CHECK(has(message, "record 4 "));
-  }
-}
 
 TEST_CASE("cpu: more result blocks than a file holds are refused") {
   const BlockMatrix a = random_matrix(40 * 4, 4, 300, 9, 1);

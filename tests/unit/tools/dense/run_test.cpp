@@ -112,17 +112,3 @@ TEST_CASE("dense memory: need and have, in more than 64 bits", "[dense][run]") {
   const Shape huge{.rows = UINT32_MAX, .inner = UINT32_MAX, .cols = UINT32_MAX};
   CHECK_THROWS_AS(check_memory(options, huge, UINT64_MAX), OutOfMemory);
 }
-
-TEST_CASE("dense run: result, check and figures of the host kernel", "[dense][run]") {
-  RunOptions options = host_options();
-  options.runs = 3;
-  const auto product = run_product({.rows = 3, .inner = 4, .cols = 5}, options);
-  CHECK(product.rows_checked == 3);
-  REQUIRE(product.results.size() == 1);
-  Result result = product.results.front();
-  CHECK(result.measurement.run_ms.size() == 3);
-  CHECK(result.passed());
-  CHECK(result.comparison->elements == 15);
-  result.comparison->differences = 1;
-  CHECK_FALSE(result.passed());
-}
