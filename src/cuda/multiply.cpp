@@ -99,7 +99,7 @@ class SharedProduct {
   ProductStats total(const std::vector<ProductStats>& stats, plan::Execution& execution) {
     ProductStats all = stats.front();
     execution = pipelines_.front()->execution();
-    all.num_blocks = all.num_saturated = all.num_panels = 0;
+    all.num_blocks = all.num_saturated = all.num_dropped = all.num_panels = 0;
     execution.panels.clear();
     StageSpans spans;
     for (std::size_t d = 0; d < stats.size(); ++d) {
@@ -121,6 +121,7 @@ class SharedProduct {
       if (all.pairs != 0) share.share = static_cast<double>(share.pairs) / static_cast<double>(all.pairs);
       all.num_blocks += one.num_blocks;
       all.num_saturated += one.num_saturated;
+      all.num_dropped += one.num_dropped;
       all.num_panels += one.num_panels;
       all.peak_device_bytes = std::max(all.peak_device_bytes, one.peak_device_bytes);
       if (stats.size() > 1) all.shares.push_back(std::move(share));

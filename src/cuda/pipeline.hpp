@@ -133,6 +133,8 @@ class Pipeline {
   /// Brings uploaded operands into the layout that the exact decision wants; returns what has been counted.
   [[nodiscard]] plan::Statistics arrange(SortedOperands& operands, const Source& a, const Source& b) {
     operands = sort_and_count(std::move(operands), a, b);
+    if (run_.selection.upper_triangle)
+      events_.timed(Stage::count, stream_, [&] { cut_to_triangle(operands, memory_); });
     plan::Statistics statistics = statistics_of(operands, a.header(), b.header());
     decide(statistics);
     TileMaps tiles;
@@ -147,6 +149,7 @@ class Pipeline {
     tiles = {};
     if (plan::row_of(execution_.kernel).is_dense()) {  // reads every block once: pairs and order do not matter
       operands.b_row_index = {};
+      operands.b_parts = {};
       operands.pair_offsets = {};
     } else if (wants_block_pairs(execution_)) {
       events_.timed(Stage::count, stream_, [&] { count_block_pairs(operands, memory_); });
@@ -161,11 +164,13 @@ class Pipeline {
 
   /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.
   [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const SortedOperands& operands,
-                                                          unsigned long long* num_saturated) {
+                                                          unsigned long long* num_saturated,
+                                                          unsigned long long* num_dropped = nullptr) {
     return make_multiplier({.operands = operands,
                             .execution = execution_,
                             .memory = memory_,
                             .num_saturated = num_saturated,
+                            .num_dropped = num_dropped,
                             .stream = stream_,
                             .events = events_,
                             .run = run_});
@@ -223,24 +228,29 @@ class Pipeline {
 
   void run_panels(const SortedOperands& operands, const plan::Statistics& statistics, PanelTaker& taker,
                   ProductStats& stats) {
+    const bool selects = !run_.selection.is_all();
     const bool can_saturate = !execution_.panels.empty() && may_saturate(statistics);
     std::deque<PackedPanel> packed;
     const DeviceBuffer<unsigned long long> num_saturated(memory_, can_saturate ? 1 : 0, "count");
     if (can_saturate)
       check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
+    const DeviceBuffer<unsigned long long> num_dropped(memory_, selects ? 1 : 0, "count");
+    if (selects) check(cudaMemsetAsync(num_dropped.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
     taker.start(execution_, num_saturated.data());
     const std::vector<plan::Panel>& panels = execution_.panels;
     if (panels.empty()) {
       stats.num_blocks = taker.finish();
       return;
     }
-    const std::unique_ptr<Multiplier> multiplier = multiplier_of(operands, num_saturated.data());
+    const std::unique_ptr<Multiplier> multiplier = multiplier_of(operands, num_saturated.data(), num_dropped.data());
     if (multiplier->writes_arrays() && taker.takes_directly(execution_, statistics)) {
       packed.emplace_back(memory_, 0, statistics.m());
-    } else {  // two panels, or more smaller ones in their memory
+    } else {  // two panels, or more smaller ones in their memory, of which a selection holds one before it drops
+              // anything
       const std::uint64_t max_c_blocks = plan::most_c_blocks(panels);
       const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
-      const std::uint64_t num_packed = std::min({num_that_fit, taker.max_buffers(), std::uint64_t{panels.size()}});
+      const std::uint64_t num_packed =
+          std::min({selects ? num_that_fit - 1 : num_that_fit, taker.max_buffers(), std::uint64_t{panels.size()}});
       for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, max_c_blocks, statistics.m());
     }
     const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
@@ -256,6 +266,7 @@ class Pipeline {
     }
     stats.num_blocks = taker.finish();
     if (can_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
+    if (selects) stats.num_dropped = fetch(num_dropped.data(), stream_);
   }
 
   plan::Execution execution_;

@@ -206,8 +206,11 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
                  .hint = "leave ProductOptions::kernel out"};
     return e;
   }
-  const OperandBytes operands =
-      operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
+  OperandBytes operands = operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
+  if (limits.selection.upper_triangle) {  // begin and end of each block's pairs
+    operands.resident += std::uint64_t{8} * s.a.num_blocks;
+    operands.build_peak += std::uint64_t{8} * s.a.num_blocks;
+  }
   size_panels(e, kernel, s, operands);
   if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
     e.num_planes = kernels::num_byte_planes(s.max_element);
@@ -258,6 +261,11 @@ void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
   }
   e.panels = cut_panels(s.row_pairs, std::max(1u, columns), max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()),
                         pair_step);
+  const bool cuts_a_row = std::ranges::adjacent_find(e.panels, {}, &Panel::row_begin) != e.panels.end();
+  if (limits.selection.keep != 0 && cuts_a_row) {  // its largest elements are looked for in one panel
+    e.refusal = device_memory_refusal("device memory for a block row of C",
+                                      e.device_need_bytes + columns * panel_c_block_bytes(s.m()));
+  }
   share_out(e.panels, limits.num_gpus(), kernel.is_dense());
   if (kernel.prefilters && e.num_planes > 1) {
     for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);

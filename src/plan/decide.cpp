@@ -20,20 +20,10 @@ Backend wanted_backend(const Limits& limits) {
   return limits.kernel != nullptr ? limits.kernel->backend : limits.backend;
 }
 
-Execution refuse_selection(const KernelRow& kernel, Backend backend) {
-  Execution none;
-  none.refusal = {.kind = Refusal::Kind::usage,
-                  .what = "ProductOptions::selection",
-                  .problem = text("kernel ", kernel.name, " of backend ", backend_name(backend), " drops no elements"),
-                  .hint = "leave kernel and backend at auto"};
-  return none;
-}
-
 /// The kernel that was named or that the rule takes; if that one does not fit, the first of the registry that does, or
 /// the refusal that asks for the least.
 Execution shape_of_best(const Statistics& s, const Limits& limits, Backend backend) {
   const auto shape_of = [&](const KernelRow& row) {
-    if (!limits.selection.is_all() && !row.selects) return refuse_selection(row, backend);
     return backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
   };
   if (limits.kernel != nullptr) return shape_of(*limits.kernel);

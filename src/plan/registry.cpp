@@ -248,12 +248,10 @@ constexpr std::array<KernelRow, 13> kRegistry = {{
      .backend = Backend::cpu,
      .summary = "threads over block rows, pairs ordered by column, SIMD dot products",
      .is_automatic = true,
-     .selects = true,
      .host_bytes = row_merge_bytes},
     {.name = "reference",
      .backend = Backend::cpu,
      .summary = "the definition, one thread, slow",
-     .selects = true,
      .max_threads = 1,
      .host_bytes = reference_bytes},
 }};

@@ -51,7 +51,6 @@ struct KernelRow {
   bool spreads_rows = false;           ///< wants no pairs of single blocks of A for panels that are not listed
   bool prefilters = false;             ///< may prove saturation by high bytes first
   bool launches_each_c_block = false;  ///< from the host
-  bool selects = false;                ///< takes a Selection
   bool may_outgrow = false;            ///< exact: may want more memory than was expected of headers
   std::uint64_t panel_bytes = kernels::kPanelBytes;  ///< CUDA: records of a panel that are useful
   unsigned max_threads = 0;                          ///< CPU; 0 = any number

@@ -476,8 +476,7 @@ StressCase make_stress_case(std::uint64_t seed, const StressChoice& choice) {
   // Of rows that are left out few errors are found.
   if (!has_rows && !in_arrays && random.one_in(12)) break_operand(c, random);
   if (c.num_ranks == 0 && !is_on_device && random.one_in(20)) c.cancel_at = random.up_to(64);
-  // Types, plans and, so far, CUDA take no selection.
-  if (choice.backend == Backend::cpu && random.one_in(4)) choose_selection(c, random);
+  if (c.way != Way::plan && random.one_in(4)) choose_selection(c, random);
   c.num_pairs = 0;
   for (const BlockIndex& at : rows_of(blocks_of_a, c.options.rows)) {
     const BlockIndex first{.i = at.j, .j = c.options.selection.upper_triangle ? at.i : 0};

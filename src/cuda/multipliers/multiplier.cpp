@@ -33,6 +33,7 @@ bool is_sorted_whole(const plan::Panel& panel) {
 }  // namespace
 
 std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context) {
+  if (context.num_dropped != nullptr) return make_selected(context);
   for (const auto& [name, make] : kMultipliers) {
     if (name == context.execution.kernel) return make(context);
   }

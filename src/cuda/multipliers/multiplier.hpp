@@ -24,6 +24,7 @@ struct MultiplierContext {
   const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
   DeviceMemory& memory;
   unsigned long long* num_saturated;  // [1], device: raised by elements at the limit, if they are counted at all
+  unsigned long long* num_dropped;    // [1], device: raised by what run.selection drops; null: that is not asked for
   const Stream& stream;
   StageEvents& events;
   const Run& run;
@@ -112,10 +113,11 @@ class PairLists {
   std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair
 };
 
-/// The code of the execution's kernel.
+/// The code of the execution's kernel, and what makes the selection of its panels if num_dropped is given.
 std::unique_ptr<Multiplier> make_multiplier(const MultiplierContext& context);
 
 using MakeMultiplier = std::unique_ptr<Multiplier>(const MultiplierContext& context);
+MakeMultiplier make_selected;       ///< selected.cpp: one of these, and what the selection of the run keeps
 MakeMultiplier make_rows;           ///< rows.cpp: ESC if a panel is listed, row-spread elsewhere
 MakeMultiplier make_small;          ///< small.cpp: rows of small blocks, hashed, ranked or dense
 MakeMultiplier make_ranked;         ///< ranked.cpp: rows whose C blocks are found first, sums by rank

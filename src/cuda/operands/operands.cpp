@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/records/errors.hpp"
+#include "base/text.hpp"
+#include "kernels/blocks/selection.hpp"
 #include "kernels/rows/launch.hpp"
 #include "kernels/tuning.hpp"
 #include "plan/memory/device_bytes.hpp"
@@ -152,7 +154,7 @@ void count_block_pairs(SortedOperands& operands, DeviceMemory& memory) {
   if (count == 0 || operands.pair_offsets.size() != 0) return;
   operands.pair_offsets = {memory, count + 1, "pair offsets"};
   const DeviceBuffer<std::byte> work(memory, kernels::count_workspace_bytes(count), "count work space");
-  kernels::launch_pair_offsets(operands.b_row_index.data(), count, operands.b.index.view(),
+  kernels::launch_pair_offsets(operands.b_row_index.data(), count, operands.b_by_row_index(),
                                operands.pair_offsets.data(), {.data = work.data(), .bytes = work.size()}, stream.get());
 }
 
@@ -189,6 +191,20 @@ void count_pairs(SortedOperands& operands, DeviceMemory& memory) {
   }
   operands.b_row_index = {memory, count, "row index"};
   find_b_rows(operands, memory);
+  fetch_row_pairs(operands, kMaxCountedRuns, memory);
+}
+
+void cut_to_triangle(SortedOperands& operands, DeviceMemory& memory) {
+  const std::uint64_t count = operands.b_row_index.size();
+  if (count == 0) return;
+  if (count >= std::uint64_t{1} << 31) {
+    throw UsageError("Selection::upper_triangle", text("matrix A has ", count, " blocks, a GPU takes less than 2^31"),
+                     "use ProductOptions::backend = cpu, or some ProductOptions::rows at a time");
+  }
+  operands.b_parts = {memory, 2 * count, "parts of rows"};
+  kernels::launch_cut_to_triangle(operands.a.index.view(), count, operands.b.index.view(), operands.b_row_index.data(),
+                                  operands.b_parts.data(), memory.stream().get());
+  operands.pair_offsets = {};
   fetch_row_pairs(operands, kMaxCountedRuns, memory);
 }
 

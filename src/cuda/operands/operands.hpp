@@ -79,6 +79,7 @@ struct SortedOperands {
 
   // Once pairs are counted:
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
+  DeviceBuffer<std::uint32_t> b_parts;       // [nnzb of A, 2], of a triangle: b_row_index names rows of these offsets
   DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty until they are wanted
   plan::RowPairs row_pairs;
   std::uint32_t max_row_blocks = 0;  // of A
@@ -98,10 +99,23 @@ struct SortedOperands {
   [[nodiscard]] std::uint64_t num_a() const { return a.index.columns.size(); }
   [[nodiscard]] std::uint64_t num_b() const { return b.index.columns.size(); }
   [[nodiscard]] kernels::OperandView a_view() const { return view_of(a); }
-  [[nodiscard]] kernels::OperandView b_view() const { return view_of(b); }
+  [[nodiscard]] kernels::OperandView b_view() const {
+    kernels::OperandView view = view_of(b);
+    if (!b_by_columns) view.index = b_by_row_index();
+    return view;
+  }
+  /// B by rows, as b_row_index names them.
+  [[nodiscard]] kernels::CompressedView b_by_row_index() const {
+    kernels::CompressedView rows = b_by_columns ? b_rows.view() : b.index.view();
+    if (b_parts.size() == 0) return rows;
+    return {.num_rows = static_cast<std::uint32_t>(b_parts.size() - 1),
+            .rows = nullptr,
+            .offsets = b_parts.data(),
+            .columns = rows.columns};
+  }
   [[nodiscard]] kernels::ExpandView expand_view() const {
     return {.a = a.index.view(),
-            .b_rows = b_by_columns ? b_rows.view() : b.index.view(),
+            .b_rows = b_by_row_index(),
             .b_row_index = b_row_index.data(),
             .pair_offsets = pair_offsets.data(),
             .a_numbers = a_view().numbers,
@@ -143,6 +157,10 @@ void set_row_pairs(SortedOperands& operands, std::uint32_t max_runs, const std::
 /// Counts pairs per run of rows of A, of which there are few enough for a small copy (stage count). Waits for the
 /// stream.
 void count_pairs(SortedOperands& operands, DeviceMemory& memory);
+
+/// Takes the pairs below the block diagonal of C out of what is counted, and counts again (stage count). Waits for the
+/// stream. Errors: UsageError (too many blocks).
+void cut_to_triangle(SortedOperands& operands, DeviceMemory& memory);
 
 /// Counts pairs per block of A, unless that is done (stage count).
 void count_block_pairs(SortedOperands& operands, DeviceMemory& memory);
