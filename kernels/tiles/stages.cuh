@@ -147,18 +147,20 @@ struct List {
 /// Calls body(list) for list after list until there are none left; it returns how many stages it has multiplied.
 template <class Body>
 __device__ void consume(Queue& shared, const Body& body) {
-  std::uint32_t x = 0;  // stages so far
+  std::uint32_t x = 0;                         // stages so far
+  const bool arrives = threadIdx.x % 32 == 0;  // for its warp: it alone reads the number
   const auto wait_for_stage = [&] {
     shared.full[x % kStages].wait(x / kStages & 1);  // the copies have landed
-    return shared.numbers[x % kStages];
+    return __shfl_sync(~0u, arrives ? shared.numbers[x % kStages] : 0, 0);
   };
   std::uint32_t number = wait_for_stage();
   while (number != kNoTask) {
-    x += body(List{.task = shared.tasks[x % kStages], .number = number, .first = x});
+    const List list{.task = shared.tasks[x % kStages], .number = number, .first = x};
+    __syncwarp();  // all lanes have read the task, before the first one arrives
+    x += body(list);
     std::uint32_t next = wait_for_stage();
-    while (next == number) {  // stages that were on their way when the list was stopped
-      __syncwarp();           // all lanes have read the number
-      if (threadIdx.x % 32 == 0) shared.empty[x % kStages].arrive();  // may be refilled
+    while (next == number) {                            // stages that were on their way when the list was stopped
+      if (arrives) shared.empty[x % kStages].arrive();  // may be refilled
       ++x;
       next = wait_for_stage();
     }
