@@ -43,18 +43,25 @@ inline std::uint32_t lanes_per_row(std::uint64_t num_blocks, std::uint64_t num_r
   return num_blocks < 2 * kFewLanes * num_rows ? kFewLanes : 32;
 }
 
-/// First position in sorted [low, high) whose value is not below `wanted`.
-template <class T>
-__device__ std::uint64_t lower_bound(const T* sorted, std::uint64_t low, std::uint64_t high, T wanted) {
+/// First x in [low, high) that is not below, or high. Values: is_below(x) = true up to some x, false from there on.
+template <class Number, class IsBelow>
+__device__ Number partition_point(Number low, Number high, const IsBelow& is_below) {
+#pragma unroll 1  // unrolled, the code of the larger kernels would not fit the instruction cache
   while (low < high) {
-    const std::uint64_t middle = (low + high) / 2;
-    if (sorted[middle] < wanted) {
+    const Number middle = low + (high - low) / 2;
+    if (is_below(middle)) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
   return low;
+}
+
+/// First position in sorted [low, high) whose value is not below `wanted`.
+template <class T>
+__device__ std::uint64_t lower_bound(const T* sorted, std::uint64_t low, std::uint64_t high, T wanted) {
+  return partition_point(low, high, [=](std::uint64_t x) { return sorted[x] < wanted; });
 }
 
 /// First position in sorted [low, high) whose value is above `wanted`, which is not the largest of its type.

@@ -1,4 +1,5 @@
-// As many CTAs as the device holds at a time, for kernels whose CTAs take one piece of work after the other.
+// What the current device is like, and as many CTAs as it holds at a time, for kernels whose CTAs take one piece of
+// work after the other.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +9,24 @@
 
 namespace spmm::kernels {
 
+/// Of the current device.
+inline std::uint32_t device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&value, attribute, device), "device attribute");
+  return static_cast<std::uint32_t>(value);
+}
+
 /// Allows a kernel that much dynamic shared memory, and returns how many of its CTAs the current device holds.
 template <class Kernel>
 std::uint32_t resident_ctas(Kernel* kernel, std::uint32_t threads, std::uint32_t shared_bytes) {
-  int device = 0;
-  int processors = 0;
   int per_processor = 0;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
         "dynamic shared memory");
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, kernel, static_cast<int>(threads), shared_bytes),
         "occupancy");
-  return static_cast<std::uint32_t>(processors * std::max(1, per_processor));
+  return device_attribute(cudaDevAttrMultiProcessorCount) * static_cast<std::uint32_t>(std::max(1, per_processor));
 }
 
 }  // namespace spmm::kernels

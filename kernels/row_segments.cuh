@@ -1,12 +1,12 @@
-// The blocks of B's rows that fall into some block columns, the columns of a row of C, and the records of one.
+// The blocks of B's rows that fall into some block columns, the columns of rows of C, and the records of one.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
+#include "kernels/grid.cuh"
 #include "kernels/views.hpp"
-#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 
@@ -77,38 +77,15 @@ __device__ inline BSegment segment_of_chunk(const RowSplits& splits, std::uint32
   return {at[0], at[1]};
 }
 
-/// The columns of a panel between which the pairs of its row x lie: B's rows are sorted, their ends tell.
-/// Threads: one whole warp; all lanes get the answer.
-__device__ inline ColumnSpan span_of_row(const CompressedView& a, const CompressedView& b,
-                                         const std::uint32_t* b_row_index, const CBlocksView& panel, std::uint32_t x) {
-  const std::uint32_t row = panel.row_begin + x;
-  std::uint32_t first = kNoRow;
-  std::uint32_t last = 0;
-  for (std::uint32_t p = a.offsets[row] + threadIdx.x % 32; p < a.offsets[row + 1]; p += 32) {
-    const std::uint32_t b_row = b_row_index[p];
-    if (b_row == kNoRow) continue;
-    first = min(first, b.columns[b.offsets[b_row]]);
-    last = max(last, b.columns[b.offsets[b_row + 1] - 1]);
-  }
-  first = max(warp_min(first), panel.column_begin);
-  const std::uint64_t end =
-      min(std::uint64_t{warp_max(last)} + 1, std::uint64_t{panel.column_begin} + panel.num_columns);
-  return {.first = first, .count = end > first ? static_cast<std::uint32_t>(end - first) : 0};
-}
+/// The columns of a panel between which the pairs of each of its rows lie, if wanted; *max_span is raised to the most
+/// columns of a row, if wanted. Shapes: b_row_index [nnzb of A], spans [panel.num_rows], max_span [1], device.
+void launch_find_spans(const CompressedView& a, const CompressedView& b, const std::uint32_t* b_row_index,
+                       const CBlocksView& panel, ColumnSpan* spans, std::uint32_t* max_span, cudaStream_t stream);
 
 /// First of the heads {block row, block column} [low, high) whose word `at` (0: row, 1: column) is not below `wanted`.
 __device__ inline std::uint32_t find_head(const std::uint32_t* heads, std::uint32_t low, std::uint32_t high,
                                           std::uint32_t at, std::uint32_t wanted) {
-#pragma unroll 1
-  while (low < high) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (heads[2 * std::size_t{middle} + at] < wanted) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return partition_point(low, high, [=](std::uint32_t x) { return heads[2 * std::size_t{x} + at] < wanted; });
 }
 
 }  // namespace spmm::kernels

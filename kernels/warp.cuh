@@ -16,6 +16,41 @@ __device__ inline std::uint32_t inclusive_warp_sum(std::uint32_t value) {
   return value;
 }
 
+/// put(x, sum and the values from `begin` up to x) for each x in [begin, end), get(x) being its value; returns sum and
+/// all values. Threads: one whole warp.
+template <class Get, class Put>
+__device__ inline std::uint32_t scan_by_warp(std::uint32_t begin, std::uint32_t end, std::uint32_t sum, const Get& get,
+                                             const Put& put) {
+#pragma unroll 1
+  for (std::uint32_t first = begin; first < end; first += 32) {
+    const std::uint32_t x = first + threadIdx.x % 32;
+    const std::uint32_t own = x < end ? get(x) : 0;
+    const std::uint32_t through = inclusive_warp_sum(own);
+    if (x < end) put(x, sum + through - own);
+    sum += __shfl_sync(~0u, through, 31);
+  }
+  return sum;
+}
+
+/// Sums over the threads of a CTA: of all, and of those before the calling one.
+struct CtaSum {
+  std::uint32_t all;
+  std::uint32_t before;
+};
+
+/// Sums up what the threads have. Shapes: of_warp [num_warps], shared.
+/// Threads: all of the CTA; what they have written to shared memory before is there when it returns.
+__device__ inline CtaSum cta_sum(std::uint32_t own, std::uint32_t* of_warp, std::uint32_t num_warps) {
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t through = inclusive_warp_sum(own);
+  if (lane == 31) of_warp[warp] = through;
+  __syncthreads();  // sums of all warps are known
+  const std::uint32_t warps_through = inclusive_warp_sum(lane < num_warps ? of_warp[lane] : 0);
+  const std::uint32_t before = __shfl_sync(~0u, warps_through, warp == 0 ? 0 : warp - 1);
+  return {.all = __shfl_sync(~0u, warps_through, 31), .before = (warp == 0 ? 0 : before) + through - own};
+}
+
 /// First position in sorted [begin, end) whose value is not below `wanted`, by a probe of each lane of a group at a
 /// time. Threads: a whole warp, in groups of `lanes` (a power of two); those of a group with the same arguments.
 __device__ inline std::uint32_t warp_lower_bound(const std::uint32_t* sorted, std::uint32_t begin, std::uint32_t end,

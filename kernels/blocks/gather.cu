@@ -32,17 +32,8 @@ __device__ GatherItem item_at(const GatherTable& table, std::uint64_t x) {
 template <std::uint32_t GatherItem::*kFirst>
 __device__ std::uint64_t item_of(const GatherTable& table, std::uint64_t at, std::uint32_t each) {
   if (table.items == nullptr) return static_cast<std::uint32_t>(at) / each;
-  std::uint64_t low = 0;
-  std::uint64_t high = table.num_items;
-  while (low + 1 < high) {
-    const std::uint64_t middle = (low + high) / 2;
-    if (table.items[middle].*kFirst <= at) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  const auto is_before = [&](std::uint64_t x) { return table.items[x].*kFirst <= at; };
+  return partition_point(std::uint64_t{1}, table.num_items, is_before) - 1;
 }
 
 // Grid: one thread per block row of all matrices, and one more.

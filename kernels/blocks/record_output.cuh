@@ -104,27 +104,23 @@ __device__ inline std::uint32_t records_before(const RecordOutput& out, std::uin
 /// Threads: one whole warp, once words are complete.
 __device__ inline void find_output_offset(CBlockFlags& flags, std::uint32_t num_c_blocks, const RecordOutput& out,
                                           std::uint32_t num_ctas) {
-  const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t num_words = (num_c_blocks + 31) / 32;
-  std::uint32_t count = 0;
-  for (std::uint32_t first = 0; first < num_words; first += 32) {
-    const std::uint32_t own = first + lane < num_words ? __popc(flags.words[first + lane]) : 0;
-    const std::uint32_t through = inclusive_warp_sum(own);
-    if (first + lane < num_words) flags.before[first + lane] = count + through - own;
-    count += __shfl_sync(~0u, through, 31);
-  }
+  const std::uint32_t count = scan_by_warp(
+      0, (num_c_blocks + 31) / 32, 0,
+      [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(flags.words[w])); },
+      [&](std::uint32_t w, std::uint32_t sum) { flags.before[w] = sum; });
   const std::uint32_t before = records_before(out, flags.cta, count);
-  if (lane != 0) return;
+  if (threadIdx.x % 32 != 0) return;
   flags.count = count;
   flags.first = before;
   if (flags.cta + 1 == num_ctas) *out.num_blocks = before + count;
 }
 
-/// order[r] = C block of the CTA's record r.
+/// order[r] = C block, or position, of the CTA's record r.
 /// Shapes: order [flagged C blocks], shared.
-/// Threads: all of the CTA, once the output offset is known.
-__device__ inline void order_records(const CBlockFlags& flags, std::uint32_t num_c_blocks, std::uint16_t* order) {
-  for (std::uint32_t c_block = threadIdx.x; c_block < num_c_blocks; c_block += blockDim.x) {
+/// Threads: the first num_threads of the CTA, once the output offset is known.
+__device__ inline void order_records(const CBlockFlags& flags, std::uint32_t num_c_blocks, std::uint16_t* order,
+                                     std::uint32_t num_threads) {
+  for (std::uint32_t c_block = threadIdx.x; c_block < num_c_blocks; c_block += num_threads) {
     const std::uint32_t word = flags.words[c_block / 32];
     if ((word >> c_block % 32 & 1) == 0) continue;
     order[flags.before[c_block / 32] + __popc(word & ((1u << c_block % 32) - 1))] = static_cast<std::uint16_t>(c_block);

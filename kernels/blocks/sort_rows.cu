@@ -170,13 +170,9 @@ __global__ void __launch_bounds__(kItemThreads) sort_by_bitmap(Sides sides) {
       if ((atomicOr(&words[column / 32], bit) & bit) != 0) *own.has_duplicate = 1;  // lanes share words
     }
     __syncwarp();  // bits are complete
-    std::uint32_t sum = 0;
-    for (std::uint32_t first = 0; first < num_words; first += 32) {
-      const std::uint32_t count = first + lane < num_words ? __popc(words[first + lane]) : 0;
-      const std::uint32_t through = inclusive_warp_sum(count);
-      if (first + lane < num_words) before[first + lane] = sum + through - count;
-      sum += __shfl_sync(~0u, through, 31);
-    }
+    scan_by_warp(
+        0, num_words, 0, [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(words[w])); },
+        [&](std::uint32_t w, std::uint32_t sum) { before[w] = sum; });
     __syncwarp();  // sums are complete
     for (std::uint32_t x = extent.begin + lane; x < extent.end; x += 32) {
       const std::uint64_t entry = own.entries[x];

@@ -9,6 +9,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/resident.hpp"
 #include "kernels/warp.cuh"
 
 namespace spmm::kernels {
@@ -268,12 +269,7 @@ __device__ std::uint32_t exclusive_sums(const Team<kWarps>& team, Get get, std::
       all += warp_sums[w];
     }
   }
-  for (std::uint32_t base = team.warp * part; base < end; base += 32) {
-    const std::uint32_t value = base + team.lane < end ? get(base + team.lane) : 0;
-    const std::uint32_t sum = inclusive_warp_sum(value);
-    if (base + team.lane < end) to[base + team.lane] = start + sum - value;
-    start += __shfl_sync(~0u, sum, 31);
-  }
+  scan_by_warp(team.warp * part, end, start, get, [&](std::uint32_t x, std::uint32_t sum) { to[x] = sum; });
   team.sync();  // sums are complete
   return all;
 }
@@ -328,17 +324,7 @@ __device__ inline void for_each_link(const Team<kWarps>& team, const ExpandView&
 __device__ inline std::uint32_t words_end(const std::uint32_t* ranks, std::uint32_t begin, std::uint32_t words,
                                           std::uint32_t most) {
   if (ranks[words] - ranks[begin] <= most) return words;
-  std::uint32_t least = begin + 1;
-  std::uint32_t end = words;
-  while (least < end) {
-    const std::uint32_t middle = (least + end + 1) / 2;
-    if (ranks[middle] - ranks[begin] <= most) {
-      least = middle;
-    } else {
-      end = middle - 1;
-    }
-  }
-  return end;
+  return partition_point(begin + 2, words, [=](std::uint32_t x) { return ranks[x] - ranks[begin] <= most; }) - 1;
 }
 
 __host__ __device__ constexpr std::uint32_t window_words(const ListWindow& window) {
@@ -599,14 +585,6 @@ __global__ void __launch_bounds__(kItemThreads)
     const std::uint64_t row = lower_bound(rows, 0, num_rows, static_cast<std::uint32_t>(x));
     indptr[x] = static_cast<Index>(list.c_offsets[row]);
   });
-}
-
-std::uint64_t device_attribute(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&value, attribute, device), "device attribute");
-  return static_cast<std::uint64_t>(value);
 }
 
 /// The window that `teams` of a CTA each have in shared memory: no larger than the rows ask for.

@@ -1,6 +1,7 @@
 // Runs prepared dense kernels and reports their resources.
 #include "kernels/check.hpp"
 #include "kernels/dense/launch.hpp"
+#include "kernels/resident.hpp"
 
 namespace spmm::kernels {
 
@@ -16,24 +17,16 @@ void launch_dense(const DenseLaunch& launch, DenseShape shape, const void* a, co
 DenseResources dense_resources(const DenseLaunch& launch) {
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, launch.function), "dense kernel attributes");
-  int device = 0;
-  int max_threads = 0;
-  int warp = 0;
   int num_ctas = 0;
   const unsigned threads = launch.threads_x * launch.threads_y;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&max_threads, cudaDevAttrMaxThreadsPerMultiProcessor, device), "device properties");
-  check(cudaDeviceGetAttribute(&warp, cudaDevAttrWarpSize, device), "device properties");
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&num_ctas, launch.function, static_cast<int>(threads), 0),
         "dense kernel occupancy");
-  const auto warp_threads = static_cast<unsigned>(warp);
-  const unsigned resident =
-      (threads + warp_threads - 1) / warp_threads * warp_threads * static_cast<unsigned>(num_ctas);
+  const unsigned resident = (threads + 31) / 32 * 32 * static_cast<unsigned>(num_ctas);
   return {.threads_per_cta = threads,
           .registers_per_thread = static_cast<unsigned>(attributes.numRegs),
           .shared_bytes_per_cta = attributes.sharedSizeBytes,
           .ctas_per_multiprocessor = static_cast<unsigned>(num_ctas),
-          .occupancy = static_cast<double>(resident) / max_threads};
+          .occupancy = static_cast<double>(resident) / device_attribute(cudaDevAttrMaxThreadsPerMultiProcessor)};
 }
 
 }  // namespace spmm::kernels

@@ -150,19 +150,8 @@ __device__ void multiply_c_blocks_8(const EscProduct& product, const CBlocks& c_
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {
       const std::uint32_t c_block = first + u * kWarps;
       if (c_block >= c_blocks.num_c_blocks) break;
-      __syncwarp();  // mma.sync needs all lanes
-      Sums8 products;
-      products.add(split_bytes(terms[u].a), split_bytes(terms[u].b));
-      const std::uint32_t next = c_blocks.begin(c_block) + 2;
-      const std::uint32_t end = c_blocks.end(c_block);
-      uint2 values{0, 0};
-      if (two_pairs_fit && next >= end) {
-        values = uint2{products.small_sum(0), products.small_sum(1)};
-      } else {
-        std::uint64_t sums[2] = {products.sum(0), products.sum(1)};
-        add_pairs_8(product.values, c_blocks, next, end, sums);
-        values = uint2{saturate(sums[0]), saturate(sums[1])};
-      }
+      const uint2 values = multiply_terms_8(terms[u], product.values, c_blocks, c_blocks.begin(c_block) + 2,
+                                            c_blocks.end(c_block), two_pairs_fit);
       put_pair<M>(c_blocks.result(c_block), Sums8::row(), Sums8::column(), m, values);
       if (__any_sync(~0u, (values.x | values.y) != 0) && lane == 0) c_blocks.flag(c_block);
     }
@@ -286,7 +275,7 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
   __syncthreads();  // results and flags are complete
   if (threadIdx.x < 32) find_output_offset(flags, num_c_blocks, out, gridDim.x);
   __syncthreads();  // the output offset is known
-  order_records(flags, num_c_blocks, order);
+  order_records(flags, num_c_blocks, order, kThreads);
   __syncthreads();  // the order is complete
   const auto value_at = [&](std::uint32_t c_block, std::uint32_t e) { return results[c_block * m * m + e]; };
   const auto pair_at = [&](std::uint32_t c_block, std::uint32_t x) {

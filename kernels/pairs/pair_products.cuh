@@ -72,6 +72,21 @@ __device__ inline void add_pairs_8(const PairValues& values, const Pairs& pairs,
   }
 }
 
+/// A lane's elements of a C block, saturated: the first two pairs are loaded, others are [next, end). Values: two_fit =
+/// the products of two pairs always fit 32 bits.
+/// Threads: one whole warp.
+template <class Pairs>
+__device__ inline uint2 multiply_terms_8(const Terms8& terms, const PairValues& values, const Pairs& pairs,
+                                         std::uint32_t next, std::uint32_t end, bool two_fit) {
+  __syncwarp();  // mma.sync needs all lanes
+  Sums8 products;
+  products.add(split_bytes(terms.a), split_bytes(terms.b));
+  if (two_fit && next >= end) return uint2{products.small_sum(0), products.small_sum(1)};
+  std::uint64_t sums[2] = {products.sum(0), products.sum(1)};
+  add_pairs_8(values, pairs, next, end, sums);
+  return uint2{saturate(sums[0]), saturate(sums[1])};
+}
+
 /// What a warp computes of a C block of side P, a multiple of eight from 16 on, at a time: kRows by kColumns pieces of
 /// 8 x 8, with 8 registers of sums each. Each operand that is loaded is used kColumns or kRows times.
 template <std::uint32_t P>

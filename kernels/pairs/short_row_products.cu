@@ -38,18 +38,6 @@ struct ShortRowState {
   [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const { return at.pairs[p]; }
 };
 
-/// Lists where the pairs of each C block start.
-/// Threads: all of the CTA, once its C blocks are numbered.
-__device__ void list_starts(ShortRowState& state, std::uint32_t num_pairs) {
-  const std::uint32_t lane = threadIdx.x % 32;
-  for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kThreads) {
-    const std::uint32_t word = state.flags.words[x / 32];
-    if ((word >> lane & 1) == 0) continue;
-    state.starts[state.flags.before[x / 32] + __popc(word & ((1u << lane) - 1))] = static_cast<std::uint16_t>(x);
-  }
-  if (threadIdx.x == 0) state.starts[state.flags.count] = static_cast<std::uint16_t>(num_pairs);
-}
-
 /// Asks for the blocks of the first pair of each of those C blocks to come to L2, a sector per lane.
 /// Threads: one whole warp.
 __device__ inline void prefetch_group(const ShortProducts& products, const ShortRowState& state, std::uint32_t first) {
@@ -87,20 +75,11 @@ __device__ void multiply_group(const ShortProducts& products, const ShortRowStat
   }
 #pragma unroll
   for (std::uint32_t u = 0; u < kGroup; ++u) {
-    __syncwarp();  // mma.sync needs all lanes
-    Sums8 sums;
-    sums.add(split_bytes(terms[u].a), split_bytes(terms[u].b));
-    uint2 values;
-    if (products.two_pairs_fit && (has_more >> u & 1) == 0) {
-      values = uint2{sums.small_sum(0), sums.small_sum(1)};
-    } else {
-      std::uint64_t wide[2] = {sums.sum(0), sums.sum(1)};
-      if ((has_more >> u & 1) != 0) {
-        add_pairs_8(products.values, state, state.starts[first + u] + 2u, state.starts[first + u + 1], wide);
-      }
-      values = uint2{saturate(wide[0]), saturate(wide[1])};
-    }
-    stage[u * kRecordPairs + 1 + lane] = values;
+    const bool is_more = (has_more >> u & 1) != 0;
+    const std::uint32_t next = is_more ? state.starts[first + u] + 2u : 0;
+    const std::uint32_t end = is_more ? state.starts[first + u + 1] : 0;
+    stage[u * kRecordPairs + 1 + lane] =
+        multiply_terms_8(terms[u], products.values, state, next, end, products.two_pairs_fit);
   }
 }
 
@@ -159,7 +138,8 @@ __global__ void __launch_bounds__(kThreads, kCtas)
   const std::uint32_t num_pairs = sort_window(rows, first_row, out, state.at, state.flags).num_pairs;
   if (threadIdx.x < 32) find_output_offset(state.flags, num_pairs, out, gridDim.x);
   __syncthreads();  // C blocks are numbered, the output offset is known
-  list_starts(state, num_pairs);
+  order_records(state.flags, num_pairs, state.starts, kThreads);
+  if (threadIdx.x == 0) state.starts[state.flags.count] = static_cast<std::uint16_t>(num_pairs);
   __syncthreads();  // starts are listed
   write_products(products, state, out);
 }

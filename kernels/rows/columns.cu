@@ -89,30 +89,28 @@ __device__ inline void list_columns(const RowPiece& piece, RankShape shape, std:
   std::uint32_t own = 0;
 #pragma unroll 2
   for (std::uint32_t w = begin + lane; w < end; w += 32) own += __popc(bits[w]);
-  const std::uint32_t of_warp = __shfl_sync(~0u, inclusive_warp_sum(own), 31);
-  if (lane == 0) lists.counts[warp] = of_warp;
-  __syncthreads();  // counts of all warps are known
-  const std::uint32_t through = inclusive_warp_sum(lane < num_warps ? lists.counts[lane] : 0);
-  const std::uint32_t total = __shfl_sync(~0u, through, 31);
+  const CtaSum sum = cta_sum(own, lists.counts, num_warps);
   if (threadIdx.x == 0) {
-    const std::uint64_t first = atomicAdd(scratch.counters + kColumnsFound, std::uint64_t{total});  // in any order
+    const std::uint64_t first = atomicAdd(scratch.counters + kColumnsFound, std::uint64_t{sum.all});  // in any order
     lists.first = static_cast<std::uint32_t>(first);
-    scratch.pieces[lists.ticket] = {
-        .row = piece.row, .first = lists.first, .count = total, .window = window_of_piece(total, lists.pairs, shape)};
+    scratch.pieces[lists.ticket] = {.row = piece.row,
+                                    .first = lists.first,
+                                    .count = sum.all,
+                                    .window = window_of_piece(sum.all, lists.pairs, shape)};
     lists.pairs = 0;
   }
   __syncthreads();  // the place is known
-  std::uint32_t place = lists.first + __shfl_sync(~0u, through, warp) - of_warp;
+  std::uint32_t place = lists.first + __shfl_sync(~0u, sum.before, 0);
 #pragma unroll 1
   for (std::uint32_t first = begin; first < end; first += 32) {
     const std::uint32_t w = first + lane;
     std::uint32_t word = w < end ? bits[w] : 0;
-    const std::uint32_t sum = inclusive_warp_sum(__popc(word));
+    const std::uint32_t through = inclusive_warp_sum(__popc(word));
     if (word != 0) bits[w] = 0;
-    std::uint32_t* to = scratch.columns + (place + sum - __popc(word));
+    std::uint32_t* to = scratch.columns + (place + through - __popc(word));
 #pragma unroll 1
     for (; word != 0; word &= word - 1) *to++ = piece.first + w * 32 + (__ffs(static_cast<int>(word)) - 1);
-    place += __shfl_sync(~0u, sum, 31);
+    place += __shfl_sync(~0u, through, 31);
   }
 }
 

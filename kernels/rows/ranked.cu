@@ -36,18 +36,7 @@ struct RankedColumns {
   [[nodiscard]] __device__ std::uint32_t slot_of(std::uint32_t column) const {
     const std::uint32_t bucket = (column - first) >> shift;
     const std::uint32_t ends = reinterpret_cast<const std::uint32_t*>(buckets)[bucket];
-    std::uint32_t low = ends & 0xFFFFu;
-    std::uint32_t high = ends >> 16;
-#pragma unroll 1
-    while (high - low > 1) {
-      const std::uint32_t middle = (low + high) / 2;
-      if (columns[middle] <= column) {
-        low = middle;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    return partition_point((ends & 0xFFFFu) + 1, ends >> 16, [&](std::uint32_t x) { return columns[x] <= column; }) - 1;
   }
 
   /// Reads the columns of a window to `to`, this->columns, and fills the buckets; complete after the next barrier. A
@@ -232,13 +221,8 @@ void launch_of_shape(const RankLaunch& what, cudaStream_t stream) {
 
 /// CTAs that suit the rows of a panel, and fit this device.
 RankShape shape_of(const RowProduct& product, bool has_short_rows) {
-  int device = 0;
-  int bytes = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
-  const auto fits = [&](RankCta cta) {
-    return cta.region_bytes + sizeof(UnitRound<kRankWideCta.warps, 8>) <= static_cast<std::size_t>(bytes);
-  };
+  const std::size_t bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  const auto fits = [=](RankCta cta) { return cta.region_bytes + sizeof(UnitRound<kRankWideCta.warps, 8>) <= bytes; };
   RankCta cta = !has_short_rows ? kRankWideCta : product.m <= kRankTinySide ? kRankTinyCta : kRankShortCta;
   if (!fits(cta)) cta = kRankSmallestCta;
   return {.cta = cta, .slots = rank_slots(product.m, cta)};

@@ -10,26 +10,6 @@
 
 namespace spmm::kernels {
 
-/// Sums over the threads of a CTA: of all, and of those before the calling one.
-struct CtaSum {
-  std::uint32_t all;
-  std::uint32_t before;
-};
-
-/// Sums up what the threads have. Shapes: of_warp [Warps], shared.
-/// Threads: all of the CTA; what they have written to shared memory before is there when it returns.
-template <std::uint32_t Warps>
-__device__ CtaSum cta_sum(std::uint32_t own, std::uint32_t* of_warp) {
-  const std::uint32_t warp = threadIdx.x / 32;
-  const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t through = inclusive_warp_sum(own);
-  if (lane == 31) of_warp[warp] = through;
-  __syncthreads();  // sums of all warps are known
-  const std::uint32_t warps_through = inclusive_warp_sum(lane < Warps ? of_warp[lane] : 0);
-  const std::uint32_t before = __shfl_sync(~0u, warps_through, warp == 0 ? 0 : warp - 1);
-  return {.all = __shfl_sync(~0u, warps_through, 31), .before = (warp == 0 ? 0 : before) + through - own};
-}
-
 /// Draws a number for this warp; it is known on the first lane. Shapes: next [1], shared.
 /// Threads: one whole warp.
 __device__ inline std::uint32_t draw(std::uint32_t* next) {
@@ -61,7 +41,7 @@ struct UnitRound {
   template <bool Fits, std::uint32_t M, class Part>
   __device__ void add(BSegment segment, bool is_last, const std::uint16_t* a_blocks, const RowProduct& product,
                       const Part& part, const Accumulators<M>& sums) {
-    const CtaSum count = cta_sum<Warps>((segment.end - segment.first + kBlocks - 1) / kBlocks, of_warp);
+    const CtaSum count = cta_sum((segment.end - segment.first + kBlocks - 1) / kBlocks, of_warp, Warps);
     std::uint32_t begin = 0;
 #pragma unroll 1
     while (true) {
@@ -215,7 +195,7 @@ struct SegmentRound {
                       const Part& part, const Accumulators<0>& sums) {
     const std::uint32_t lane = threadIdx.x % 32;
     const std::uint32_t warp = threadIdx.x / 32;
-    const CtaSum pairs = cta_sum<Warps>(segment.end - segment.first, of_warp);  // the segments before are done
+    const CtaSum pairs = cta_sum(segment.end - segment.first, of_warp, Warps);  // the segments before are done
     segments[threadIdx.x] = segment;
     before[threadIdx.x] = pairs.before;
     __syncthreads();                                              // segments are listed, sums are clear

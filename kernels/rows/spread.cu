@@ -6,6 +6,7 @@
 
 #include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
+#include "kernels/resident.hpp"
 #include "kernels/rows/rounds.cuh"
 
 namespace spmm::kernels {
@@ -48,12 +49,7 @@ struct Chunk {
     if (!is_ordered_early || threadIdx.x >= 32) return;
     find_output_offset(flags, num_c_blocks, out, gridDim.x);
     __syncwarp();  // before is written
-    for (std::uint32_t w = 0; w * 32 < num_c_blocks; ++w) {
-      const std::uint32_t word = flags.words[w];
-      if ((word >> threadIdx.x & 1) == 0) continue;
-      order[flags.before[w] + __popc(word & ((1u << threadIdx.x) - 1))] =
-          static_cast<std::uint16_t>(w * 32 + threadIdx.x);
-    }
+    order_records(flags, num_c_blocks, order, 32);
   }
 };
 
@@ -90,7 +86,7 @@ __device__ void write_chunk(const Chunk& chunk, bool are_written, std::uint32_t 
     }
     if (threadIdx.x < 32) find_output_offset(chunk.flags, chunk.num_c_blocks, chunk.out, gridDim.x);
     __syncthreads();  // the output offset is known
-    order_records(chunk.flags, chunk.num_c_blocks, chunk.order);
+    order_records(chunk.flags, chunk.num_c_blocks, chunk.order, kThreads);
     __syncthreads();  // the order is complete
   }
   const auto index_of = [&](std::uint32_t c_block) { return uint2{block_row, chunk.first_column + c_block}; };
@@ -156,10 +152,8 @@ std::uint32_t shared_limit() {
   check(cudaGetDevice(&device), "device");
   const auto number = static_cast<std::size_t>(device);
   if (number < kKnownDevices && known[number] != 0) return known[number];
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
-  const std::uint32_t limit =
-      static_cast<std::uint32_t>(bytes) >= kMostBytes + kStatic ? kMostBytes : kSmallSharedBytes;
+  const std::uint32_t bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  const std::uint32_t limit = bytes >= kMostBytes + kStatic ? kMostBytes : kSmallSharedBytes;
   check(cudaFuncSetAttribute(mul_spread<P, M, Round>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(limit)),
         "mul_spread shared memory");

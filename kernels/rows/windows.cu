@@ -9,7 +9,9 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/row_segments.cuh"
 #include "kernels/rows/rounds.cuh"
+#include "kernels/warp.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -20,12 +22,25 @@ constexpr unsigned kSplitCtas = 2048;  // resident on the largest device
 constexpr std::uint32_t kSlices = 16;
 
 // Grid: one warp per row.
-// Work: the columns of a row within some columns: spans, if wanted, and the most columns of a row, if wanted.
+// Work: the columns between which the pairs of a row lie: B's rows are sorted, their ends tell.
 // Memory: three scattered words per block of A.
-__global__ void find_spans(RowProduct product, CBlocksView rows, ColumnSpan* spans, std::uint32_t* max_span) {
-  for_each_item(std::uint64_t{rows.num_rows} * 32, [=](std::uint64_t item) {
+__global__ void find_spans(CompressedView a, CompressedView b, const std::uint32_t* b_row_index, CBlocksView panel,
+                           ColumnSpan* spans, std::uint32_t* max_span) {
+  for_each_item(std::uint64_t{panel.num_rows} * 32, [=](std::uint64_t item) {
     const auto x = static_cast<std::uint32_t>(item / 32);
-    const ColumnSpan span = span_of_row(product.a.index, product.b.index, product.b_row_index, rows, x);
+    const std::uint32_t row = panel.row_begin + x;
+    std::uint32_t first = kNoRow;
+    std::uint32_t last = 0;
+    for (std::uint32_t p = a.offsets[row] + item % 32; p < a.offsets[row + 1]; p += 32) {
+      const std::uint32_t b_row = b_row_index[p];
+      if (b_row == kNoRow) continue;
+      first = min(first, b.columns[b.offsets[b_row]]);
+      last = max(last, b.columns[b.offsets[b_row + 1] - 1]);
+    }
+    first = max(warp_min(first), panel.column_begin);
+    const std::uint64_t end =
+        min(std::uint64_t{warp_max(last)} + 1, std::uint64_t{panel.column_begin} + panel.num_columns);
+    const ColumnSpan span{.first = first, .count = end > first ? static_cast<std::uint32_t>(end - first) : 0};
     if (item % 32 != 0) return;
     if (spans != nullptr) spans[x] = span;
     if (max_span != nullptr && span.count > *max_span)
@@ -125,19 +140,22 @@ std::size_t ranked_workspace_bytes(std::uint64_t max_rows, std::uint64_t max_pie
                    compact_workspace_bytes(max_c_blocks)});
 }
 
+void launch_find_spans(const CompressedView& a, const CompressedView& b, const std::uint32_t* b_row_index,
+                       const CBlocksView& panel, ColumnSpan* spans, std::uint32_t* max_span, cudaStream_t stream) {
+  find_spans<<<item_grid(std::uint64_t{panel.num_rows} * 32), kItemThreads, 0, stream>>>(a, b, b_row_index, panel,
+                                                                                         spans, max_span);
+  check_launch("find_spans");
+}
+
 void launch_max_span(const RowProduct& product, std::uint32_t* max_span, cudaStream_t stream) {
   check(cudaMemsetAsync(max_span, 0, sizeof(std::uint32_t), stream), "clear span");
-  const std::uint32_t num_rows = product.a.index.num_rows;
-  find_spans<<<item_grid(std::uint64_t{num_rows} * 32), kItemThreads, 0, stream>>>(
-      product, {.num_rows = num_rows, .num_columns = kNoRow}, nullptr, max_span);
-  check_launch("find_spans");
+  launch_find_spans(product.a.index, product.b.index, product.b_row_index,
+                    {.num_rows = product.a.index.num_rows, .num_columns = kNoRow}, nullptr, max_span, stream);
 }
 
 void launch_row_pieces(const RowProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
                        cudaStream_t stream) {
-  find_spans<<<item_grid(std::uint64_t{c_blocks.num_rows} * 32), kItemThreads, 0, stream>>>(product, c_blocks,
-                                                                                            scratch.spans, nullptr);
-  check_launch("find_spans");
+  launch_find_spans(product.a.index, product.b.index, product.b_row_index, c_blocks, scratch.spans, nullptr, stream);
   const PiecesOfRow pieces{
       .product = product, .row_begin = c_blocks.row_begin, .num_rows = c_blocks.num_rows, .spans = scratch.spans};
   launch_scan(pieces, std::uint64_t{c_blocks.num_rows} + 1, scratch.piece_offsets, scratch.work, stream,

@@ -108,26 +108,14 @@ __device__ void multiply_dense(const SmallLaunch& launch, const SmallChunk& chun
 /// Counts the bits before each word; returns all.
 /// Threads: all of the CTA, once all bits are set; complete after the next barrier.
 __device__ inline std::uint32_t rank_columns(const ChunkRecords& records, std::uint16_t* before, SmallLists& lists) {
-  const std::uint32_t warp = threadIdx.x / 32;
-  const std::uint32_t lane = threadIdx.x % 32;
   std::uint32_t count = 0;
+  const auto bits_of = [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(records.bits[w])); };
 #pragma unroll 2
-  for (std::uint32_t w = records.own_begin() + lane; w < records.own_end(); w += 32) count += __popc(records.bits[w]);
-  const std::uint32_t of_warp = __shfl_sync(~0u, inclusive_warp_sum(count), 31);
-  if (lane == 0) lists.counts[warp] = of_warp;
-  __syncthreads();  // counts of all warps are known
-  const std::uint32_t through = inclusive_warp_sum(lane < SmallLists::kWarps ? lists.counts[lane] : 0);
-  const std::uint32_t total = __shfl_sync(~0u, through, 31);
-  std::uint32_t rank = __shfl_sync(~0u, through, warp) - of_warp;
-#pragma unroll 1
-  for (std::uint32_t first = records.own_begin(); first < records.own_end(); first += 32) {
-    const bool is_word = first + lane < records.own_end();
-    const std::uint32_t own = is_word ? __popc(records.bits[first + lane]) : 0;
-    const std::uint32_t sum = inclusive_warp_sum(own);
-    if (is_word) before[first + lane] = static_cast<std::uint16_t>(rank + sum - own);
-    rank += __shfl_sync(~0u, sum, 31);
-  }
-  return total;
+  for (std::uint32_t w = records.own_begin() + threadIdx.x % 32; w < records.own_end(); w += 32) count += bits_of(w);
+  const CtaSum sum = cta_sum(count, lists.counts, SmallLists::kWarps);
+  scan_by_warp(records.own_begin(), records.own_end(), __shfl_sync(~0u, sum.before, 0), bits_of,
+               [&](std::uint32_t w, std::uint32_t rank) { before[w] = static_cast<std::uint16_t>(rank); });
+  return sum.all;
 }
 
 /// Writes a warp's share of the records whose ranks lie in [begin, end), which are the slots of their sums from

@@ -38,16 +38,12 @@ struct PlannedSlot {
 };
 
 __device__ inline PlannedSlot slot_at(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t number) {
-  std::uint32_t low = 0;
-#pragma unroll 1
-  for (std::uint32_t high = pattern.a.num_rows; high - low > 1;) {  // the last row that begins up to this slot
-    const std::uint32_t middle = low + (high - low) / 2;
-    (rows[middle].first_slot <= number ? low : high) = middle;
-  }
-  const PlannedRow row = rows[low];
-  const std::uint32_t row_end = rows[low + 1].first_block;
-  const std::uint32_t first = pattern.a.offsets[low];
-  const std::uint32_t num_blocks = pattern.a.offsets[low + 1] - first;
+  const auto is_before = [=](std::uint32_t x) { return rows[x].first_slot <= number; };
+  const std::uint32_t at = partition_point(1u, pattern.a.num_rows, is_before) - 1;
+  const PlannedRow row = rows[at];
+  const std::uint32_t row_end = rows[at + 1].first_block;
+  const std::uint32_t first = pattern.a.offsets[at];
+  const std::uint32_t num_blocks = pattern.a.offsets[at + 1] - first;
   const std::uint32_t chunk = (number - row.first_slot) / num_blocks;
   PlannedSlot slot{.a = first + (number - row.first_slot) % num_blocks,
                    .b_first = 0,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/grid.cuh"
 #include "kernels/small/sums.cuh"
 #include "kernels/views.hpp"
 #include "kernels/warp.cuh"
@@ -34,17 +35,7 @@ constexpr std::uint32_t kFlatPairs = 16;
 
 /// Last segment whose `before` is at most `wanted`.
 __device__ inline std::uint32_t small_segment_of(const SmallList& list, std::uint32_t low, std::uint32_t wanted) {
-  std::uint32_t high = list.count;
-#pragma unroll 1  // unrolled, the code of the kernel would not fit the instruction cache
-  while (high - low > 1) {
-    const std::uint32_t middle = (low + high) / 2;
-    if (list.segments[middle].before <= wanted) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return partition_point(low + 1, list.count, [&](std::uint32_t x) { return list.segments[x].before <= wanted; }) - 1;
 }
 
 /// Calls use(column, a, b_block) for every pair of tiles [begin, end), in a lane each; a = block of A. The blocks of

@@ -6,6 +6,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/resident.hpp"
 
 namespace spmm::kernels {
 namespace {
@@ -20,19 +21,6 @@ __global__ void write_tasks(SmallLaunch launch) {
     const std::uint32_t first = launch.scratch.task_offsets[x];
     const std::uint32_t end = x == num_rows ? first + 1 : launch.scratch.task_offsets[x + 1];
     for (std::uint32_t u = first; u < end; ++u) launch.scratch.tasks[u] = {.row = row, .chunk = u - first};
-  });
-}
-
-// Grid: one warp per row of the panel.
-// Work: the columns between which the pairs of a ranked row lie.
-// Memory: three scattered words per block of A.
-__global__ void find_spans(SmallLaunch launch) {
-  for_each_item(std::uint64_t{launch.c_blocks.num_rows} * 32, [&](std::uint64_t item) {
-    const auto x = static_cast<std::uint32_t>(item / 32);
-    if (launch.kind_of(launch.c_blocks.row_begin + x) != SmallRow::ranked) return;
-    const SmallBlocksProduct& product = launch.product;
-    const ColumnSpan span = span_of_row(product.a.index, product.b.index, product.b_row_index, launch.c_blocks, x);
-    if (item % 32 == 0) launch.scratch.spans[x] = span;
   });
 }
 
@@ -57,12 +45,9 @@ __global__ void __launch_bounds__(kItemThreads) order_tasks(SmallLaunch launch) 
 }  // namespace
 
 std::uint32_t small_region_bytes() {
-  int device = 0;
-  int bytes = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory limit");
   constexpr std::uint32_t kStatic = 11u << 10;  // lists and counts
-  return static_cast<std::uint32_t>(bytes) >= kSmallWideBytes + kStatic ? kSmallWideBytes : kSmallestBytes;
+  const std::uint32_t bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return bytes >= kSmallWideBytes + kStatic ? kSmallWideBytes : kSmallestBytes;
 }
 
 std::size_t small_tasks_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_tasks) {
@@ -74,8 +59,9 @@ void launch_small_tasks(const SmallLaunch& launch, std::uint64_t max_row_pairs, 
   const SmallBlocksScratch& scratch = launch.scratch;
   const std::uint64_t num_rows = launch.c_blocks.num_rows;
   if (launch.shape.rank_pairs != 0 && max_row_pairs > launch.shape.hash_slots) {
-    find_spans<<<item_grid(num_rows * 32), kItemThreads, 0, stream>>>(launch);
-    check_launch("find_spans");
+    const SmallBlocksProduct& product = launch.product;
+    launch_find_spans(product.a.index, product.b.index, product.b_row_index, launch.c_blocks, scratch.spans, nullptr,
+                      stream);
   }
   launch_scan(TasksOfRow{launch}, num_rows + 1, scratch.task_offsets, scratch.work, stream, "tasks of rows");
   write_tasks<<<item_grid(num_rows + 1), kItemThreads, 0, stream>>>(launch);

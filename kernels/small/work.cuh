@@ -111,15 +111,9 @@ __device__ inline RecordWords<std::uint32_t> task_records(const SmallLaunch& lau
 __device__ inline void find_task_offset(const SmallLaunch& launch, SmallLists& lists, std::uint32_t num_counts) {
   __syncthreads();  // counts are complete
   if (threadIdx.x < 32) {
-    std::uint32_t total = 0;
-#pragma unroll 1
-    for (std::uint32_t first = 0; first < num_counts; first += 32) {
-      const std::uint32_t x = first + threadIdx.x;
-      const std::uint32_t own = x < num_counts ? lists.counts[x] : 0;
-      const std::uint32_t through = inclusive_warp_sum(own);
-      if (x < num_counts) lists.counts[x] = total + through - own;
-      total += __shfl_sync(~0u, through, 31);
-    }
+    const std::uint32_t total = scan_by_warp(
+        0, num_counts, 0, [&](std::uint32_t x) { return lists.counts[x]; },
+        [&](std::uint32_t x, std::uint32_t sum) { lists.counts[x] = sum; });
     place_task(launch, lists, total);
   }
   __syncthreads();  // the place is known

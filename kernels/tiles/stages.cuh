@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/check.hpp"
+#include "kernels/resident.hpp"
 #include "kernels/tiles/fragment.cuh"
 #include "kernels/tiles/hopper.cuh"
 #include "kernels/tiles/launch.hpp"
@@ -243,15 +244,12 @@ template <class Shared>
 void launch_lists(void (*kernel)(TileProduct), const TileProduct& product, cudaStream_t stream) {
   constexpr std::size_t kSharedBytes = sizeof(Shared) + 1024;
   static_assert(kSharedBytes <= 227 << 10);
-  int device = 0;
-  int count = 0;
-  check(cudaGetDevice(&device), "current device");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes), "shared memory");
   if (product.next_task != nullptr) {
     check(cudaMemsetAsync(product.next_task, 0, sizeof(std::uint32_t), stream), "clear count");
   }
-  kernel<<<std::min(static_cast<unsigned>(count), product.num_tasks), kThreads, kSharedBytes, stream>>>(product);
+  const unsigned num_ctas = std::min(device_attribute(cudaDevAttrMultiProcessorCount), product.num_tasks);
+  kernel<<<num_ctas, kThreads, kSharedBytes, stream>>>(product);
 }
 
 /// Sums of one plane from which on high << shift alone is saturated.
