@@ -133,6 +133,14 @@ def chains_table():
     return ["case", "f32 ms", "plan", "f64 ms", "plan", "Warp f32", "topology kept"], rows
 
 
+@table("types", "gpu-types")
+def types_table():
+    """One call of each number type, beside cuSPARSE's product of elements."""
+    kinds = ["i8", "f16", "f32", "f64", "f32-cusparse", "f64-cusparse"]
+    rows = [[name, *(short(median(kernels(case).get(kind), "ms")) for kind in kinds)] for name, case in cases("gpu-types").items()]
+    return ["case", "i8 ms", "f16", "f32", "f64", "cuSPARSE f32", "f64"], rows
+
+
 @table("masks", "gpu-masks")
 def masks_table():
     """Products that are added to C, and those at every tenth of its blocks."""
