@@ -305,7 +305,7 @@ __global__ void __launch_bounds__(kItemThreads)
   }
   if (threadIdx.x < 32) find_output_offset(flags, count, out, gridDim.x);
   __syncthreads();  // the output offset is known
-  order_records(flags, count, order);
+  order_records(flags, count, order, kItemThreads);
   __syncthreads();  // the order is complete
   const auto value_at = [&](std::uint32_t x, std::uint32_t e) {
     return Element(record_at(panel, first + x), m, e).kept(selection);
