@@ -69,6 +69,13 @@ std::string out_of_core_line(const Plan& plan) {
                      " in the output's folder or TMPDIR, both operands sorted");
 }
 
+/// "1 element", "2,300 elements".
+std::string num_elements(std::uint64_t num) {
+  std::string digits = text(num);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return text(digits, num == 1 ? " element" : " elements");
+}
+
 /// Empty if a proof is sure to fit.
 std::string proof_limit_line(const Plan& plan) {
   if (plan.safe_limit_bytes <= plan.host_limit_bytes) return {};
@@ -83,9 +90,7 @@ const char* assumption(const Plan& plan) {
 }
 
 std::string saturation_text(std::uint64_t num_saturated) {
-  std::string digits = text(num_saturated);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return text(digits, num_saturated == 1 ? " element" : " elements", " at the limit ", kMaxVal);
+  return text(num_elements(num_saturated), " at the limit ", kMaxVal);
 }
 
 std::string summary_line(const Report& report) {
@@ -100,6 +105,7 @@ std::string summary_line(const Report& report) {
               backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device,
               report.plan.gpu_failed ? " (" + reason_text(report.plan) + ")" : "",
               report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
+              report.dropped_elements > 0 ? ", " + num_elements(report.dropped_elements) + " dropped" : "",
               report.proof.is_proven ? ", " + proof_text(report.proof) : "",
               report.verified_blocks > 0 ? text(", ", report.verified_blocks, " blocks of chosen rows verified") : "");
 }

@@ -100,4 +100,21 @@ TEST_CASE("a long row is cut into ranges of about equal work where columns of B 
   }
 }
 
+TEST_CASE("of a triangle a long row is cut where its columns begin, and not at all if its largest elements are kept") {
+  constexpr std::uint32_t kFirst = 6000;
+  const std::vector<std::uint64_t> pairs = {1'000'000};
+  const std::vector<std::uint32_t> first = {kFirst};
+  RowCounts counts{.pairs = pairs, .num_columns = 8000, .first_columns = first};
+  const RangeLimits limits{.pairs = 10'000, .blocks = 1'000'000, .part_blocks = 1'000'000, .least_part_pairs = 1000};
+  const std::vector<Range> ranges = cut(counts, limits);
+  check_cover(ranges, counts);
+  CHECK(ranges.size() > 50);
+  for (std::size_t x = 1; x < ranges.size(); ++x) {
+    CHECK(ranges[x].column_begin > kFirst);
+    CHECK(ranges[x].column_end - ranges[x].column_begin < 100);
+  }
+  counts.keeps_rows_whole = true;
+  CHECK(cut(counts, limits).size() == 1);
+}
+
 }  // namespace spmm::test
