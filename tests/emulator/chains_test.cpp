@@ -251,6 +251,31 @@ void check_products(int count, std::uint64_t seed) {
   }
 SPMM_ELEMENT_TYPES(SPMM_TEST_TYPE)
 
+TEST_CASE("rows with as many pairs as are sorted, and a last column in a word of its own, emulated") {
+  const auto rows_of = [](std::uint32_t cols, const std::vector<std::vector<std::uint32_t>>& ranges) {
+    ChainPattern at{.rows = static_cast<std::uint32_t>(ranges.size()), .cols = cols, .ptr = {0}, .col = {}};
+    for (const auto& range : ranges) {
+      for (std::uint32_t column = range[0]; column < range[1]; ++column) at.col.push_back(column);
+      at.ptr.push_back(static_cast<std::uint32_t>(at.col.size()));
+    }
+    return at;
+  };
+  Random random(5);
+  const auto matrix = [&](const ChainPattern& at) {
+    return random_chain_matrix<double>(at, 1, ChainValueKind::normal, random);
+  };
+  constexpr std::uint32_t kSpan = 19 * 32 + 1;
+  for (const std::uint32_t span :
+       {kernels::kSortedRowLinks - 15, kernels::kSortedRowLinks - 14, kernels::kSortedRowLinks - 13, kSpan}) {
+    const ChainOperands<double> operands{.a = matrix(rows_of(2, {{0, 2}, {1, 2}})),
+                                         .b = matrix(rows_of(kSpan, {{0, span}, {0, 14}}))};
+    INFO(span + 14 << " pairs");
+    for (const kernels::ListTuning& tuning : {kernels::ListTuning{}, kSmallWindows}) {
+      CHECK(same_bits(chain_oracle(operands.a, operands.b), emulated_product(operands, false, true, tuning, random)));
+    }
+  }
+}
+
 TEST_CASE("a given pattern that is wrong, or lacks a block, emulated") {
   const auto read = [](std::vector<std::int32_t> indptr, const std::vector<std::int32_t>& indices) {
     std::vector<std::uint32_t> offsets(3), columns(indices.size());
@@ -281,10 +306,12 @@ TEST_CASE("a given pattern that is wrong, or lacks a block, emulated") {
   const ChainOperands<double> operands{.a = matrix(), .b = matrix()};
   GivenResult<double> given = random_result(operands.a, operands.b, true, random);
   const ChainPattern product = chain_oracle(operands.a, operands.b).at;
-  const auto at = std::find(given.at.col.begin() + given.at.ptr[7], given.at.col.end(), product.col[product.ptr[7]]);
-  given.missing = 7ull << 32 | *at;
-  given.at.col.erase(at);
-  for (std::uint32_t row = 8; row <= 30; ++row) --given.at.ptr[row];
+  const std::uint32_t end = product.ptr[8];
+  given.missing = 7ull << 32 | product.col[end - 2];
+  for (const std::uint32_t column : {product.col[end - 2], product.col[end - 1]}) {  // not met by the first lane
+    given.at.col.erase(std::find(given.at.col.begin() + given.at.ptr[7], given.at.col.end(), column));
+  }
+  for (std::uint32_t row = 8; row <= 30; ++row) given.at.ptr[row] -= 2;
   emulated_product(operands, false, true, kSmallWindows, random, &given, true);
 }
 
