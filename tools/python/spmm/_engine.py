@@ -211,7 +211,8 @@ class Engine:
             b, transpose_b = (transposed(b, "matrix B") if transpose_b else b), False
         left = Operand(a, m, "matrix A", kind)
         right = left if a is b else Operand(b, m, "matrix B", kind)
-        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, selection, transpose_a=transpose_a, transpose_b=transpose_b)
+        call = _Call(progress, backend, kernel, threads, verify, rows, on_saturation, selection,
+                     transpose_a=transpose_a, transpose_b=transpose_b)
         given = None
         if onto.matrix is not None:
             given = Operand(of_host(onto.matrix, "matrix C"), m, "matrix C", KINDS[kind.result], ascends=True)
@@ -270,11 +271,11 @@ class Engine:
 
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
                        choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]],
-                       selection: Dict[str, int] = {}) -> Any:
+                       selection: Optional[Dict[str, int]] = None) -> Any:
         # On this thread: it has the device current for the memory that the library asks for.
         backend, kernel, on_saturation = choices
         texts = {name: _library.c_text(name, text) for name, text in (("backend", backend), ("kernel", kernel))}
-        options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts, **selection)
+        options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts, **(selection or {}))
         handle = _library.Handle("spmm_device_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
