@@ -49,7 +49,8 @@ class ChainList {
             Pipeline& pipeline)
       : arrays_(arrays), memory_(pipeline.memory()), events_(pipeline.events()) {
     check_numbers(arrays.a.num_blocks, "blocks of A");
-    sorted_ = pipeline.sort_and_count(read_arrays(arrays, many, a.header(), pipeline.upload_target()), a, b);
+    sorted_ =
+        pipeline.sort_and_count(read_arrays(arrays, many, a.header(), pipeline.memory(), pipeline.events()), a, b);
     if (many != nullptr) many->drop_read();
     num_rows_ = sorted_.b_row_index.size() == 0 ? 0 : sorted_.a.index.num_rows;
     num_pairs_ = sorted_.num_pairs();
@@ -360,18 +361,10 @@ class PlannedChains : public PlannedProduct {
   PlannedChains(const Source& a, const Source& b, std::uint64_t limit_bytes, const DeviceRun& run) : run_(run) {
     const DeviceGuard guard(run_.device->device());
     check_arrays(*run_.arrays, *run_.device);
-    kept_.emplace(limit_bytes, run_);
+    kept_ = {new Kept(limit_bytes, run_), {run_.device->device()}};
     Pipeline& pipeline = kept_->pipeline;
-    use_callers_memory(*run_.arrays, pipeline.memory());
     kept_->list.emplace(a, b, *run_.arrays, nullptr, true, pipeline);
     pipeline.stream().synchronize();  // the pattern may be read on any stream
-  }
-  ~PlannedChains() override {
-    try {
-      const DeviceGuard guard(run_.device->device());
-      kept_.reset();
-    } catch (...) {  // no device to give anything back to
-    }
   }
 
   void multiply(const void* a, const void* b, void* c, CUstream_st* stream, const void* alpha,
@@ -385,9 +378,7 @@ class PlannedChains : public PlannedProduct {
     for (const ListedRows& all : kept_->list->parts()) {
       kept_->list->multiply(all, {.a = a, .b = b, .c = c, .old = c, .alpha = alpha, .beta = beta}, own.get());
     }
-    const Event complete;
-    complete.record(own);
-    check(cudaStreamWaitEvent(stream, complete.get()), "event");
+    own.hold(stream);
   }
 
   std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
@@ -401,9 +392,7 @@ class PlannedChains : public PlannedProduct {
   /// The plan's stream, once it waits for what the caller has queued.
   const Stream& behind(CUstream_st* stream) {
     const Stream& own = kept_->pipeline.stream();
-    const Event called;
-    check(cudaEventRecord(called.get(), stream), "event");
-    own.wait_for(called);
+    own.wait_for(stream);
     return own;
   }
 
@@ -416,7 +405,7 @@ class PlannedChains : public PlannedProduct {
   };
 
   DeviceRun run_;
-  std::optional<Kept> kept_;
+  OnDevice<Kept> kept_;
 };
 
 /// Largest absolute values of integers whose sums may overflow; 0 of others. Shapes: elements, device.
@@ -560,7 +549,6 @@ ProductStats multiply_chains(const Source& a, const Source& b, std::uint64_t lim
     if (host != nullptr) {
       stats = multiply_host(a, b, *host, pipeline, run);
     } else {
-      use_callers_memory(*run.arrays, pipeline.memory());
       pipeline.memory().cut_small_buffers();
       stats = multiply_arrays(a, b, *run.arrays, nullptr, pipeline, run);
     }

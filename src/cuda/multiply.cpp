@@ -18,135 +18,117 @@
 namespace spmm::cuda {
 namespace {
 
-/// One product whose panels the devices of a run share, run.device first, or that takes and makes arrays. Each device
-/// parses and sorts both operands, which are read once, and computes its panels.
-class SharedProduct {
- public:
-  SharedProduct(const Source& a, const Source& b, const plan::Execution& expected, const plan::Decide& decide,
-                const DeviceRun& run)
-      : a_(a), b_(b), run_(run), uses_{{.device = run.device, .memory = run.memory}}, guard_(run.device->device()) {
-    uses_.insert(uses_.end(), run.more_devices.begin(), run.more_devices.end());
-    for (std::size_t d = 0; d < uses_.size(); ++d) {
-      with_device(d, [&] {
-        pipelines_.emplace_back(new Pipeline(uses_[d], expected, decide, run), OnItsDevice{uses_[d].device->device()});
-      });
-    }
-  }
-
-  /// From sources to a sink.
-  ProductStats run(Output& output, plan::Execution& execution) {
-    output_.emplace(output, a_.header().m, static_cast<std::uint32_t>(uses_.size()), run_);
-    parsed_ = upload(a_, b_, pipelines_, run_);
-    std::vector<ProductStats> stats(uses_.size());
-    {
-      std::vector<std::jthread> threads;  // one for each device but the first, which has this one
-      for (std::size_t d = 1; d < uses_.size(); ++d) {
-        threads.push_back(start_thread([&, d] { compute(d, stats[d]); }));
-        if (threads.back().joinable()) continue;
-        output_->fail(std::make_exception_ptr(DeviceError(text("GPU ", shown_gpu(uses_[d].device->device())),
-                                                          "the system starts no thread for it",
-                                                          "raise the limit of threads, or use one device")));
-        break;
-      }
-      compute(0, stats[0]);
-    }
-    output_->rethrow_failure();
-    return total(stats, execution);
-  }
-
-  /// From arrays to arrays, on one device.
-  ProductStats run_arrays(plan::Execution& execution) {
-    const DeviceArrays& arrays = *run_.arrays;
-    Pipeline& pipeline = *pipelines_.front();
-    use_callers_memory(arrays, pipeline.memory());
-    pipeline.memory().cut_small_buffers();
-    std::optional<GatheredProducts> many;
-    if (arrays.batch != nullptr) {
-      many.emplace(arrays, pipeline.memory());
-    } else {
-      check_arrays(arrays, *run_.device);
-    }
-    SortedOperands parsed = read_arrays(arrays, many ? &*many : nullptr, a_.header(), pipeline.upload_target());
-    if (many) many->drop_read();
-    ArrayCollector collector(arrays, pipeline.memory(), pipeline.events());
-    const std::vector<ProductStats> stats{pipeline.run(std::move(parsed), a_, b_, collector)};
-    if (many) many->finish(pipeline.events());
-    return total(stats, execution);
-  }
-
- private:
-  /// With the device current; errors name it if there are several.
-  template <class Body>
-  void with_device(std::size_t d, const Body& body) {
-    on_device(*uses_[d].device, uses_.size() > 1, body);
-  }
-
-  /// The panels of one device.
-  void compute(std::size_t d, ProductStats& stats) noexcept {
+/// From sources to a sink. Each device parses and sorts both operands, which are read once, and computes its panels.
+std::vector<ProductStats> multiply_sources(const Source& a, const Source& b, Output& output, const Pipelines& pipelines,
+                                           const Run& run) {
+  const std::uint32_t m = a.header().m;
+  const auto num_devices = static_cast<std::uint32_t>(pipelines.size());
+  std::vector<ProductStats> stats(num_devices);
+  CommonOutput common(output, m, num_devices, run);
+  std::vector<SortedOperands> parsed = upload(a, b, pipelines, run);
+  const auto compute = [&](std::uint32_t d) noexcept {
+    Pipeline& pipeline = *pipelines[d];
     try {
-      with_device(d, [&] {
-        Pipeline& pipeline = *pipelines_[d];
-        Downloader downloader(*output_, static_cast<std::uint32_t>(d), a_.header().m, pipeline.ring(),
-                              pipeline.events(), run_);
-        stats = pipeline.run(std::move(parsed_[d]), a_, b_, downloader);
+      on_device(pipeline.memory().context(), num_devices > 1, [&] {
+        Downloader downloader(common, d, m, pipeline.memory().stream(), pipeline.events(), run);
+        stats[d] = pipeline.run(std::move(parsed[d]), a, b, downloader);
       });
     } catch (...) {
-      output_->fail(std::current_exception());
+      common.fail(std::current_exception());
     }
-  }
-
-  /// What the devices did together. Values: execution = that of the first device with the panels of all.
-  ProductStats total(const std::vector<ProductStats>& stats, plan::Execution& execution) {
-    ProductStats all = stats.front();
-    execution = pipelines_.front()->execution();
-    all.num_blocks = all.num_saturated = all.num_dropped = all.num_panels = 0;
-    execution.panels.clear();
-    StageSpans spans;
-    for (std::size_t d = 0; d < stats.size(); ++d) {
-      const ProductStats& one = stats[d];
-      const auto& multiply = spans.at(static_cast<std::size_t>(Stage::multiply));
-      const auto before = static_cast<std::ptrdiff_t>(multiply.size());
-      with_device(d, [&] { pipelines_[d]->events().collect(spans, run_.clock.trace(), *uses_[d].device); });
-      DeviceShare share{.number = shown_gpu(uses_[d].device->device()),
-                        .name = one.device,
-                        .share = 0,
-                        .pairs = 0,
-                        .num_panels = one.num_panels,
-                        .num_blocks = one.num_blocks,
-                        .multiply_s = busy_seconds({multiply.begin() + before, multiply.end()})};
-      for (const plan::Panel& panel : pipelines_[d]->execution().panels) {
-        share.pairs += panel.num_pairs;
-        execution.panels.push_back(panel);
-      }
-      if (all.pairs != 0) share.share = static_cast<double>(share.pairs) / static_cast<double>(all.pairs);
-      all.num_blocks += one.num_blocks;
-      all.num_saturated += one.num_saturated;
-      all.num_dropped += one.num_dropped;
-      all.num_panels += one.num_panels;
-      all.peak_device_bytes = std::max(all.peak_device_bytes, one.peak_device_bytes);
-      if (stats.size() > 1) all.shares.push_back(std::move(share));
+  };
+  {
+    std::vector<std::jthread> threads;  // one for each device but the first, which has this one
+    for (std::uint32_t d = 1; d < num_devices; ++d) {
+      threads.push_back(start_thread([&, d] { compute(d); }));
+      if (threads.back().joinable()) continue;
+      common.fail(std::make_exception_ptr(
+          DeviceError(text("GPU ", shown_gpu(pipelines[d]->memory().context().device())),
+                      "the system starts no thread for it", "raise the limit of threads, or use one device")));
+      break;
     }
-    add_spans(std::move(spans), run_.clock);
-    all.device = names_of(stats);
-    return all;
+    compute(0);
   }
+  common.rethrow_failure();
+  return stats;
+}
 
-  const Source& a_;
-  const Source& b_;
-  const DeviceRun& run_;
-  std::vector<DeviceUse> uses_;
-  DeviceGuard guard_;  // some device is current wherever buffers go
-  std::optional<CommonOutput> output_;
-  Pipelines pipelines_;
-  std::vector<SortedOperands> parsed_;  // goes before the memory of the pipelines
-};
+/// From arrays to arrays.
+ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArrays& arrays, Pipeline& pipeline) {
+  DeviceMemory& memory = pipeline.memory();
+  memory.cut_small_buffers();
+  std::optional<GatheredProducts> many;
+  if (arrays.batch != nullptr) {
+    many.emplace(arrays, memory);
+  } else {
+    check_arrays(arrays, memory.context());
+  }
+  SortedOperands parsed = read_arrays(arrays, many ? &*many : nullptr, a.header(), memory, pipeline.events());
+  if (many) many->drop_read();
+  ArrayCollector collector(arrays, memory, pipeline.events());
+  const ProductStats stats = pipeline.run(std::move(parsed), a, b, collector);
+  if (many) many->finish(pipeline.events());
+  return stats;
+}
+
+/// What the devices did together. Values: execution = that of the first device with the panels of all.
+ProductStats total(const std::vector<ProductStats>& stats, const Pipelines& pipelines, const Run& run,
+                   plan::Execution& execution) {
+  ProductStats all = stats.front();
+  execution = pipelines.front()->execution();
+  all.num_blocks = all.num_saturated = all.num_dropped = all.num_panels = 0;
+  execution.panels.clear();
+  StageSpans spans;
+  for (std::size_t d = 0; d < stats.size(); ++d) {
+    const ProductStats& one = stats[d];
+    const DeviceContext& context = pipelines[d]->memory().context();
+    const auto& multiply = spans.at(static_cast<std::size_t>(Stage::multiply));
+    const auto before = static_cast<std::ptrdiff_t>(multiply.size());
+    on_device(context, stats.size() > 1, [&] { pipelines[d]->events().collect(spans, run.clock.trace(), context); });
+    DeviceShare share{.number = shown_gpu(context.device()),
+                      .name = one.device,
+                      .share = 0,
+                      .pairs = 0,
+                      .num_panels = one.num_panels,
+                      .num_blocks = one.num_blocks,
+                      .multiply_s = busy_seconds({multiply.begin() + before, multiply.end()})};
+    for (const plan::Panel& panel : pipelines[d]->execution().panels) {
+      share.pairs += panel.num_pairs;
+      execution.panels.push_back(panel);
+    }
+    if (all.pairs != 0) share.share = static_cast<double>(share.pairs) / static_cast<double>(all.pairs);
+    all.num_blocks += one.num_blocks;
+    all.num_saturated += one.num_saturated;
+    all.num_dropped += one.num_dropped;
+    all.num_panels += one.num_panels;
+    all.peak_device_bytes = std::max(all.peak_device_bytes, one.peak_device_bytes);
+    if (stats.size() > 1) all.shares.push_back(std::move(share));
+  }
+  add_spans(std::move(spans), run.clock);
+  all.device = names_of(stats);
+  return all;
+}
 
 }  // namespace
 
 ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
                       const plan::Decide& decide, const DeviceRun& run) {
-  SharedProduct product(a, b, execution, decide, run);
-  return run.arrays != nullptr ? product.run_arrays(execution) : product.run(output, execution);
+  const DeviceGuard guard(run.device->device());  // some device is current wherever buffers go
+  std::vector<DeviceUse> uses{{.device = run.device, .memory = run.memory}};
+  uses.insert(uses.end(), run.more_devices.begin(), run.more_devices.end());
+  Pipelines pipelines;
+  for (const DeviceUse& use : uses) {
+    on_device(*use.device, uses.size() > 1, [&] {
+      pipelines.push_back({new Pipeline(use, execution, decide, run), {use.device->device()}});
+    });
+  }
+  std::vector<ProductStats> stats;
+  if (run.arrays != nullptr) {
+    stats.push_back(multiply_arrays(a, b, *run.arrays, *pipelines.front()));
+  } else {
+    stats = multiply_sources(a, b, output, pipelines, run);
+  }
+  return total(stats, pipelines, run, execution);
 }
 
 }  // namespace spmm::cuda

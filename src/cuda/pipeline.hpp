@@ -81,24 +81,17 @@ class Pipeline {
         run_(run),
         context_(*use.device),
         stream_(context_),
-        memory_(stream_, expected.device_limit_bytes, use.memory),
-        ring_(context_, expected.num_buffers),
+        memory_(stream_, expected.device_limit_bytes, use.memory,
+                run.arrays != nullptr ? &run.arrays->call.allocator : nullptr),
         events_(stage_hooks(), stream_, is_timed(run)) {}
-
-  /// Where the operands are uploaded to, and the pinned slots of this device.
-  [[nodiscard]] UploadTarget upload_target() { return {.memory = memory_, .events = events_}; }
-  [[nodiscard]] PinnedRing& ring() { return ring_; }
 
   /// Allocates, if there is room, for a sort that is put on the stream while records are still on their way.
   void prepare_sort(const SortedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
-    if (parsed.a.keys.size() == 0 || parsed.b.keys.size() == 0) return;
     queued_ = CountedSort::make(parsed, build_room(a, b), memory_);
   }
   /// Puts that sort, and what goes along with it, on the stream.
   void queue_sort(const SortedOperands& parsed) {
-    if (queued_ == nullptr) return;
-    events_.timed(Stage::build, stream_, [&] { queued_->sort(parsed); });
-    events_.timed(Stage::count, stream_, [&] { queued_->count(); });
+    if (queued_ != nullptr) queued_->queue(parsed, events_);
   }
 
   /// From uploaded operands to the last panel taken. Pairs are those of the whole product, blocks and panels those of
@@ -171,7 +164,6 @@ class Pipeline {
                             .memory = memory_,
                             .num_saturated = num_saturated,
                             .num_dropped = num_dropped,
-                            .stream = stream_,
                             .events = events_,
                             .run = run_});
   }
@@ -261,7 +253,6 @@ class Pipeline {
       events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
       multiplier->multiply(panels[x], packing.target);
       packing.number = panels[x].number;
-      packing.ready.record(stream_);
       taker.push(packing);
     }
     stats.num_blocks = taker.finish();
@@ -275,23 +266,11 @@ class Pipeline {
   DeviceContext& context_;
   Stream stream_;
   DeviceMemory memory_;
-  PinnedRing ring_;
   StageEvents events_;
   std::unique_ptr<CountedSort> queued_;  // last: may still write what the others own
 };
 
-/// Ends a pipeline with its device current.
-struct OnItsDevice {
-  int device = 0;
-  void operator()(Pipeline* pipeline) const noexcept {
-    try {
-      const DeviceGuard guard(device);
-      delete pipeline;
-    } catch (...) {  // no device to give anything back to
-    }
-  }
-};
-using Pipelines = std::vector<std::unique_ptr<Pipeline, OnItsDevice>>;
+using Pipelines = std::vector<OnDevice<Pipeline>>;
 
 /// Reads both matrices once with the threads of the run through the pinned slots of the first pipeline, and parses them
 /// on the device of each; then each pipeline sorts them. A and B travel on streams of their own, overlapped with

@@ -166,7 +166,7 @@ class ListedPairs : public KeptPairs {
     auto* const pairs = kept_.take<kernels::BlockPair>(all.num_pairs, "pairs");
     list_ = {.num_c_blocks = num_c_blocks, .offsets = offsets, .pairs = pairs};
     DeviceScratch scratch(memory);
-    const PinnedWord host_count(memory.context());
+    const PinnedTable host_count(memory.context());
     kernels::PairListBuffers buffers{.keys = {},
                                      .pairs = {{pairs, nullptr}},
                                      .c_block_keys = scratch.take<std::uint64_t>(all.num_pairs, "C block keys"),
@@ -202,10 +202,9 @@ class Planned : public PlannedProduct {
       : run_(run), decide_(decide) {
     const DeviceGuard guard(device());
     check_arrays(*run_.arrays, *run_.device);
-    kept_.emplace(DeviceUse{.device = run_.device, .memory = run_.memory}, expected, decide_, run_);
+    kept_ = {new Kept({.device = run_.device, .memory = run_.memory}, expected, decide_, run_), {device()}};
     Pipeline& pipeline = kept_->pipeline;
-    use_callers_memory(*run_.arrays, pipeline.memory());
-    SortedOperands parsed = read_arrays(*run_.arrays, nullptr, a.header(), pipeline.upload_target());
+    SortedOperands parsed = read_arrays(*run_.arrays, nullptr, a.header(), pipeline.memory(), pipeline.events());
     const std::uint32_t largest = std::max(parsed.a.max_element, parsed.b.max_element);  // of the arrays; 0: no values
     const DeviceBuffer<std::uint16_t> ones = set_to_ones(parsed, a.header().m);  // that operands in file order borrow
     parsed.keeps_order = true;
@@ -222,14 +221,6 @@ class Planned : public PlannedProduct {
     kept_->b_transposed = {pipeline.memory(), is_copied ? operands.num_b() * block_elements() : 0, "elements"};
     kept_->largest = {pipeline.memory(), 1, "largest element"};
   }
-  ~Planned() override {
-    try {
-      const DeviceGuard guard(device());
-      kept_.reset();
-    } catch (...) {  // no device to give anything back to
-    }
-  }
-
   void multiply(const void* from_a, const void* from_b, void* to, CUstream_st* stream, const void* alpha,
                 const void* beta) override {
     check_not_scaled(alpha, beta);
@@ -311,13 +302,13 @@ class Planned : public PlannedProduct {
     kept_->operands.max_element = most;
     for (std::size_t x = 0; x < panels().size(); ++x) {
       std::uint32_t* const num_so_far = kept_->pattern.num_so_far.data() + x;
-      PanelTarget target{.records = kernels::records_in_arrays(kept_->pattern.heads.data(), c, kept_->operands.m),
-                         .num_before = num_so_far,
-                         .num_blocks = num_so_far + 1,
-                         .is_known = true,
-                         .largest = largest_ < kMaxElement ? kept_->largest.data() : nullptr,
-                         .least_largest = least,
-                         .most_largest = most};
+      PanelTarget target{.out = {.to = kernels::records_in_arrays(kept_->pattern.heads.data(), c, kept_->operands.m),
+                                 .num_before = num_so_far,
+                                 .num_blocks = num_so_far + 1,
+                                 .largest = largest_ < kMaxElement ? kept_->largest.data() : nullptr,
+                                 .least_largest = least,
+                                 .most_largest = most},
+                         .is_known = true};
       kept_->multiplier->multiply(panels()[x], target);
     }
   }
@@ -428,7 +419,7 @@ class Planned : public PlannedProduct {
 
   DeviceRun run_;
   plan::Decide decide_;
-  std::optional<Kept> kept_;
+  OnDevice<Kept> kept_;
   std::uint64_t num_blocks_ = 0;
   // Element that products are prepared for; larger ones take longer. Listed pairs take the same time for all.
   std::uint32_t largest_ = kMaxElement;

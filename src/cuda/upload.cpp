@@ -44,27 +44,22 @@ struct Chunk {
   std::uint64_t count = 0;
 };
 
-/// A slot of the ring, until it goes, and the points at which it is free again: one for each device.
+/// A pinned slot, and the points at which it is free again: one for each device.
 struct Slot {
-  Slot(PinnedRing& of, const Pipelines& pipelines) : ring(of) {
+  explicit Slot(const Pipelines& pipelines) : host(pipelines.front()->memory().context()) {
     for (const auto& pipeline : pipelines) {
       const DeviceGuard guard(pipeline->memory().context().device());
       free.emplace_back();
     }
-    host = ring.take();
   }
-  ~Slot() { ring.put(host); }
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
 
   /// Waits until no copy reads it.
   void synchronize() const {
     for (const Event& event : free) event.synchronize();
   }
 
-  PinnedRing& ring;
+  PinnedSlot host;
   std::vector<Event> free{};
-  std::byte* host = nullptr;
 };
 
 /// A matrix on its way to one device.
@@ -155,7 +150,7 @@ class Uploader {
   }
 
   std::vector<SortedOperands> run() {
-    read_all(pipelines_.front()->ring());
+    read_all();
     for_each_device([&](std::size_t d) {
       finish(a_.source, a_.to[d]);
       finish(b_.source, b_.to[d]);
@@ -171,10 +166,10 @@ class Uploader {
     }
   }
 
-  /// All slots of the ring are back afterwards; copies from them may still be on their way if this throws.
-  void read_all(PinnedRing& ring) {
+  /// Copies from slots may still be on their way if this throws.
+  void read_all() {
     const std::vector<Chunk> chunks = cut_chunks(a_.source.header(), b_.source.header());
-    const auto num_slots = std::min<std::uint64_t>(ring.max_slots(), chunks.size());
+    const auto num_slots = std::min<std::uint64_t>(pipelines_.front()->execution().num_buffers, chunks.size());
     const auto num_readers = static_cast<unsigned>(std::min<std::uint64_t>(num_slots, run_.num_threads));
     num_left_ = chunks.size();
     if (num_readers == 0) return;
@@ -187,7 +182,7 @@ class Uploader {
         for (std::uint64_t turn = 0;; ++turn) {
           const std::uint64_t x = next.fetch_add(1);
           if (x >= chunks.size()) break;
-          send(chunks[x], turn < own_slots ? own.emplace_back(ring, pipelines_) : own[turn % own_slots]);
+          send(chunks[x], turn < own_slots ? own.emplace_back(pipelines_) : own[turn % own_slots]);
         }
         prepare();  // while others still read
         for (const Slot& slot : own) slot.synchronize();
@@ -206,7 +201,7 @@ class Uploader {
     slot.synchronize();
     {
       const auto timing = run_.clock.scope(Stage::read, {.bytes = bytes});
-      matrix.source.read(chunk.first, chunk.count, slot.host);
+      matrix.source.read(chunk.first, chunk.count, slot.host.data());
     }
     run_.clock.add_bytes(Stage::read, bytes);
     run_.clock.add_bytes(Stage::h2d, bytes * pipelines_.size());
@@ -251,7 +246,7 @@ class Uploader {
     for_each_device([&](std::size_t d) {
       Destination& to = matrix.to[d];
       std::byte* const raw = to.staging.data();
-      to.events.timed(Stage::h2d, to.stream, [&] { copy_async(raw + place, slot.host, bytes, to.stream); },
+      to.events.timed(Stage::h2d, to.stream, [&] { copy_async(raw + place, slot.host.data(), bytes, to.stream); },
                       {.bytes = bytes});
       slot.free[d].record(to.stream);
       if (is_whole) parse(raw + begin, first, num_records, matrix, to);

@@ -95,20 +95,15 @@ void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
   if (arrays.call.beta != nullptr) check_array("matrix C, values", c->values, c->num_blocks);
 }
 
-void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory) {
-  if (arrays.call.allocator.serves_workspace) memory.take_from(arrays.call.allocator);
-}
-
 SortedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, const MatrixHeader& header,
-                           const UploadTarget& target) {
-  DeviceMemory& memory = target.memory;
+                           DeviceMemory& memory, StageEvents& events) {
   const Stream& stream = memory.stream();
   stream.wait_for(arrays.call.stream);
   SortedOperands parsed(header);
   const DeviceBuffer<ArraysFound> findings(memory, 1, "findings");
   const ArraysFound nothing{};
   std::array<DeviceBsrView, 2> views{arrays.a, arrays.b};
-  target.events.timed(Stage::build, stream, [&] {
+  events.timed(Stage::build, stream, [&] {
     copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
     auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());  // of products, then of matrices
     if (many != nullptr) views = many->gather(found);

@@ -24,10 +24,7 @@ bool is_aligned(const void* values);
 /// of the caller's stream at the moment of the call. Values: many = null, or those of `arrays`. Errors: FormatError
 /// (indptr or indices), OutOfMemory.
 SortedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, const MatrixHeader& header,
-                           const UploadTarget& target);
-
-/// From now on memory comes from the caller's allocator, if that is to serve more than results.
-void use_callers_memory(const DeviceArrays& arrays, DeviceMemory& memory);
+                           DeviceMemory& memory, StageEvents& events);
 
 /// Errors: DeviceError (memory that is not this device's).
 void check_memory(const void* data, const std::string& name, const DeviceContext& context);

@@ -58,8 +58,8 @@ class ArrayCollector : public PanelTaker {
 
   void wait_until_free(PackedPanel& panel) override {
     if (num_so_far_.size() == 0) return;
-    panel.target = {
-        .records = kernels::records_in_arrays(pieces_.front().heads.data(), pieces_.front().values.get(), arrays_.a.m),
+    panel.target.out = {
+        .to = kernels::records_in_arrays(pieces_.front().heads.data(), pieces_.front().values.get(), arrays_.a.m),
         .num_before = num_so_far_.data() + num_panels_,
         .num_blocks = num_so_far_.data() + num_panels_ + 1};
   }
@@ -70,7 +70,7 @@ class ArrayCollector : public PanelTaker {
       ++num_panels_;
       return;
     }
-    panel.ready.synchronize();
+    stream_.synchronize();
     const std::uint64_t num_blocks = panel.num_blocks.value();
     if (num_blocks == 0) return;
     check_num_output_blocks(num_blocks_ + num_blocks);

@@ -150,7 +150,6 @@ DeviceContext::DeviceContext(int device) : device_(device) {
   arithmetic_ = speed(device, properties_.multiProcessorCount, cudaDevAttrClockRate, kMeasuredArithmetic);
   memory_speed_ = speed(device, properties_.memoryBusWidth, cudaDevAttrMemoryClockRate, kMeasuredMemory);
   put_table(take_table());  // to pin memory while records are copied takes a millisecond
-  put_word(take_word());
   int has_pools = 0;
   check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "memory pool");
   if (has_pools == 0) return;
@@ -169,9 +168,10 @@ DeviceContext::DeviceContext(int device) : device_(device) {
 DeviceContext::~DeviceContext() {
   try {
     const DeviceGuard guard(device_);
-    streams_.clear([](cudaStream_t stream) {
-      ignore(cudaStreamSynchronize(stream));  // memory freed in its order goes back before the pool does
-      ignore(cudaStreamDestroy(stream));
+    streams_.clear([](const StreamHandle& lent) {
+      ignore(cudaStreamSynchronize(lent.stream));  // memory freed in its order goes back before the pool does
+      ignore(cudaStreamDestroy(lent.stream));
+      ignore(cudaEventDestroy(lent.point));
     });
     for (void* page : pages_) ignore(cudaFreeHost(page));
     if (pool_ != nullptr) ignore(cudaMemPoolDestroy(pool_));
@@ -215,11 +215,12 @@ void DeviceContext::trim() noexcept {
   if (pool_ != nullptr) ignore(cudaMemPoolTrimTo(pool_, 0));
 }
 
-cudaStream_t DeviceContext::take_stream() {
+DeviceContext::StreamHandle DeviceContext::take_stream() {
   return streams_.take([] {
-    cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-    return stream;
+    StreamHandle made;
+    check(cudaStreamCreateWithFlags(&made.stream, cudaStreamNonBlocking), "stream");
+    check(cudaEventCreateWithFlags(&made.point, cudaEventDisableTiming), "event");
+    return made;
   });
 }
 
@@ -238,10 +239,6 @@ std::byte* DeviceContext::take_slot() {
 
 std::uint32_t* DeviceContext::take_table() {
   return tables_.take([this] { return reinterpret_cast<std::uint32_t*>(pin(kPinnedTableBytes)); });
-}
-
-std::uint32_t* DeviceContext::take_word() {
-  return words_.take([this] { return reinterpret_cast<std::uint32_t*>(pin(kPinnedWordBytes)); });
 }
 
 }  // namespace spmm::cuda

@@ -46,9 +46,6 @@ Allocation allocation_of(const void* data);
 /// that a device makes: CudaError, DeviceError, OutOfMemory.
 [[noreturn]] void rethrow_naming(const DeviceContext& context);
 
-/// Of a cache line: words of different products are not written in turns.
-inline constexpr std::size_t kPinnedWordBytes = 64;
-
 /// Pairs before each of 2^14 runs of rows, and a few words more.
 inline constexpr std::size_t kPinnedTableBytes = (8u << 14) + 256;
 
@@ -122,18 +119,19 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
   /// Gives memory back to the device that the pool keeps and nothing uses.
   void trim() noexcept;
 
-  /// A stream that does not synchronise with the default stream; idle when it comes back.
-  cudaStream_t take_stream();
-  void put_stream(cudaStream_t stream) noexcept { streams_.put(stream); }
+  /// A stream that does not synchronise with the default stream, and an event for points that streams wait for; idle
+  /// when it comes back.
+  struct StreamHandle {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t point = nullptr;
+  };
+  StreamHandle take_stream();
+  void put_stream(StreamHandle stream) noexcept { streams_.put(stream); }
 
   /// Page-locked memory of kernels::kRingSlotBytes, for every device; no work on the device may use it when it comes
   /// back.
   std::byte* take_slot();
   void put_slot(std::byte* slot) noexcept { slots_.put(slot); }
-
-  /// A page-locked number on a cache line of its own, kPinnedWordBytes.
-  std::uint32_t* take_word();
-  void put_word(std::uint32_t* word) noexcept { words_.put(word); }
 
   /// Page-locked memory of kPinnedTableBytes; as a slot.
   std::uint32_t* take_table();
@@ -148,9 +146,8 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
   double arithmetic_ = 1;
   double memory_speed_ = 1;
   cudaMemPool_t pool_ = nullptr;  // null if the device has no pools
-  FreeList<cudaStream_t> streams_;
+  FreeList<StreamHandle> streams_;
   FreeList<std::byte*> slots_;
-  FreeList<std::uint32_t*> words_;
   FreeList<std::uint32_t*> tables_;
   std::mutex pages_mutex_;
   std::vector<void*> pages_;  // all that is page-locked
@@ -167,5 +164,20 @@ void on_device(const DeviceContext& context, bool names, const Body& body) {
     rethrow_naming(context);
   }
 }
+
+/// Destroys with the device current.
+template <class T>
+struct DeleteOnDevice {
+  int device = 0;
+  void operator()(T* held) const noexcept {
+    try {
+      const DeviceGuard guard(device);
+      delete held;
+    } catch (...) {  // no device to give anything back to
+    }
+  }
+};
+template <class T>
+using OnDevice = std::unique_ptr<T, DeleteOnDevice<T>>;
 
 }  // namespace spmm::cuda

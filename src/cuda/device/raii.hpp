@@ -24,38 +24,39 @@
 
 namespace spmm::cuda {
 
-class Event;
-
 /// Of what an allocator of the caller's gives.
 inline constexpr std::uint64_t kDeviceAlignment = 256;
 
 /// A stream of the context; it does not synchronise with the default stream.
 class Stream {
  public:
-  explicit Stream(DeviceContext& context) : context_(context), stream_(context.take_stream()) {}
+  explicit Stream(DeviceContext& context) : context_(context), lent_(context.take_stream()) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   /// Waits until the stream is idle: what is destroyed after it is no longer used by its work.
   ~Stream() {
     settle();
-    context_.put_stream(stream_);
+    context_.put_stream(lent_);
   }
 
-  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  [[nodiscard]] cudaStream_t get() const { return lent_.stream; }
   [[nodiscard]] DeviceContext& context() const { return context_; }
-  void synchronize() const { check(cudaStreamSynchronize(stream_), "stream"); }
+  void synchronize() const { check(cudaStreamSynchronize(get()), "stream"); }
   /// As synchronize(), if an error has been or will be reported by something else.
-  void settle() const noexcept { ignore(cudaStreamSynchronize(stream_)); }
-  /// Work that follows waits on the device for the point of another stream.
-  void wait_for(const Event& event) const;
-  /// Work that follows waits on the device for what another stream, also a caller's, has now.
-  void wait_for(cudaStream_t other) const;
-  /// Work that follows on another stream waits for what this one has now.
-  void hold(cudaStream_t other) const;
+  void settle() const noexcept { ignore(cudaStreamSynchronize(get())); }
+  /// Work that follows waits on the device for what another stream, also a caller's, has now. Threads: one at a time.
+  void wait_for(cudaStream_t other) const { wait(get(), other); }
+  /// Work that follows on another stream waits for what this one has now. Threads: one at a time.
+  void hold(cudaStream_t other) const { wait(other, get()); }
 
  private:
+  void wait(cudaStream_t later, cudaStream_t earlier) const {
+    check(cudaEventRecord(lent_.point, earlier), "event");
+    check(cudaStreamWaitEvent(later, lent_.point), "event");
+  }
+
   DeviceContext& context_;
-  cudaStream_t stream_;
+  DeviceContext::StreamHandle lent_;
 };
 
 /// Waits for a stream when it goes: declared behind the owners of what the stream's work uses.
@@ -77,9 +78,14 @@ class SettledAtEnd {
 /// host waits for that stream before the buffer goes.
 class DeviceMemory {
  public:
-  /// The stream, and the share if there is one, must outlive it.
-  DeviceMemory(const Stream& stream, std::uint64_t limit_bytes, MemoryShare* share = nullptr)
-      : stream_(stream), limit_bytes_(limit_bytes), share_(share) {}
+  /// All that it is given must outlive it, the allocator also all memory. Values: callers = where memory comes from if
+  /// it serves more than results.
+  DeviceMemory(const Stream& stream, std::uint64_t limit_bytes, MemoryShare* share = nullptr,
+               const DeviceAllocator* callers = nullptr)
+      : stream_(stream),
+        limit_bytes_(limit_bytes),
+        share_(share),
+        callers_(callers != nullptr && callers->serves_workspace ? callers : nullptr) {}
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() {
@@ -121,9 +127,6 @@ class DeviceMemory {
     }
     used_bytes_ -= bytes;
   }
-
-  /// From now on memory comes from the caller's functions, which must outlive all of it.
-  void take_from(const DeviceAllocator& callers) { callers_ = &callers; }
 
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] DeviceContext& context() const { return stream_.context(); }
@@ -185,7 +188,7 @@ class DeviceMemory {
   const Stream& stream_;
   std::uint64_t limit_bytes_;
   MemoryShare* share_;
-  const DeviceAllocator* callers_ = nullptr;
+  const DeviceAllocator* callers_;
   std::mutex share_mutex_;  // one grows at a time
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
@@ -270,45 +273,8 @@ class Pinned {
   DeviceContext& context_;
   T* data_;
 };
-using PinnedWord = Pinned<std::uint32_t, &DeviceContext::take_word, &DeviceContext::put_word>;
 using PinnedTable = Pinned<std::uint32_t, &DeviceContext::take_table, &DeviceContext::put_table>;
 using PinnedSlot = Pinned<std::byte, &DeviceContext::take_slot, &DeviceContext::put_slot>;
-
-/// The pinned slots of one product, on the way in, then on the way out: of kernels::kRingSlotBytes, lent by the
-/// context, at most max_slots at once. Threads: any.
-class PinnedRing {
- public:
-  PinnedRing(DeviceContext& context, std::uint64_t max_slots) : context_(context), max_slots_(max_slots) {}
-
-  /// A free slot; null if all are out. Errors: OutOfMemory.
-  std::byte* take() {
-    const std::lock_guard lock(mutex_);
-    if (num_out_ == max_slots_) return nullptr;
-    std::byte* const slot = context_.take_slot();
-    ++num_out_;
-    return slot;
-  }
-  /// Values: no work on the device uses the slot.
-  void put(std::byte* slot) noexcept {
-    const std::lock_guard lock(mutex_);
-    context_.put_slot(slot);
-    --num_out_;
-  }
-
-  [[nodiscard]] DeviceContext& context() const { return context_; }
-  [[nodiscard]] std::uint64_t max_slots() const { return max_slots_; }
-  /// Whether every slot is back.
-  [[nodiscard]] bool all_back() const {
-    const std::lock_guard lock(mutex_);
-    return num_out_ == 0;
-  }
-
- private:
-  DeviceContext& context_;
-  std::uint64_t max_slots_;
-  mutable std::mutex mutex_;
-  std::uint64_t num_out_ = 0;
-};
 
 /// A point in a stream. Timed events can be compared; untimed ones are cheaper.
 class Event {
@@ -334,22 +300,6 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-inline void Stream::wait_for(const Event& event) const {
-  check(cudaStreamWaitEvent(stream_, event.get()), "event");
-}
-
-inline void Stream::wait_for(cudaStream_t other) const {
-  const Event point;
-  check(cudaEventRecord(point.get(), other), "event");
-  check(cudaStreamWaitEvent(stream_, point.get()), "event");
-}
-
-inline void Stream::hold(cudaStream_t other) const {
-  const Event point;
-  point.record(*this);
-  check(cudaStreamWaitEvent(other, point.get()), "event");
-}
-
 /// Copies on a stream; the host side should be pinned. Shapes: count elements of T.
 template <class T>
 void copy_async(T* to, const T* from, std::uint64_t count, const Stream& stream) {
@@ -372,21 +322,15 @@ template <class T>
 void fetch_to(T* to, const T* from, std::uint64_t count, const Stream& stream) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0);
   const std::uint64_t bytes = count * sizeof(T);
-  const auto fetch_through = [&](const auto& pinned) {
-    const SettledAtEnd settled(stream);  // nothing writes to it when it goes, whatever fails
-    kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(from), static_cast<std::uint32_t>(bytes / 4),
-                                 pinned.data(), stream.get());
-    stream.synchronize();
-    std::memcpy(static_cast<void*>(to), pinned.data(), bytes);
-  };
-  if (bytes <= kPinnedWordBytes) {
-    fetch_through(PinnedWord(stream.context()));
-  } else if (bytes <= kPinnedTableBytes) {
-    fetch_through(PinnedTable(stream.context()));
-  } else {
+  if (bytes > kPinnedTableBytes) {
     copy_async(to, from, count, stream);
-    stream.synchronize();
+    return stream.synchronize();
   }
+  const PinnedTable pinned(stream.context());
+  kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(from), static_cast<std::uint32_t>(bytes / 4),
+                               pinned.data(), stream.get());
+  stream.synchronize();  // if it fails, nothing on the device writes any more
+  std::memcpy(static_cast<void*>(to), pinned.data(), bytes);
 }
 
 template <class T>

@@ -31,7 +31,7 @@ class BaselineMultiplier : public CBlockFiller {
 
  protected:
   virtual void multiply_c_blocks(const kernels::CBlocksView& c_blocks, const kernels::CBlockResults& results) {
-    launch_(c_.operands.a_view(), c_.operands.b_view(), c_blocks, c_.operands.m, results, c_.stream.get());
+    launch_(c_.operands.a_view(), c_.operands.b_view(), c_blocks, c_.operands.m, results, c_.stream().get());
   }
 
  private:
@@ -53,10 +53,10 @@ class HostDrivenMultiplier : public BaselineMultiplier {
     std::vector<std::uint64_t> keys;
     kernels::CBlocksView on_host = c_blocks;
     if (c_blocks.keys != nullptr) {
-      keys = fetch_all(c_blocks.keys, c_blocks.num_c_blocks, c_.stream);
+      keys = fetch_all(c_blocks.keys, c_blocks.num_c_blocks, c_.stream());
       on_host.keys = keys.data();
     }
-    check(cudaMemsetAsync(results.non_zero, 0, c_blocks.num_c_blocks, c_.stream.get()), "clear flags");
+    check(cudaMemsetAsync(results.non_zero, 0, c_blocks.num_c_blocks, c_.stream().get()), "clear flags");
     auto* const pairs = reinterpret_cast<kernels::BlockPair*>(slot_.data());
     std::uint64_t used = 0;
     for (std::uint64_t x = 0; x < c_blocks.num_c_blocks; ++x) {
@@ -68,17 +68,17 @@ class HostDrivenMultiplier : public BaselineMultiplier {
                          "name another kernel");
       }
       if (used + matches_.size() > kMostPairs) {
-        c_.stream.synchronize();  // the device has read every list
+        c_.stream().synchronize();  // the device has read every list
         used = 0;
       }
       std::copy(matches_.begin(), matches_.end(), pairs + used);
       const kernels::HostPairs list{
           .pairs = pairs + used, .num_pairs = static_cast<std::uint32_t>(matches_.size()), .c_block = x};
       kernels::launch_mul_host_pairs(c_.operands.a_view(), c_.operands.b_view(), list, c_.operands.m, results,
-                                     c_.stream.get());
+                                     c_.stream().get());
       used += matches_.size();
     }
-    c_.stream.synchronize();
+    c_.stream().synchronize();
   }
 
  private:
@@ -90,8 +90,8 @@ class HostDrivenMultiplier : public BaselineMultiplier {
   };
 
   [[nodiscard]] HostRows fetch_rows(const CompressedRows& rows) const {
-    return {.offsets = fetch_all(rows.offsets.data(), rows.num_rows + std::uint64_t{1}, c_.stream),
-            .columns = fetch_all(rows.columns.data(), rows.columns.size(), c_.stream)};
+    return {.offsets = fetch_all(rows.offsets.data(), rows.num_rows + std::uint64_t{1}, c_.stream()),
+            .columns = fetch_all(rows.columns.data(), rows.columns.size(), c_.stream())};
   }
 
   /// Two pointers: the pairs of a C block.

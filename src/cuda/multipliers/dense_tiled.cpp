@@ -23,12 +23,12 @@ class DenseTiledMultiplier : public CBlockFiller {
     const kernels::DenseView a{
         .data = reinterpret_cast<std::uint16_t*>(a_.data()), .num_rows = panel.num_rows * operands.m, .stride = side};
     c_.timed(Stage::multiply, [&] {
-      check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
+      check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream().get()),
             "clear flags");
       kernels::launch_expand_dense(
           operands.a_view(), false,
           {.first_row = panel.row_begin, .num_rows = panel.num_rows, .first_column = 0, .end_column = operands.nb},
-          operands.m, a, c_.stream.get());
+          operands.m, a, c_.stream().get());
       for (std::uint32_t first = 0; first < operands.nb; first += std::min(group_, operands.nb - first)) {
         const std::uint32_t count = std::min(group_, operands.nb - first);
         const kernels::DenseView b{
@@ -39,7 +39,7 @@ class DenseTiledMultiplier : public CBlockFiller {
           kernels::launch_expand_dense(
               operands.b_view(), true,
               {.num_rows = operands.b.index.num_rows, .first_column = first, .end_column = first + count}, operands.m,
-              b, c_.stream.get());
+              b, c_.stream().get());
         }
         holds_b_ = group_ == operands.nb;  // all of it, for all panels
         kernels::launch_mul_dense_tiled(a, b,
@@ -49,7 +49,7 @@ class DenseTiledMultiplier : public CBlockFiller {
                                          .first_block_column = first,
                                          .num_block_columns = panel.num_columns,
                                          .results = results},
-                                        c_.stream.get());
+                                        c_.stream().get());
       }
     });
     return c_.all_c_blocks(panel);

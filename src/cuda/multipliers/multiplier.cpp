@@ -62,14 +62,10 @@ kernels::RowProduct MultiplierContext::row_product() const {
 }
 
 kernels::RecordOutput MultiplierContext::output(const PanelTarget& target, std::uint64_t* look_back) const {
-  return {.to = target.records,
-          .num_before = target.num_before,
-          .rows = operands.a.index.rows.data(),
-          .look_back = look_back,
-          .num_blocks = target.num_blocks,
-          .largest = target.largest,
-          .least_largest = target.least_largest,
-          .most_largest = target.most_largest};
+  kernels::RecordOutput out = target.out;
+  out.rows = operands.a.index.rows.data();
+  out.look_back = look_back;
+  return out;
 }
 
 CBlockFiller::CBlockFiller(const MultiplierContext& context)
@@ -84,11 +80,11 @@ void CBlockFiller::multiply(const plan::Panel& panel, PanelTarget& target) {
   const kernels::CBlocksView c_blocks = fill(panel, results_);
   const kernels::RecordOutput out = c_.output(target);
   c_.timed(Stage::compact, [&] {
-    kernels::launch_positions(results_.non_zero, c_blocks.num_c_blocks, positions_, out, work_, c_.stream.get());
+    kernels::launch_positions(results_.non_zero, c_blocks.num_c_blocks, positions_, out, work_, c_.stream().get());
     kernels::launch_pack_records(
         c_blocks, results_, c_.operands.m,
         {.columns = c_.operands.c_column_ids(), .positions = positions_, .num_saturated = c_.num_saturated}, out,
-        c_.stream.get());
+        c_.stream().get());
     target.is_counted = true;
   });
 }
@@ -135,11 +131,11 @@ kernels::PairListView PairLists::list(const plan::Panel& panel, bool is_known, k
   const kernels::PanelPairs pairs = panel_pairs(panel, c_blocks.column_bits);
   const kernels::ExpandView operands = c_.operands.expand_view();
   if (is_sorted_whole(panel)) {
-    kernels::launch_list_pairs(operands, pairs, buffers, work_, c_.stream.get());
+    kernels::launch_list_pairs(operands, pairs, buffers, work_, c_.stream().get());
   } else {
-    kernels::launch_list_short_rows(operands, pairs, panel.max_row_pairs, buffers, work_, c_.stream.get());
+    kernels::launch_list_short_rows(operands, pairs, panel.max_row_pairs, buffers, work_, c_.stream().get());
   }
-  if (before == lists_.end()) c_.stream.synchronize();
+  if (before == lists_.end()) c_.stream().synchronize();
   c_blocks.num_c_blocks = before == lists_.end() ? host_num_c_blocks_.value() : before->second.num_c_blocks;
   const kernels::PairListView list{
       .num_c_blocks = c_blocks.num_c_blocks, .offsets = buffers.offsets, .pairs = buffers.pairs.front()};

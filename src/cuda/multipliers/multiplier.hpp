@@ -25,7 +25,6 @@ struct MultiplierContext {
   DeviceMemory& memory;
   unsigned long long* num_saturated;  // [1], device: raised by elements at the limit, if they are counted at all
   unsigned long long* num_dropped;    // [1], device: raised by what run.selection drops; null: that is not asked for
-  const Stream& stream;
   StageEvents& events;
   const Run& run;
 
@@ -48,9 +47,10 @@ struct MultiplierContext {
   /// Where the records of a panel go.
   [[nodiscard]] kernels::RecordOutput output(const PanelTarget& target, std::uint64_t* look_back = nullptr) const;
 
+  [[nodiscard]] const Stream& stream() const { return memory.stream(); }
   template <class Work>
   void timed(Stage stage, Work&& work) const {
-    events.timed(stage, stream, std::forward<Work>(work));
+    events.timed(stage, stream(), std::forward<Work>(work));
   }
 };
 
@@ -107,7 +107,7 @@ class PairLists {
  private:
   const MultiplierContext c_;
   DeviceScratch scratch_{c_.memory};
-  PinnedWord host_num_c_blocks_{c_.memory.context()};
+  PinnedTable host_num_c_blocks_{c_.memory.context()};
   kernels::PairListBuffers buffers_;
   kernels::Workspace work_;
   std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair

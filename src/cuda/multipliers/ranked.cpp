@@ -27,8 +27,8 @@ class RankedMultiplier : public Multiplier {
                                     "row-rank work space");
     c_.timed(Stage::count, [&] {  // waits for the stream
       auto* const word = reinterpret_cast<std::uint32_t*>(room_.counters);
-      kernels::launch_max_span(c_.row_product(), word, c_.stream.get());
-      room_.max_span = fetch(word, c_.stream);
+      kernels::launch_max_span(c_.row_product(), word, c_.stream().get());
+      room_.max_span = fetch(word, c_.stream());
     });
     if (!can_be_zero) return;
     room_.unpacked = scratch_.take<std::uint32_t>(max_c_blocks * (output_record_bytes(c_.operands.m) / 4), "records");
@@ -41,7 +41,8 @@ class RankedMultiplier : public Multiplier {
     scratch.max_c_blocks = panel.max_c_blocks();
     scratch.mean_row_pairs = pairs_of(panel) / std::max(1u, panel.num_rows);
     c_.timed(Stage::multiply, [&] {
-      kernels::launch_mul_ranked(c_.row_product(), c_.all_c_blocks(panel), scratch, c_.output(target), c_.stream.get());
+      kernels::launch_mul_ranked(c_.row_product(), c_.all_c_blocks(panel), scratch, c_.output(target),
+                                 c_.stream().get());
     });
   }
 

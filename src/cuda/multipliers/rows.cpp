@@ -31,7 +31,7 @@ class RowMultiplier : public Multiplier {
     const SortedOperands& operands = c_.operands;
     const kernels::RecordOutput out = c_.output(target, look_back_);
     const kernels::PairValues values{.a = operands.a.values.data(), .b = operands.b.values.data()};
-    const cudaStream_t stream = c_.stream.get();
+    const cudaStream_t stream = c_.stream().get();
     kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     if (!panel.expand) {
       c_.timed(Stage::multiply, [&] {

@@ -23,7 +23,7 @@ class SelectedMultiplier : public Multiplier {
                                                 "look-back states")) {}
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
-    PanelTarget all{.records = kernels::packed_records(records_, c_.operands.m), .num_blocks = num_records_};
+    PanelTarget all{.out = {.to = kernels::packed_records(records_, c_.operands.m), .num_blocks = num_records_}};
     kernel_->multiply(panel, all);
     c_.timed(Stage::compact, [&] {
       kernels::launch_write_kept({.records = records_,
@@ -32,7 +32,7 @@ class SelectedMultiplier : public Multiplier {
                                   .rows = c_.operands.a.index.rows.data() + panel.row_begin,
                                   .num_rows = panel.num_rows,
                                   .m = c_.operands.m},
-                                 c_.run.selection, c_.num_dropped, c_.output(target, look_back_), c_.stream.get());
+                                 c_.run.selection, c_.num_dropped, c_.output(target, look_back_), c_.stream().get());
     });
   }
 

@@ -46,14 +46,14 @@ class SmallMultiplier : public Multiplier {
     if (sorts_) {
       return c_.timed(Stage::multiply, [&] {
         kernels::launch_mul_sorted_rows(product, c_blocks, max_row_pairs_, operands.max_row_blocks, out,
-                                        c_.stream.get());
+                                        c_.stream().get());
       });
     }
     kernels::SmallBlocksScratch scratch = room_;
     scratch.max_tasks = max_tasks_of(panel);
     if (!is_uneven(panel)) scratch.arrivals = {};
     c_.timed(Stage::multiply, [&] {
-      kernels::launch_mul_small_blocks(product, c_blocks, panel.max_row_pairs, scratch, out, c_.stream.get());
+      kernels::launch_mul_small_blocks(product, c_blocks, panel.max_row_pairs, scratch, out, c_.stream().get());
     });
   }
 

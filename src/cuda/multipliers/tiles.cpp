@@ -34,7 +34,7 @@ class FullMultiplier : public CBlockFiller {
     const std::uint32_t group = c_.execution.dense_columns;
     const std::uint32_t nb = c_.operands.nb;
     c_.timed(Stage::multiply, [&] {
-      check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream.get()),
+      check(cudaMemsetAsync(results.non_zero, 0, std::uint64_t{panel.num_rows} * panel.num_columns, c_.stream().get()),
             "clear flags");
       a_.is_there = high_a_.is_there = false;
       for (std::uint32_t first = 0; first < nb; first += std::min(group, nb - first)) {
@@ -74,12 +74,12 @@ class FullMultiplier : public CBlockFiller {
     if (panel.prefilter) {
       product.saturated = {.done = done_.data(), .num_left = counts_.data() + 1};
       expand(panel, high_a_, high_b_, product);
-      kernels::launch_mul_high_bytes(product, c_.stream.get());
-      if (fetch(counts_.data() + 1, c_.stream) == 0) return;
+      kernels::launch_mul_high_bytes(product, c_.stream().get());
+      if (fetch(counts_.data() + 1, c_.stream()) == 0) return;
     }
     product.grid.num_planes = c_.execution.num_planes;
     expand(panel, a_, b_, product);
-    kernels::launch_mul_tiles(product, c_.stream.get());
+    kernels::launch_mul_tiles(product, c_.stream().get());
   }
 
   /// Writes the tiles of the product's grid that are not there yet.
@@ -91,7 +91,7 @@ class FullMultiplier : public CBlockFiller {
     product.shift = kernels::low_plane_bits(c_.operands.max_element, grid.num_planes);
     const auto write = [&](Tiles& tiles, const kernels::TileSource& source, std::uint64_t count) {
       if (!tiles.is_there) {
-        kernels::launch_expand_tiles(source, nullptr, count, tiles.bytes.data(), c_.stream.get());
+        kernels::launch_expand_tiles(source, nullptr, count, tiles.bytes.data(), c_.stream().get());
       }
       tiles.is_there = true;
     };
@@ -150,7 +150,7 @@ class TileMultiplier : public CBlockFiller {
                                    .c_block_keys = keys_.data()};
     c_.timed(Stage::count, [&] { list(panel, extent, c_blocks.column_bits, lists); });
     c_.timed(Stage::multiply, [&] {
-      check(cudaMemsetAsync(results.non_zero, 0, extent.c_blocks, c_.stream.get()), "clear flags");
+      check(cudaMemsetAsync(results.non_zero, 0, extent.c_blocks, c_.stream().get()), "clear flags");
       expand(true, extent.a_tiles, a_, a_layout_);
       kernels::launch_mul_tiles({.grid = grid_,
                                  .a_tiles = array_at<std::uint8_t>(a_, a_layout_.bytes),
@@ -160,7 +160,7 @@ class TileMultiplier : public CBlockFiller {
                                  .shift = shift_,
                                  .saturated = {},
                                  .results = results},
-                                c_.stream.get());
+                                c_.stream().get());
     });
     return c_blocks;
   }
@@ -181,7 +181,7 @@ class TileMultiplier : public CBlockFiller {
                                  {.tiles = array_at<kernels::OperandTile>(memory, layout.tiles),
                                   .first_tiles = array_at<std::uint32_t>(memory, layout.first_tiles),
                                   .count = array_at<std::uint32_t>(memory, layout.count)},
-                                 c_.stream.get());
+                                 c_.stream().get());
   }
 
   void expand(bool along_row, std::uint64_t count, const DeviceBuffer<std::byte>& memory,
@@ -191,7 +191,7 @@ class TileMultiplier : public CBlockFiller {
                                   .along_row = along_row,
                                   .shift = shift_},
                                  array_at<kernels::OperandTile>(memory, layout.tiles), count,
-                                 array_at<std::uint8_t>(memory, layout.bytes), c_.stream.get());
+                                 array_at<std::uint8_t>(memory, layout.bytes), c_.stream().get());
   }
 
   /// Numbers the tiles of A in a panel, and lists its C tiles.
@@ -207,7 +207,7 @@ class TileMultiplier : public CBlockFiller {
       before.add(plan::tile_row_extent(grid_, maps_.counts, row));
     }
     auto* const starts = array_at<kernels::TileRowStart>(lists_, layout_.starts);
-    copy_async(starts, host_starts_.data(), host_starts_.size(), c_.stream);  // pageable: read before it returns
+    copy_async(starts, host_starts_.data(), host_starts_.size(), c_.stream());  // pageable: read before it returns
     const auto num_row_tiles = static_cast<std::uint32_t>(extent.row_tiles);
     number(maps_.a, first, num_row_tiles, a_, a_layout_);
     kernels::launch_list_tile_tasks(maps_.view(),
@@ -217,7 +217,7 @@ class TileMultiplier : public CBlockFiller {
                                      .column_bits = column_bits,
                                      .starts = starts},
                                     array_at<std::uint32_t>(a_, a_layout_.first_tiles),
-                                    array_at<std::uint32_t>(b_, b_layout_.first_tiles), lists, c_.stream.get());
+                                    array_at<std::uint32_t>(b_, b_layout_.first_tiles), lists, c_.stream().get());
   }
 
   const TileMaps& maps_;

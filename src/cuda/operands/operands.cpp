@@ -27,42 +27,29 @@ struct Findings {
   std::uint32_t unused = 0;
 };
 
-/// What all steps of the build share.
-class Builder {
- public:
-  Builder(DeviceMemory& memory, std::uint64_t max_blocks, unsigned key_bits)
-      : memory_(memory),
-        key_bits_(key_bits),
-        work_(memory, kernels::build_workspace_bytes(max_blocks), "sort work space") {}
-
-  /// Sorts keys with the numbers 0, 1, 2, ... (stable), and makes their index but for the number of its rows, which is
-  /// written to `findings`, on the device.
-  void sort(SortedRows& rows, std::uint32_t nb, Findings* findings) {
-    const cudaStream_t stream = memory_.stream().get();
-    const kernels::Workspace work{.data = work_.data(), .bytes = work_.size()};
-    const std::uint64_t count = rows.keys.size();
-    {
-      rows.numbers = {memory_, count, "record numbers"};
-      DeviceBuffer<std::uint64_t> other_keys(memory_, count, "sort keys");
-      DeviceBuffer<std::uint32_t> other_numbers(memory_, count, "record numbers");
-      kernels::SortBuffers<std::uint64_t> k{{rows.keys.data(), other_keys.data()}};
-      kernels::SortBuffers<std::uint32_t> n{{rows.numbers.data(), other_numbers.data()}};
-      kernels::launch_sort_blocks(k, n, count, key_bits_, work, stream);
-      if (k.current != 0) std::swap(rows.keys, other_keys);
-      if (n.current != 0) std::swap(rows.numbers, other_numbers);
-    }
-    rows.index = {{count, nb}, memory_};
-    kernels::launch_compress_rows(
-        {.keys = rows.keys.data(), .count = count, .key_bits = key_bits_},
-        {.rows = rows.index.rows.data(), .offsets = rows.index.offsets.data(), .columns = rows.index.columns.data()},
-        &findings->num_rows, &findings->first_duplicate, work, stream);
+/// Sorts keys with the numbers 0, 1, 2, ... (stable), and makes their index but for the number of its rows, which is
+/// written to `findings`, on the device. Shapes: work of build_workspace_bytes().
+void sort(SortedRows& rows, std::uint32_t nb, unsigned key_bits, const DeviceBuffer<std::byte>& work_space,
+          Findings* findings, DeviceMemory& memory) {
+  const cudaStream_t stream = memory.stream().get();
+  const kernels::Workspace work{.data = work_space.data(), .bytes = work_space.size()};
+  const std::uint64_t count = rows.keys.size();
+  {
+    rows.numbers = {memory, count, "record numbers"};
+    DeviceBuffer<std::uint64_t> other_keys(memory, count, "sort keys");
+    DeviceBuffer<std::uint32_t> other_numbers(memory, count, "record numbers");
+    kernels::SortBuffers<std::uint64_t> k{{rows.keys.data(), other_keys.data()}};
+    kernels::SortBuffers<std::uint32_t> n{{rows.numbers.data(), other_numbers.data()}};
+    kernels::launch_sort_blocks(k, n, count, key_bits, work, stream);
+    if (k.current != 0) std::swap(rows.keys, other_keys);
+    if (n.current != 0) std::swap(rows.numbers, other_numbers);
   }
-
- private:
-  DeviceMemory& memory_;
-  unsigned key_bits_;
-  DeviceBuffer<std::byte> work_;
-};
+  rows.index = {{count, nb}, memory};
+  kernels::launch_compress_rows(
+      {.keys = rows.keys.data(), .count = count, .key_bits = key_bits},
+      {.rows = rows.index.rows.data(), .offsets = rows.index.offsets.data(), .columns = rows.index.columns.data()},
+      &findings->num_rows, &findings->first_duplicate, work, stream);
+}
 
 /// Errors: FormatError for two records of the same block. The sort is stable: the earlier record comes first.
 void check_duplicates(const Findings& findings, const SortedRows& sorted, const Source& source, unsigned key_bits,
@@ -81,14 +68,14 @@ void arrange_by_columns(SortedOperands& operands, DeviceMemory& memory) {
   const Stream& stream = memory.stream();
   SortedRows& b = operands.b;
   const std::uint64_t count = b.keys.size();
-  Builder builder(memory, count, operands.key_bits);
+  const DeviceBuffer<std::byte> work(memory, kernels::build_workspace_bytes(count), "sort work space");
   kernels::launch_swap_keys(b.keys.data(), count, operands.key_bits, stream.get());
   const Findings nothing{};
   const DeviceBuffer<Findings> found(memory, 1, "flags");
   copy_async(found.data(), &nothing, 1, stream);
   operands.b_rows = std::move(b.index);
   const DeviceBuffer<std::uint32_t> by_rows = std::move(b.numbers);
-  builder.sort(b, operands.nb, found.data());  // numbers = positions in row order
+  sort(b, operands.nb, operands.key_bits, work, found.data(), memory);  // numbers = positions in row order
   b.index.num_rows = fetch(found.data(), stream).num_rows;
   b.keys = {};
   // Column order -> row order -> record.
@@ -124,10 +111,12 @@ void sort_rows(SortedOperands& operands, const Source& a, const Source& b, Devic
   const Both nothing{};
   const DeviceBuffer<Both> found(memory, 1, "flags");
   copy_async(found.data(), &nothing, 1, stream);
-  auto* const findings_there = reinterpret_cast<Findings*>(found.data());
-  Builder builder(memory, std::max(operands.a.keys.size(), operands.b.keys.size()), operands.key_bits);
-  builder.sort(operands.a, operands.nb, findings_there);
-  builder.sort(operands.b, operands.nb, findings_there + 1);
+  auto* findings_there = reinterpret_cast<Findings*>(found.data());
+  const std::uint64_t most = std::max(operands.a.keys.size(), operands.b.keys.size());
+  const DeviceBuffer<std::byte> work(memory, kernels::build_workspace_bytes(most), "sort work space");
+  for (SortedRows* const rows : {&operands.a, &operands.b}) {
+    sort(*rows, operands.nb, operands.key_bits, work, findings_there++, memory);
+  }
   const Both findings = fetch(found.data(), stream);
   for (std::size_t x = 0; x < 2; ++x) {
     SortedRows& rows = x == 0 ? operands.a : operands.b;

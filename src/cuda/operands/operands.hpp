@@ -135,12 +135,6 @@ struct SortedOperands {
   }
 };
 
-/// Where a device gets both matrices.
-struct UploadTarget {
-  DeviceMemory& memory;
-  StageEvents& events;
-};
-
 /// Sorts and compresses both matrices by rows (stage build). Waits for the stream.
 /// Memory: in the order of the stream.
 /// Errors: FormatError (two records hold the same block), OutOfMemory.

@@ -29,8 +29,6 @@ struct DeviceStopped {};
 /// Every device goes through its panels in the common order, so the first unfinished panel of all never waits.
 class CommonOutput {
  public:
-  static constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
-
   /// Values: m = side of the blocks.
   CommonOutput(Output& output, std::uint32_t m, std::uint32_t num_devices, const Run& run)
       : output_(output),
@@ -41,10 +39,28 @@ class CommonOutput {
 
   [[nodiscard]] std::uint32_t num_devices() const { return num_devices_; }
 
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  /// Waits until ready(), under the lock. Errors: DeviceStopped once a device has failed, Interrupted.
+  template <class Ready>
+  void wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
+    while (true) {
+      check();
+      run_.check_cancelled();
+      if (ready()) return;
+      changed_.wait_for(lock, kCancelPeriod);
+    }
+  }
+  /// As wait(), but ready() is all that ends it.
+  template <class Ready>
+  void wait_for_all(std::unique_lock<std::mutex>& lock, const Ready& ready) {
+    changed_.wait(lock, ready);
+  }
+  void notify() noexcept { changed_.notify_all(); }
+
   /// All devices must have come to the same panels. Leaves those of the device in the execution, with their numbers.
   void start(std::uint32_t device, plan::Execution& execution) {
     const std::lock_guard lock(mutex_);
-    check_locked();
+    check();
     if (places_.empty()) {
       panels_ = execution.panels;
       places_.resize(panels_.size());
@@ -72,12 +88,7 @@ class CommonOutput {
       places_[num_placed_ + 1].next_block = places_[num_placed_].next_block + *places_[num_placed_].num_blocks;
     }
     changed_.notify_all();
-    while (true) {
-      check_locked();
-      run_.check_cancelled();
-      if (at_places_ ? panel <= num_placed_ : panel <= num_ended_) return;
-      changed_.wait_for(lock, kCancelPeriod);
-    }
+    wait(lock, [&] { return at_places_ ? panel <= num_placed_ : panel <= num_ended_; });
   }
 
   /// Its records, in order, by one thread of its device; as Sink::write().
@@ -108,11 +119,6 @@ class CommonOutput {
     if (!failure_) failure_ = std::move(error);
     changed_.notify_all();
   }
-  /// Errors: DeviceStopped once a device has failed.
-  void check() const {
-    const std::lock_guard lock(mutex_);
-    check_locked();
-  }
   /// Errors: the first one.
   void rethrow_failure() const {
     const std::lock_guard lock(mutex_);
@@ -120,12 +126,14 @@ class CommonOutput {
   }
 
  private:
+  static constexpr auto kCancelPeriod = std::chrono::milliseconds(50);
+
   struct Place {
     std::optional<std::uint64_t> num_blocks{};
     std::uint64_t next_block = 0;  ///< of the result, that is handed over next; once all panels before are counted
     bool has_ended = false;
   };
-  void check_locked() const {
+  void check() const {
     if (failure_) throw DeviceStopped{};
   }
 

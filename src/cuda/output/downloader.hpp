@@ -2,11 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
+#include <atomic>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,41 +20,41 @@
 namespace spmm::cuda {
 
 /// A thread that copies packed panels to the host in slices and hands them to the output, one panel after the other;
-/// the next slice is copied while one is handed over. Where no thread can be started, push() does that itself. Threads:
-/// push() and finish() from one thread.
+/// the next slice is copied while one is handed over. Where no thread can be started, push() does that itself. What it
+/// shares with its thread is guarded by the output's lock. Threads: push() and finish() from one thread.
 class Downloader : public PanelTaker {
  public:
-  /// Copies through the slots of `ring`, all of which are back when it goes. Values: device = number in the product.
-  Downloader(CommonOutput& output, std::uint32_t device, std::uint32_t m, PinnedRing& ring, StageEvents& events,
+  /// Values: device = number in the product; packing = the stream that panels are packed on.
+  Downloader(CommonOutput& output, std::uint32_t device, std::uint32_t m, const Stream& packing, StageEvents& events,
              const Run& run)
       : output_(output),
         device_(device),
         record_bytes_(output_record_bytes(m)),
         events_(events),
         run_(run),
-        stream_(ring.context()),
-        slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_),
-        ring_(ring) {
+        packing_(packing),
+        stream_(packing.context()),
+        slot_bytes_(kernels::kRingSlotBytes / record_bytes_ * record_bytes_) {
     copies_.reserve(kMaxCopies);
   }
 
   /// Waits until the sink has released every slot.
   ~Downloader() override {
     {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-      stopped_ = true;
-      queue_.clear();
+      const auto lock = output_.lock();
+      is_closing_ = true;
+      is_stopped_ = true;
+      output_.notify();
     }
-    changed_.notify_all();
     if (thread_.joinable()) thread_.join();
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ring_.all_back(); });
+    auto lock = output_.lock();
+    output_.wait_for_all(lock, [&] { return num_slots_ == 0; });
   }
 
   void start(plan::Execution& execution, unsigned long long* num_saturated) override {
     output_.start(device_, execution);
     num_saturated_ = num_saturated;
+    max_slots_ = execution.num_buffers;
     if (!execution.panels.empty()) thread_ = start_thread([this] { work(); });
   }
 
@@ -64,20 +62,20 @@ class Downloader : public PanelTaker {
   [[nodiscard]] std::uint64_t max_buffers() const override { return output_.num_devices() == 1 ? 2 : 16; }
 
   void wait_until_free(PackedPanel& panel) override {
-    output_.check();
-    std::unique_lock lock(mutex_);
-    wait(lock, [&] { return !panel.busy; });
+    wait([&] { return !panel.busy; });
   }
 
   void push(PackedPanel& panel) override {
+    if (!panel.ready) panel.ready.emplace();
+    panel.ready->record(packing_);
     {
-      const std::lock_guard lock(mutex_);
-      check_failure();
+      const auto lock = output_.lock();
       panel.busy = true;
       ++num_busy_;
       if (thread_.joinable()) queue_.push_back(&panel);
+      output_.notify();
     }
-    if (thread_.joinable()) return changed_.notify_all();
+    if (thread_.joinable()) return;
     try {
       send(panel);
     } catch (...) {
@@ -87,16 +85,16 @@ class Downloader : public PanelTaker {
   }
 
   std::uint64_t finish() override {
-    std::unique_lock lock(mutex_);
-    closing_ = true;
-    changed_.notify_all();
-    wait(lock, [&] { return num_busy_ == 0 && ring_.all_back(); });
+    {
+      const auto lock = output_.lock();
+      is_closing_ = true;
+      output_.notify();
+    }
+    wait([&] { return num_busy_ == 0 && num_slots_ == 0; });
     return num_blocks_;
   }
 
  private:
-  /// Ends the work of the thread when the downloader is destroyed; never leaves this file.
-  struct Stopped {};
   /// A slice on its way to a slot.
   struct Copy {
     std::byte* slot;
@@ -107,45 +105,39 @@ class Downloader : public PanelTaker {
   /// copy.
   static constexpr std::size_t kMaxCopies = 2;
 
-  void check_failure() const {
-    if (failure_) std::rethrow_exception(failure_);
-    if (stopped_) throw Stopped{};
-    run_.check_cancelled();
-  }
-
+  /// Errors: as CommonOutput::wait(); DeviceStopped if the downloader goes.
   template <class Ready>
-  void wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
-    while (true) {
-      check_failure();
-      if (ready()) return;
-      changed_.wait_for(lock, CommonOutput::kCancelPeriod);
-    }
+  void wait(const Ready& ready) {
+    auto lock = output_.lock();
+    output_.wait(lock, [&] {
+      if (is_stopped_) throw DeviceStopped{};
+      return ready();
+    });
   }
 
-  void work() {
+  void work() noexcept {
     try {
-      const DeviceGuard guard(stream_.context().device());
-      while (PackedPanel* const panel = next_panel()) send(*panel);
+      on_device(stream_.context(), output_.num_devices() > 1, [&] {
+        while (PackedPanel* const panel = next_panel()) send(*panel);
+      });
     } catch (...) {
       drop_copies();
-      const std::lock_guard lock(mutex_);
-      failure_ = std::current_exception();
-      changed_.notify_all();
+      if (!is_stopped_) output_.fail(std::current_exception());
     }
   }
 
   /// Waits for a panel; null at the end.
   PackedPanel* next_panel() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
-    if (stopped_ || queue_.empty()) return nullptr;
+    auto lock = output_.lock();
+    output_.wait_for_all(lock, [&] { return !queue_.empty() || is_closing_; });
+    if (is_stopped_ || queue_.empty()) return nullptr;
     PackedPanel* const panel = queue_.front();
     queue_.pop_front();
     return panel;
   }
 
   void send(PackedPanel& panel) {
-    panel.ready.synchronize();
+    panel.ready->synchronize();
     const std::uint64_t num_blocks = panel.num_blocks.value();
     output_.begin(panel.number, num_blocks);
     num_blocks_ += num_blocks;
@@ -164,10 +156,10 @@ class Downloader : public PanelTaker {
       }
     }
     output_.end(panel.number);
-    const std::lock_guard lock(mutex_);
+    const auto lock = output_.lock();
     panel.busy = false;
     --num_busy_;
-    changed_.notify_all();
+    output_.notify();
   }
 
   /// False if enough is on its way, or the slots are all out while a copy could be handed over.
@@ -203,19 +195,24 @@ class Downloader : public PanelTaker {
     copies_.clear();
   }
 
-  /// Null where all are out, and it may not wait for one.
+  /// Null where all are out, and it may not wait for one. Errors: OutOfMemory.
   std::byte* take_slot(bool may_wait) {
-    std::unique_lock lock(mutex_);
     std::byte* slot = nullptr;
-    wait(lock, [&] { return (slot = ring_.take()) != nullptr || !may_wait; });
+    wait([&] {
+      if (num_slots_ == max_slots_) return !may_wait;
+      slot = stream_.context().take_slot();
+      ++num_slots_;
+      return true;
+    });
     return slot;
   }
 
   void put_back(std::byte* slot) noexcept {
     // Notified under the lock: the destructor may run as soon as the last slot is back.
-    const std::lock_guard lock(mutex_);
-    ring_.put(slot);
-    changed_.notify_all();
+    const auto lock = output_.lock();
+    stream_.context().put_slot(slot);
+    --num_slots_;
+    output_.notify();
   }
 
   CommonOutput& output_;
@@ -223,22 +220,21 @@ class Downloader : public PanelTaker {
   std::uint64_t record_bytes_;
   StageEvents& events_;
   const Run& run_;
+  const Stream& packing_;
   Stream stream_;
   std::uint64_t slot_bytes_;
-  PinnedRing& ring_;
+  std::uint64_t max_slots_ = 0;
   unsigned long long* num_saturated_ = nullptr;
   std::uint64_t num_blocks_ = 0;
   // Of the thread that sends:
   std::vector<Copy> copies_;  // [kMaxCopies at most], in the order of the stream
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  // Guarded by the output's lock:
   std::deque<PackedPanel*> queue_;
-  std::size_t num_busy_ = 0;  // panels that have not been handed over whole
-  std::exception_ptr failure_;
-  bool closing_ = false;  // no more panels
-  bool stopped_ = false;  // those in the queue are dropped
-  std::jthread thread_;   // last: it uses everything else
+  std::size_t num_busy_ = 0;             // panels that have not been handed over whole
+  std::uint64_t num_slots_ = 0;          // that copies or the sink hold
+  bool is_closing_ = false;              // no more panels
+  std::atomic<bool> is_stopped_{false};  // those in the queue are dropped
+  std::jthread thread_;                  // last: it uses everything else
 };
 
 }  // namespace spmm::cuda

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "cuda/device/raii.hpp"
 #include "kernels/views.hpp"
@@ -11,33 +12,27 @@
 
 namespace spmm::cuda {
 
-/// Where a multiplier writes the records of a panel.
+/// Where a multiplier writes the records of a panel, and what it is to know and tells of them.
 struct PanelTarget {
-  kernels::RecordPlaces records{};
-  const std::uint32_t* num_before = nullptr;  // [1], device: records of panels before in the same place; null: none
-  std::uint32_t* num_blocks = nullptr;        // [1]: becomes the number of records so far
-  bool is_known =
-      false;  // the panel has been multiplied before, with the same pattern: C blocks with pairs, zero or not
-  const std::uint32_t* largest = nullptr;  // [1], device: as RecordOutput has it
-  std::uint32_t least_largest = 0;
-  std::uint32_t most_largest = 0;
-  bool is_counted = false;  // the kernel that packs has counted the elements at the limit
+  kernels::RecordOutput out{};  // but what belongs to the multiplier
+  bool is_known = false;        // multiplied before, with the same pattern: C blocks with pairs, zero or not
+  bool is_counted = false;      // the kernel that packs has counted the elements at the limit
 };
 
 /// One panel's records: two of them alternate, one leaves the device while the other is filled.
 struct PackedPanel {
   PackedPanel(DeviceMemory& memory, std::uint64_t max_c_blocks, std::uint32_t m)
       : records(memory, max_c_blocks * output_record_bytes(m), "packed records"), num_blocks(memory.context()) {
-    target.records = kernels::packed_records(reinterpret_cast<std::uint32_t*>(records.data()), m);
-    target.num_blocks = num_blocks.data();
+    target.out.to = kernels::packed_records(reinterpret_cast<std::uint32_t*>(records.data()), m);
+    target.out.num_blocks = num_blocks.data();
   }
 
   DeviceBuffer<std::byte> records;
-  PinnedWord num_blocks;   // written by the device
-  PanelTarget target;      // the records and their number
-  Event ready;             // recorded behind the kernel that packs
-  std::size_t number = 0;  // of the panel that it holds
-  bool busy = false;       // handed to the downloader and not yet copied
+  PinnedTable num_blocks;      // written by the device
+  PanelTarget target;          // the records and their number
+  std::optional<Event> ready;  // behind the kernel that packs, if another stream takes it
+  std::size_t number = 0;      // of the panel that it holds
+  bool busy = false;           // handed to the downloader and not yet copied
 };
 
 /// Where the panels of a device go: to the host, or to arrays of a caller. Threads: one.
@@ -59,7 +54,7 @@ class PanelTaker {
   [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
   /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the taker.
   virtual void wait_until_free(PackedPanel& panel) = 0;
-  /// Takes a panel whose `ready` event is recorded.
+  /// Takes a panel that has been put on the stream.
   virtual void push(PackedPanel& panel) = 0;
   /// Waits until everything is taken; returns the number of blocks. Errors: whatever stopped the taker.
   virtual std::uint64_t finish() = 0;

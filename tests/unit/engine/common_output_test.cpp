@@ -108,7 +108,6 @@ void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, 
     if (static_cast<int>(d) == setting.failing_device && x == execution.panels.size() / 2) {
       throw DeviceError("GPU", "has gone", "-");
     }
-    shared.check();
     const plan::Panel& panel = execution.panels[x];
     const std::string records = records_of_rows(panel.row_begin, panel.row_begin + panel.num_rows);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
