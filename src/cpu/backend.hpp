@@ -9,11 +9,11 @@
 namespace spmm::cpu {
 
 /// C = A * B, records to `output` in order. Does not call sink.finish().
-/// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
-/// stands and left in `execution` (the reference kernel counts nothing and runs the expected one).
+/// `choice` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
+/// stands and left in `choice` (the reference kernel counts nothing and runs the expected one).
 /// Errors: FormatError (index out of range, duplicate block; names both records), OutOfMemory, Interrupted, what source
 /// and sink throw.
-ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& choice,
                       const plan::Decide& decide, const Run& run);
 
 }  // namespace spmm::cpu

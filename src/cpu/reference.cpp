@@ -129,7 +129,7 @@ std::uint64_t multiply_row(const StoredMatrix& a, std::span<const StoredBlock> r
 }  // namespace
 
 ProductStats multiply_reference(const Source& source_a, const Source& source_b, Output& output,
-                                const plan::Execution& execution, const Run& run) {
+                                const plan::Choice& choice, const Run& run) {
   const std::uint32_t m = source_a.header().m;
   const std::uint64_t record = output_record_bytes(m);
   Progress reading(
@@ -139,7 +139,7 @@ ProductStats multiply_reference(const Source& source_a, const Source& source_b, 
   const StoredMatrix b = read_matrix(source_b, reading, run);
 
   const auto timing = run.clock.scope(Stage::multiply);
-  OutputQueue queue(output, execution.num_buffers, execution.panel_bytes, record, run);
+  OutputQueue queue(output, choice.num_buffers, choice.panel_bytes, record, run);
   Progress progress(run, Stage::multiply, a.blocks.size());
   RecordWriter out(queue);
   out.set_selection(run.selection, m);

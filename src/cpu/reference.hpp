@@ -10,6 +10,6 @@ namespace spmm::cpu {
 
 /// See cpu_backend.hpp.
 ProductStats multiply_reference(const Source& source_a, const Source& source_b, Output& output,
-                                const plan::Execution& execution, const Run& run);
+                                const plan::Choice& choice, const Run& run);
 
 }  // namespace spmm::cpu

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
@@ -22,9 +22,9 @@ struct DeviceUse {
 
 /// A running product, and the devices that it may run on.
 struct DeviceRun : Run {
-  DeviceContext* device = nullptr;            ///< null on the CPU
-  std::span<const DeviceUse> more_devices{};  ///< that share the product with it
-  const DeviceArrays* arrays = nullptr;       ///< operands and result in device memory; null: sources and a sink
+  DeviceContext* device = nullptr;        ///< null on the CPU
+  std::vector<DeviceUse> more_devices{};  ///< that share the product with it
+  const DeviceArrays* arrays = nullptr;   ///< operands and result in device memory; null: sources and a sink
 };
 
 /// "13.0 for sm_90", or "" in a build without CUDA.
@@ -58,13 +58,13 @@ StageHooks stage_hooks();
 /// stands and left in `execution`.
 /// Threads: several products may run on one context at once.
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
-ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& execution,
                       const plan::Decide& decide, const DeviceRun& run);
 
 /// The product of run.arrays, whose values come later; sets the result's pattern. expected, decide: as multiply(), on
 /// one device. Values: decisions name a kernel that writes all C blocks with pairs. What `run` refers to, and the
 /// sources' headers, must outlive it. Errors: as multiply().
-std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Execution& expected,
+std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Choice& expected,
                                              const plan::Decide& decide, const DeviceRun& run);
 
 }  // namespace spmm::cuda

@@ -343,13 +343,13 @@ std::uint64_t result_bytes(const DeviceBsrView& a, std::uint64_t num_blocks) {
 }
 
 /// Of a pipeline for which nothing has been decided.
-plan::Execution execution_within(std::uint64_t limit_bytes) {
-  plan::Execution execution;
+plan::Choice execution_within(std::uint64_t limit_bytes) {
+  plan::Choice execution;
   execution.device_limit_bytes = limit_bytes;
   return execution;
 }
 const plan::Decide& no_decision() {
-  static const plan::Decide kNone = [](const plan::Statistics&) -> plan::Execution {
+  static const plan::Decide kNone = [](const plan::Counts&) -> plan::Choice {
     throw std::logic_error("chains are not decided on");
   };
   return kNone;

@@ -73,7 +73,7 @@ ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArray
 
 /// What the devices did together. Values: execution = that of the first device with the panels of all.
 ProductStats total(const std::vector<ProductStats>& stats, const Pipelines& pipelines, const Run& run,
-                   plan::Execution& execution) {
+                   plan::Choice& execution) {
   ProductStats all = stats.front();
   execution = pipelines.front()->execution();
   all.num_blocks = all.num_saturated = all.num_dropped = all.num_panels = 0;
@@ -111,7 +111,7 @@ ProductStats total(const std::vector<ProductStats>& stats, const Pipelines& pipe
 
 }  // namespace
 
-ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Execution& execution,
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& execution,
                       const plan::Decide& decide, const DeviceRun& run) {
   const DeviceGuard guard(run.device->device());  // some device is current wherever buffers go
   std::vector<DeviceUse> uses{{.device = run.device, .memory = run.memory}};

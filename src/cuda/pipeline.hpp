@@ -26,22 +26,22 @@
 namespace spmm::cuda {
 
 /// Whether some row of A has enough blocks to bring an element of C to kMaxVal: each is a sum over no more.
-inline bool may_saturate(const plan::Statistics& s) {
+inline bool may_saturate(const plan::Counts& s) {
   const std::uint64_t sure_blocks = sure_terms(s.max_element, s.max_element) / s.m();
   return std::min<std::uint64_t>(s.row_pairs.max_row_blocks, s.b_rows) > sure_blocks;
 }
 
 /// Takes the pairs of rows over.
-inline plan::Statistics statistics_of(SortedOperands& sorted, const MatrixHeader& a, const MatrixHeader& b) {
-  plan::Statistics s{.a = a,
-                     .b = b,
-                     .exact = true,
-                     .num_pairs = static_cast<double>(sorted.num_pairs()),
-                     .a_rows = sorted.a.index.num_rows,
-                     .b_rows = sorted.b.index.num_rows,
-                     .c_columns_end = sorted.c_columns,
-                     .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
-                     .row_pairs = std::move(sorted.row_pairs)};
+inline plan::Counts statistics_of(SortedOperands& sorted, const MatrixHeader& a, const MatrixHeader& b) {
+  plan::Counts s{.a = a,
+                 .b = b,
+                 .exact = true,
+                 .num_pairs = static_cast<double>(sorted.num_pairs()),
+                 .a_rows = sorted.a.index.num_rows,
+                 .b_rows = sorted.b.index.num_rows,
+                 .c_columns_end = sorted.c_columns,
+                 .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
+                 .row_pairs = std::move(sorted.row_pairs)};
   const plan::RowPairs& rows = s.row_pairs;
   std::uint64_t num_c_blocks = 0;
   for (std::size_t x = 0; x < rows.num_runs(); ++x) {
@@ -53,7 +53,7 @@ inline plan::Statistics statistics_of(SortedOperands& sorted, const MatrixHeader
 }
 
 /// C blocks lie in the tiles that products reach.
-inline void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
+inline void set_tiles(plan::Counts& statistics, const TileMaps& tiles) {
   if (!tiles.counts.counted) return;
   statistics.tiles = tiles.counts;
   if (tiles.counts.rows.empty()) return;
@@ -65,7 +65,7 @@ inline void set_tiles(plan::Statistics& statistics, const TileMaps& tiles) {
 }
 
 /// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
-inline bool wants_block_pairs(const plan::Execution& execution) {
+inline bool wants_block_pairs(const plan::Choice& execution) {
   if (!plan::row_of(execution.kernel).spreads_rows) return true;
   return std::any_of(execution.panels.begin(), execution.panels.end(),
                      [](const plan::Panel& panel) { return panel.expand; });
@@ -75,7 +75,7 @@ inline bool wants_block_pairs(const plan::Execution& execution) {
 class Pipeline {
  public:
   /// Values: expected = the decision made from the headers. All references must outlive it.
-  Pipeline(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const DeviceRun& run)
+  Pipeline(const DeviceUse& use, const plan::Choice& expected, const plan::Decide& decide, const DeviceRun& run)
       : execution_(expected),
         decide_(decide),
         run_(run),
@@ -98,7 +98,7 @@ class Pipeline {
   /// this device.
   ProductStats run(SortedOperands operands, const Source& a, const Source& b, PanelTaker& taker) {
     ProductStats stats{.device = context_.properties().name};
-    const plan::Statistics statistics = arrange(operands, a, b);
+    const plan::Counts statistics = arrange(operands, a, b);
     stats.pairs = statistics.row_pairs.offsets.back();
     run_panels(operands, statistics, taker, stats);
     stats.num_panels = execution_.panels.size();
@@ -124,11 +124,11 @@ class Pipeline {
   }
 
   /// Brings uploaded operands into the layout that the exact decision wants; returns what has been counted.
-  [[nodiscard]] plan::Statistics arrange(SortedOperands& operands, const Source& a, const Source& b) {
+  [[nodiscard]] plan::Counts arrange(SortedOperands& operands, const Source& a, const Source& b) {
     operands = sort_and_count(std::move(operands), a, b);
     if (run_.selection.upper_triangle)
       events_.timed(Stage::count, stream_, [&] { cut_to_triangle(operands, memory_); });
-    plan::Statistics statistics = statistics_of(operands, a.header(), b.header());
+    plan::Counts statistics = statistics_of(operands, a.header(), b.header());
     decide(statistics);
     TileMaps tiles;
     if (execution_.wants_tile_counts) tiles = count_tiles_of(operands, statistics);
@@ -173,7 +173,7 @@ class Pipeline {
   [[nodiscard]] StageEvents& events() { return events_; }
 
   /// What ran: the exact decision, with the panels of this device.
-  [[nodiscard]] const plan::Execution& execution() const { return execution_; }
+  [[nodiscard]] const plan::Choice& execution() const { return execution_; }
 
  private:
   /// Not if times are not wanted, or of a plan, whose work may be captured in a graph.
@@ -189,8 +189,8 @@ class Pipeline {
 
   /// Decides with more statistics than before. Another kernel is chosen only if the memory for it is free: the product
   /// waits for none. Returns whether the decision stands.
-  bool decide_anew(const plan::Statistics& more) {
-    plan::Execution before = std::move(execution_);
+  bool decide_anew(const plan::Counts& more) {
+    plan::Choice before = std::move(execution_);
     decide(more);
     if (execution_.kernel == before.kernel || execution_.device_need_bytes <= memory_.most_bytes()) return true;
     execution_ = std::move(before);  // other products hold what it would need
@@ -198,27 +198,27 @@ class Pipeline {
   }
 
   /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
-  TileMaps count_tiles_of(const SortedOperands& sorted, plan::Statistics& statistics) {
+  TileMaps count_tiles_of(const SortedOperands& sorted, plan::Counts& statistics) {
     TileMaps tiles;
     const kernels::TileGrid grid = plan::tile_grid(statistics);
     events_.timed(Stage::count, stream_, [&] {
       tiles = count_tiles(grid, sorted.a.index, sorted.b.index, execution_.max_tile_stages, memory_);
     });
     if (!tiles.counts.counted) return tiles;  // the decision stands
-    plan::Statistics with_tiles = statistics;
+    plan::Counts with_tiles = statistics;
     set_tiles(with_tiles, tiles);
     if (!decide_anew(with_tiles)) return {};
     statistics = std::move(with_tiles);
     return tiles;
   }
 
-  void decide(const plan::Statistics& statistics) {
+  void decide(const plan::Counts& statistics) {
     const auto timing = run_.clock.scope(Stage::plan);
     execution_ = decide_(statistics);
     plan::throw_if_refused(execution_);
   }
 
-  void run_panels(const SortedOperands& operands, const plan::Statistics& statistics, PanelTaker& taker,
+  void run_panels(const SortedOperands& operands, const plan::Counts& statistics, PanelTaker& taker,
                   ProductStats& stats) {
     const bool selects = !run_.selection.is_all();
     const bool can_saturate = !execution_.panels.empty() && may_saturate(statistics);
@@ -260,7 +260,7 @@ class Pipeline {
     if (selects) stats.num_dropped = fetch(num_dropped.data(), stream_);
   }
 
-  plan::Execution execution_;
+  plan::Choice execution_;
   const plan::Decide& decide_;
   const DeviceRun& run_;
   DeviceContext& context_;

@@ -197,7 +197,7 @@ class Planned : public PlannedProduct {
  public:
   static constexpr std::uint32_t kMaxElement = std::numeric_limits<std::uint16_t>::max();
 
-  Planned(const Source& a, const Source& b, const plan::Execution& expected, const plan::Decide& decide,
+  Planned(const Source& a, const Source& b, const plan::Choice& expected, const plan::Decide& decide,
           const DeviceRun& run)
       : run_(run), decide_(decide) {
     const DeviceGuard guard(device());
@@ -208,7 +208,7 @@ class Planned : public PlannedProduct {
     const std::uint32_t largest = std::max(parsed.a.max_element, parsed.b.max_element);  // of the arrays; 0: no values
     const DeviceBuffer<std::uint16_t> ones = set_to_ones(parsed, a.header().m);  // that operands in file order borrow
     parsed.keeps_order = true;
-    const plan::Statistics statistics = pipeline.arrange(parsed, a, b);
+    const plan::Counts statistics = pipeline.arrange(parsed, a, b);
     kept_->operands = std::move(parsed);
     find_pattern(static_cast<std::uint64_t>(statistics.num_pairs));
     kept_->num_saturated = {pipeline.memory(), 1, "count"};
@@ -258,7 +258,7 @@ class Planned : public PlannedProduct {
  private:
   /// Everything on the device; the later goes first.
   struct Kept {
-    Kept(const DeviceUse& use, const plan::Execution& expected, const plan::Decide& decide, const DeviceRun& run)
+    Kept(const DeviceUse& use, const plan::Choice& expected, const plan::Decide& decide, const DeviceRun& run)
         : pipeline(use, expected, decide, run) {}
     Pipeline pipeline;
     SortedOperands operands;
@@ -338,7 +338,7 @@ class Planned : public PlannedProduct {
   }
 
   /// Keeps pairs instead of all else; returns false if there is no room for them, or other kernels are faster.
-  bool keep_pairs(const plan::Statistics& statistics) {
+  bool keep_pairs(const plan::Counts& statistics) {
     SortedOperands& operands = kept_->operands;
     const std::uint32_t m = operands.m;
     const bool is_automatic = plan::row_of(kept_->pipeline.execution().kernel).listing ==
@@ -427,7 +427,7 @@ class Planned : public PlannedProduct {
 
 }  // namespace
 
-std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Execution& expected,
+std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Choice& expected,
                                              const plan::Decide& decide, const DeviceRun& run) {
   return std::make_unique<Planned>(a, b, expected, decide, run);
 }

@@ -8,9 +8,9 @@
 #include "base/memory/machine_memory.hpp"
 #include "cuda/backend.hpp"
 #include "engine/product.hpp"
-#include "engine/sampled_product.hpp"
 #include "plan/decide.hpp"
 #include "plan/times.hpp"
+#include "spmm/arrays.hpp"
 
 namespace spmm {
 namespace {
@@ -26,71 +26,69 @@ plan::Limits limits_before_start(const Options& options, unsigned num_gpus) {
   return limits;
 }
 
-plan::Statistics with_c_blocks(plan::Statistics s, double c_blocks) {
+plan::Counts with_c_blocks(plan::Counts s, double c_blocks) {
   s.num_c_blocks = c_blocks;
   return s;
 }
 
+double most_c_blocks(const plan::Counts& s) {
+  return std::min(s.num_pairs, static_cast<double>(s.nb()) * s.nb());
+}
+
 /// Whether the CPU would end first if the operands had hardly any pairs.
-bool cpu_may_win(plan::Statistics s, const plan::Limits& limits) {
+bool cpu_may_win(plan::Counts s, const plan::Limits& limits) {
   s.num_pairs = 1;
   return plan::decide(with_c_blocks(s, 1), limits).backend == Backend::cpu;
 }
 
-/// Seconds to look at all indices: each record is copied and compared.
-double counting_seconds(const plan::Statistics& s, const plan::Limits& limits) {
+/// Whether all indices are worth reading: in a tenth of the time of the product, or in least_s.
+bool is_worth_reading(const plan::Counts& s, double product_s, double least_s, const plan::Limits& limits) {
   constexpr double kNsPerRecord = 12;  // four threads, 4e6 records: 34 ms of processor time, a third of it by one
+  constexpr double kShare = 0.1;
   plan::Limits of_choice = limits;
   of_choice.num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
-  return plan::read_seconds(plan::input_bytes(s.a) + plan::input_bytes(s.b), of_choice) +
-         static_cast<double>(s.num_blocks()) * kNsPerRecord / 1e9 / of_choice.num_threads;
-}
-
-/// Decides on sampled pairs; if it depends on the number of C blocks, also on those of as many records as it is worth
-/// to read.
-plan::Execution decide_on_samples(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
-  constexpr double kWorthReading = 0.05;  // of the product, for reading records of both operands once more
-  const unsigned num_threads = std::clamp(limits.num_threads, 1U, kMaxThreads);
-  const SampledProduct sample(operands, num_threads, workers);
-  const plan::Statistics& s = sample.statistics();
-  const double nb = s.nb();
-  plan::Execution e = plan::decide(with_c_blocks(s, std::max(1.0, s.num_pairs / nb)), limits);
-  if (plan::decide(with_c_blocks(s, std::min(s.num_pairs, nb * nb)), limits).backend == e.backend)
-    return plan::decide(s, limits);
-  const double worth = std::ceil(counting_seconds(s, limits) / (kWorthReading * e.predicted_s));
-  const double stride = std::clamp(worth, 1.0, static_cast<double>(sample.least_stride()));
-  return plan::decide(sample.count_c_blocks(static_cast<std::uint64_t>(stride)), limits);
+  const double seconds = plan::read_seconds(plan::input_bytes(s.a) + plan::input_bytes(s.b), of_choice) +
+                         static_cast<double>(s.num_blocks()) * kNsPerRecord / 1e9 / of_choice.num_threads;
+  return seconds <= std::max(least_s, kShare * product_s);
 }
 
 }  // namespace
 
-BackendChoice choose_backend(const ProductOperands& operands, const plan::Limits& limits, Workers& workers) {
-  const plan::Statistics& expected = operands.expected();
-  plan::Execution e = plan::decide(expected, limits);
+plan::Choice choose_backend(const Inputs& inputs, const plan::Limits& limits, Workers& workers) {
+  constexpr double kLeastS = 0.002;
+  const plan::Counts expected = expected_of(inputs);
+  plan::Choice e = plan::decide(expected, limits);
   const bool fits = expected.nb() <= kMaxCountedRows && std::uint64_t{expected.nb()} * 4 <= limits.host_bytes / 8;
-  if (!e.is_refused() && fits && (e.backend == Backend::cpu || cpu_may_win(expected, limits))) {
-    e = decide_on_samples(operands, limits, workers);
-  }
-  return {.backend = e.backend,
-          .times = e.compared.value_or(BackendTimes{}),
-          .num_devices = static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()))};
+  if (e.is_refused() || !fits || (e.backend != Backend::cpu && !cpu_may_win(expected, limits))) return e;
+  const plan::Counts s =
+      sampled(inputs, std::clamp(limits.num_threads, 1U, kMaxThreads), workers, [&](const plan::Counts& pairs) {
+        const double least_c_blocks = std::max(1.0, pairs.num_pairs / pairs.nb());
+        const plan::Choice least = plan::decide(with_c_blocks(pairs, least_c_blocks), limits);
+        return plan::decide(with_c_blocks(pairs, most_c_blocks(pairs)), limits).backend != least.backend &&
+               is_worth_reading(pairs, least.predicted_s, kLeastS, limits);
+      });
+  return plan::decide(s, limits);
 }
 
-plan::Statistics sampled_statistics(const ProductOperands& operands, unsigned num_threads, Workers& workers,
-                                    bool counts_c_blocks) {
+plan::Counts expected_counts(const Inputs& inputs, const plan::Limits& limits, Workers& workers, Expecting expecting) {
   constexpr std::uint32_t kQuicklyCounted = 1u << 22;  // block rows
   constexpr double kFewPairs = 1;
-  const plan::Statistics& expected = operands.expected();
-  if (expected.nb() > (counts_c_blocks ? kMaxCountedRows : kQuicklyCounted)) return expected;
-  const SampledProduct sample(operands, std::clamp(num_threads, 1U, kMaxThreads), workers);
-  if (sample.statistics().num_pairs < kFewPairs) return expected;
-  if (!counts_c_blocks) {
-    const plan::Statistics& s = sample.statistics();
-    return with_c_blocks(s, std::min(s.num_pairs, static_cast<double>(s.nb()) * s.nb()));
+  constexpr double kLeastS = 0.5;
+  plan::Counts expected = expected_of(inputs);
+  if (expecting == Expecting::most) {
+    expected.num_pairs = expected.a.num_blocks * std::min<double>(expected.b.num_blocks, expected.nb());
+    return with_c_blocks(expected, most_c_blocks(expected));
   }
-  constexpr std::uint64_t kCountedRecords = 4u << 20;  // of an operand, for C blocks: 0.1 s at most
-  const std::uint64_t most = std::max(expected.a.num_blocks, expected.b.num_blocks);
-  return sample.count_c_blocks((most + kCountedRecords - 1) / kCountedRecords);
+  const bool counts = expecting == Expecting::sample;
+  if (expected.nb() > (counts ? kMaxCountedRows : kQuicklyCounted)) return expected;
+  bool is_worth = counts;
+  const plan::Counts s =
+      sampled(inputs, std::clamp(limits.num_threads, 1U, kMaxThreads), workers, [&](const plan::Counts& pairs) {
+        const double product_s = plan::decide(pairs, limits).predicted_s;
+        return is_worth = counts && is_worth_reading(pairs, product_s, kLeastS, limits);
+      });
+  if (s.num_pairs < kFewPairs) return expected;
+  return is_worth ? s : with_c_blocks(s, most_c_blocks(s));
 }
 
 Plan expected_plan(const Source& a, const Source& b, const Options& options, Expecting expecting) {
@@ -102,21 +100,15 @@ Plan expected_plan(const Source& a, const Source& b, const Options& options, Exp
   whole.rows = {};  // picking rows reads all of A
   StageClock clock;
   Workers workers;
-  const ProductOperands operands(a, b, whole, {.clock = clock, .on_progress = whole.on_progress});
-  plan::Statistics s = operands.expected();
-  if (expecting != Expecting::most) {
-    s = sampled_statistics(operands, limits.num_threads, workers, expecting == Expecting::sample);
-  } else {
-    const double nb = s.nb();
-    s.num_pairs = s.a.num_blocks * std::min<double>(s.b.num_blocks, nb);
-    s.num_c_blocks = std::min(s.num_pairs, nb * nb);
-  }
+  const Inputs inputs = as_multiplied(a, b, whole, {.clock = clock, .on_progress = whole.on_progress});
+  plan::Counts s = expected_counts(inputs, limits, workers, expecting);
   const RowRange rows = checked_rows(options.rows, s.nb());
   const double share = s.nb() == 0 ? 1 : static_cast<double>(rows.end - rows.first) / s.nb();
   s.num_pairs *= share;
   s.num_c_blocks *= share;
-  plan::Execution e = plan::decide(s, limits);
+  plan::Choice e = plan::decide(s, limits);
   if (e.is_refused()) e.predicted_s = 0;
+  s = plan::expected_of_selection(s, limits.selection);
   s = plan::expected_of_selection(s, limits.selection);
   e.expected_pairs = s.num_pairs;
   e.expected_output_blocks = s.num_c_blocks;
@@ -130,7 +122,7 @@ unsigned expected_devices(const MatrixHeader& a, const MatrixHeader& b, const Op
     gpu.start_s = &gpu == &limits.gpus.front() ? plan::kDeviceStartS : plan::kMoreDeviceStartS;
   }
   limits.discards_result = discards_result;
-  const plan::Execution e = plan::decide(plan::expected_of_rows(a, b, options.rows), limits);
+  const plan::Choice e = plan::decide(plan::expected_of_rows(a, b, options.rows), limits);
   if (e.backend == Backend::cpu) return 0;
   return static_cast<unsigned>(std::max<std::size_t>(1, e.devices.size()));
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <latch>
 #include <limits>
+#include <list>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "base/text.hpp"
 #include "cpu/chains/chains.hpp"
 #include "cuda/chains.hpp"
+#include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
 #include "engine/product.hpp"
 #include "plan/panels/row_cut.hpp"
@@ -177,22 +179,20 @@ bool may_overflow(const ProductStats& stats, std::uint32_t m, const void* alpha,
 }
 
 /// Host or device memory of the operands' pairs and the result, for evenly spread blocks.
-std::uint64_t expected_bytes(const ProductOperands& operands, ElementType type) {
+std::uint64_t expected_bytes(const plan::Counts& expected, ElementType type) {
   constexpr double kPairBytes = 8;
   constexpr double kIndexBytes = 24;  // of a block: keys, numbers, columns
-  const plan::Statistics& expected = operands.expected();
   const double elements = static_cast<double>(expected.m()) * expected.m();
   return static_cast<std::uint64_t>(
       expected.num_pairs * kPairBytes + static_cast<double>(expected.num_blocks()) * kIndexBytes +
       expected.num_c_blocks * (kIndexBytes + elements * static_cast<double>(element_bytes(result_of(type)))));
 }
 
-void fill_report(const ProductOperands& operands, ElementType type, const ProductStats& stats, const Target& target,
-                 Report& report) {
-  const plan::Limits& limits = target.limits;
+void fill_report(const Source& a, const Source& b, ElementType type, const ProductStats& stats,
+                 const plan::Limits& limits, Report& report) {
   report.element_type = type;
-  report.a = operands.inputs().a.header();
-  report.b = operands.inputs().b.header();
+  report.a = a.header();
+  report.b = b.header();
   report.c = {.n = report.a.n,
               .m = report.a.m,
               .num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(stats.num_blocks, 0xFFFF'FFFFu))};
@@ -272,34 +272,30 @@ struct Engine::Impl::HostProduct {
 void Engine::Impl::multiply_chains(const Source& a, const Source& b, const ProductOptions& options,
                                    ProductRecord& record, HostProduct* host) {
   const ElementType type = host == nullptr ? record.arrays->a.type : host->type;
-  const ProductOperands operands(a, b);
   MemoryBudget of_caller;
-  MemoryShare share(record.output.brings_memory ? of_caller : budget_);
-  Target target = devices_.choose_target(operands, options, record.output, share, workers_, "");
+  MemoryShare share(record.brings_memory() ? of_caller : budget_);
   cuda::DeviceRun run = run_of(options, record.clock, &share);
+  std::list<MemoryShare> more_shares;
+  const plan::Limits limits = devices_.choose({a, b}, options, record, "", more_shares, run);
   ProductStats stats;
-  if (target.limits.backend == Backend::cuda) {
-    const std::vector<cuda::DeviceUse> more_devices = target.more_devices();
-    run.device = target.first_device();
-    run.more_devices = more_devices;
+  if (limits.backend == Backend::cuda) {
     run.arrays = record.arrays;
-    const std::uint64_t limit = target.limits.gpus.front().bytes;
-    const MemoryBytes need{.host = 0, .device = std::min(limit, expected_bytes(operands, type))};
+    const std::uint64_t limit = limits.gpus.front().bytes;
+    const MemoryBytes need{.host = 0, .device = std::min(limit, expected_bytes(expected_of({a, b}), type))};
     share.reserve(need, run.cancel);
-    for (const cuda::DeviceUse& use : more_devices) use.memory->reserve(need, run.cancel);
-    stats =
-        host == nullptr ? cuda::multiply_chains(a, b, limit, run) : multiply_uploaded(a, b, *host, target.limits, run);
+    for (const cuda::DeviceUse& use : run.more_devices) use.memory->reserve(need, run.cancel);
+    stats = host == nullptr ? cuda::multiply_chains(a, b, limit, run) : multiply_uploaded(a, b, *host, limits, run);
   } else {
-    stats = multiply_on_host(a, b, *host, target.limits, run);
+    stats = multiply_on_host(a, b, *host, limits, run);
   }
-  fill_report(operands, type, stats, target, record.report);
+  fill_report(a, b, type, stats, limits, record.report);
   if (host != nullptr) stats.largest = host->largest;
   if (result_of(type) == ElementType::i64) {
     const void* const alpha = host != nullptr ? host->alpha : record.arrays->call.alpha;
     const void* const beta = host != nullptr ? host->beta : record.arrays->call.beta;
     record.report.may_overflow = may_overflow(stats, record.report.a.m, alpha, beta);
   }
-  record.report.plan.rows = checked_rows(options.rows, operands.inputs().a.header().blocks_per_side());
+  record.report.plan.rows = checked_rows(options.rows, a.header().blocks_per_side());
 }
 
 namespace {
@@ -690,9 +686,9 @@ void Engine::Impl::multiply_given(const Inputs& inputs, const Source& pattern, S
   plain.rows = {};
   check_options(plain, ElementType::u16, true);
   check_shapes(inputs.a, pattern);
-  const ProductOperands operands(inputs.a, inputs.b, product, run_of(product, record.clock));
-  const Source& a = operands.inputs().a;
-  const Source& b = operands.inputs().b;
+  const Inputs operands = as_multiplied(inputs.a, inputs.b, product, run_of(product, record.clock));
+  const Source& a = operands.a;
+  const Source& b = operands.b;
   const std::uint64_t held = array_bytes(a.header()) + array_bytes(b.header()) + array_bytes(pattern.header());
   const std::uint64_t need =
       held + std::max({reading_bytes(a.header()), reading_bytes(b.header()), reading_bytes(pattern.header())}) +
@@ -701,11 +697,13 @@ void Engine::Impl::multiply_given(const Inputs& inputs, const Source& pattern, S
     MemoryShare share(budget_);
     ProductOptions on_cpu = plain;
     on_cpu.backend = Backend::cpu;
-    const Target target = devices_.choose_target(operands, on_cpu, record.output, share, workers_, "");
-    if (need > target.limits.host_bytes) {
+    cuda::DeviceRun run = run_of(on_cpu, record.clock, &share);
+    std::list<MemoryShare> none;
+    const std::uint64_t limit = devices_.choose(operands, on_cpu, record, "", none, run).host_bytes;
+    if (need > limit) {
       throw OutOfMemory("a product of given blocks",
-                        text("needs up to ", human_bytes(need), " in memory, the limit is ",
-                             human_bytes(target.limits.host_bytes), "; it does not run out of core"),
+                        text("needs up to ", human_bytes(need), " in memory, the limit is ", human_bytes(limit),
+                             "; it does not run out of core"),
                         "raise EngineOptions::memory_limit_bytes, or multiply some block rows at a time");
     }
   }
@@ -729,7 +727,7 @@ void Engine::Impl::multiply_given(const Inputs& inputs, const Source& pattern, S
     report.c.num_blocks = static_cast<std::uint32_t>(report.c_blocks);
     sink.finish(report.c);
   }
-  operands.describe(report.plan);
+  describe_operands(a.header(), product, report.plan);
   report.a = inputs.a.header();  // of all rows
   check_saturation(product, report, sink, out);
   sink.publish();

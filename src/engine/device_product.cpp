@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -12,8 +13,10 @@
 
 #include "base/text.hpp"
 #include "cuda/chains.hpp"
+#include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
 #include "engine/product.hpp"
+#include "plan/decide.hpp"
 #include "spmm/device.hpp"
 #include "spmm/error.hpp"
 #include "spmm/stream.hpp"
@@ -388,10 +391,10 @@ struct DevicePlan::State {
   DeviceCall call;
   ProductRecord record;
   DeviceProduct product;
-  ProductOperands operands{product.source_a, product.source_b};
+  std::vector<std::shared_ptr<cuda::DeviceContext>> devices{};  // as long as the plan
   MemoryBudget of_caller{};
   MemoryShare share;
-  Target target{};
+  std::list<MemoryShare> none{};
   std::optional<cuda::DeviceRun> run{};
   std::unique_ptr<cuda::PlannedProduct> planned{};
 };
@@ -403,7 +406,7 @@ void Engine::Impl::multiply(DeviceProduct& product, ProductRecord& record, Repor
     multiply_chains(product.source_a, product.source_b, product.options, record);
     check_saturation(product.options, record.report, product.sink, "the result");
   } else {
-    multiply({product.source_a, product.source_b}, product.sink, "the result", product.options, record);
+    multiply(product.source_a, product.source_b, &product.sink, "the result", product.options, record);
   }
   product.batch.all.num_saturated = record.report.saturated_elements;
   if (report == nullptr && record.trace == nullptr) return;  // the peak of the process is read from a file
@@ -423,29 +426,28 @@ DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const De
                         const ProductOptions& options) {
   auto state = std::make_unique<DevicePlan::State>(a, b, call, options, own().budget());
   const ProductOptions& on_cuda = state->product.options;
-  state->target =
-      own().devices().choose_target(state->operands, on_cuda, state->record.output, state->share, own().workers(), "");
+  const Inputs inputs{state->product.source_a, state->product.source_b};
   state->run.emplace(own().run_of(on_cuda, state->record.clock, &state->share));
-  const cuda::DeviceRun& run = *state->run;
-  state->run->cancel = nullptr;
-  state->run->device = state->target.first_device();
-  state->run->arrays = state->record.arrays;
-  const plan::Limits limits = state->target.limits;
+  cuda::DeviceRun& run = *state->run;
+  const plan::Limits limits = own().devices().choose(inputs, on_cuda, state->record, "", state->none, run);
+  state->devices = own().devices().started();
+  run.cancel = nullptr;
+  run.arrays = state->record.arrays;
   if (cuda::wants_chains(a.type, call)) {
-    state->planned =
-        cuda::plan_chains(state->product.source_a, state->product.source_b, limits.gpus.front().bytes, run);
+    state->planned = cuda::plan_chains(inputs.a, inputs.b, limits.gpus.front().bytes, run);
     return DevicePlan(std::move(state));
   }
-  const plan::Execution expected = plan_product(state->operands.expected(), limits);
+  const plan::Choice expected = plan::decide(expected_of(inputs), limits);
+  plan::throw_if_refused(expected);
   reserve_memory(expected, run);
   if (expected.is_out_of_core()) {
     throw OutOfMemory("a plan", "the product does not fit the memory of the device at once",
                       "raise EngineOptions::memory_limit_bytes, or free device memory");
   }
-  const plan::Decide decide = [limits, &run](const plan::Statistics& counted) {
+  const plan::Decide decide = [limits, &run](const plan::Counts& counted) {
     return decide_within_share(counted, limits, run);
   };
-  state->planned = cuda::plan_product(state->product.source_a, state->product.source_b, expected, decide, run);
+  state->planned = cuda::plan_product(inputs.a, inputs.b, expected, decide, run);
   return DevicePlan(std::move(state));
 }
 

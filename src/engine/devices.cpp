@@ -11,6 +11,7 @@
 #include "base/memory/machine_memory.hpp"
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
+#include "engine/backend_choice.hpp"
 #include "engine/product.hpp"
 #include "plan/decide.hpp"
 #include "plan/times.hpp"
@@ -38,19 +39,26 @@ unsigned EngineDevices::num_expected() const {
   return static_cast<unsigned>(std::max<std::size_t>(1, visible_gpus().size()));
 }
 
-EngineDevices::Contexts EngineDevices::start(unsigned num, std::string& why_not) {
+EngineDevices::Contexts EngineDevices::start(unsigned num) {
   const std::lock_guard lock(mutex_);
+  std::string why_not;
+  const auto check_found = [&](bool is_found) {
+    if (is_found) return;
+    throw DeviceError(are_always_shared() ? kDevices : "ProductOptions::backend = cuda", why_not,
+                      "use ProductOptions::backend = cpu, or check nvidia-smi");
+  };
   if (are_always_shared()) {
     if (contexts_.empty()) start_named(why_not);
+    check_found(!contexts_.empty());
     return contexts_;
   }
   if (contexts_.empty()) {
     std::shared_ptr<cuda::DeviceContext> first = cuda::find_device(options_.device, why_not);
-    if (!first) {
-      // The runtime calls a missing driver one that is too old.
-      if (!cuda::build_info().empty() && !has_gpu_driver()) why_not = "there is no NVIDIA driver on this machine";
-      return {};
+    // The runtime calls a missing driver one that is too old.
+    if (!first && !cuda::build_info().empty() && !has_gpu_driver()) {
+      why_not = "there is no NVIDIA driver on this machine";
     }
+    check_found(first != nullptr);
     add(std::move(first));
   }
   // The others by their numbers. One that does not start is done without.
@@ -101,10 +109,10 @@ std::uint64_t EngineDevices::limit_bytes(std::uint64_t available_bytes) const {
 
 /// A product that stays on the device takes no host memory to speak of: what was measured within the last second will
 /// do, since asking the system takes as long as a small product.
-std::uint64_t EngineDevices::measured_host_bytes(OutputKind output) {
+std::uint64_t EngineDevices::measured_host_bytes(bool stays_on_device) {
   const auto now = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
-  if (!output.stays_on_device || host_bytes_ == 0 || now - host_measured_ > std::chrono::seconds(1)) {
+  if (!stays_on_device || host_bytes_ == 0 || now - host_measured_ > std::chrono::seconds(1)) {
     host_bytes_ = available_memory_bytes() + spare_bytes();
     host_measured_ = now;
   }
@@ -136,15 +144,6 @@ std::vector<plan::Gpu> EngineDevices::expect_gpus(MemoryShare& share) const {
   return gpus;
 }
 
-/// How many devices a product is to share that insists on CUDA; no matter where they are named.
-unsigned EngineDevices::num_devices(const plan::Statistics& expected, plan::Limits limits, OutputKind output,
-                                    MemoryShare& share) const {
-  if (output.stays_on_device || are_named() || num_expected() == 1) return 1;
-  limits.gpus = expect_gpus(share);
-  limits.backend = Backend::cuda;
-  return static_cast<unsigned>(std::max<std::size_t>(1, plan::decide(expected, limits).devices.size()));
-}
-
 /// The memory of device x (not of the first one, which has the engine's own budget).
 MemoryBudget& EngineDevices::budget_of(std::size_t x) {
   const std::lock_guard lock(mutex_);
@@ -159,67 +158,60 @@ Backend EngineDevices::insisted_backend(const ProductOptions& product) const {
   return wanted == Backend::automatic && are_named() ? Backend::cuda : wanted;
 }
 
-Target EngineDevices::choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
-                                    MemoryShare& share, Workers& workers, const std::string& why_not_cuda) {
-  Backend backend = insisted_backend(product);
-  Target target;
-  std::optional<BackendChoice> choice;  // if the options leave the backend open and there are two
-  plan::Limits& limits = target.limits;
-  limits = product_limits({options_, product},
-                          share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(output)); }));
-  limits.discards_result = output.discards_result;
+plan::Limits EngineDevices::choose(const Inputs& inputs, const ProductOptions& product, const ProductRecord& record,
+                                   const std::string& why_not_cuda, std::list<MemoryShare>& more_shares,
+                                   cuda::DeviceRun& run) {
+  MemoryShare& share = *run.memory;
+  plan::Limits limits =
+      product_limits({options_, product},
+                     share.host_limit_bytes([&] { return limit_bytes(measured_host_bytes(record.stays_on_device)); }));
+  limits.backend = insisted_backend(product);
+  limits.discards_result = record.discards_result;
   limits.why_no_gpu = why_not_cuda;
-  const bool is_open = backend == Backend::automatic && why_not_cuda.empty();
-  if (is_open && (!started().empty() || cuda::may_start(limits.why_no_gpu))) {
-    limits.gpus = expect_gpus(share);
-    choice = choose_backend(operands, limits, workers);
-    backend = choice->backend;
-    const BackendTimes& times = choice->times;
-    if (backend == Backend::cpu && times.cuda_s > 0) {
+  limits.gpu_failed = !why_not_cuda.empty();
+  const bool is_open = limits.backend == Backend::automatic && why_not_cuda.empty() &&
+                       (!started().empty() || cuda::may_start(limits.why_no_gpu));
+  std::size_t num_devices = 1;
+  if (is_open || (limits.backend == Backend::cuda && !are_named() && !record.stays_on_device && num_expected() > 1)) {
+    plan::Limits of_all = limits;
+    of_all.gpus = expect_gpus(share);
+    const plan::Choice expected =
+        is_open ? choose_backend(inputs, of_all, *run.workers) : plan::decide(expected_of(inputs), of_all);
+    num_devices = std::max<std::size_t>(1, expected.devices.size());
+    if (is_open) {
+      limits.backend = expected.backend;
+      limits.compared = expected.compared;
+    }
+    if (is_open && expected.backend == Backend::cpu && expected.compared && expected.compared->cuda_s > 0) {
       const std::lock_guard lock(mutex_);
-      lost_s_ += std::max(0.0, times.cpu_s - times.cuda_s + limits.gpus.front().start_s);
-    }
-    limits.gpus.clear();
-  }
-  if (backend == Backend::cuda) {
-    const unsigned num = choice ? choice->num_devices : num_devices(operands.expected(), limits, output, share);
-    std::jthread prefetching;  // asks for the inputs: the first CUDA product of a process takes 0.2 s to start
-    if (started().empty()) {
-      prefetching = start_thread([inputs = operands.inputs()] {
-        try {
-          inputs.a.prefetch();
-          inputs.b.prefetch();
-        } catch (...) {  // reading says what is wrong
-        }
-      });
-    }
-    target.devices = start(num, limits.why_no_gpu);
-    if (target.devices.empty() && !choice) {
-      throw DeviceError(are_always_shared() ? "EngineOptions::devices" : "ProductOptions::backend = cuda",
-                        limits.why_no_gpu, "use ProductOptions::backend = cpu, or check nvidia-smi");
-    }
-    if (output.stays_on_device && !target.devices.empty()) target.devices.resize(1);  // which holds the operands
-    for (const auto& device : target.devices) {
-      MemoryShare& of_device = limits.gpus.empty() ? share : target.shares.emplace_back(budget_of(limits.gpus.size()));
-      limits.gpus.push_back(describe_gpu(*device, of_device, output.brings_memory));
+      lost_s_ += std::max(0.0, expected.compared->cpu_s - expected.compared->cuda_s + of_all.gpus.front().start_s);
     }
   }
-  const bool has_device = !target.devices.empty();
   limits.shares_always = true;  // it has been decided which
-  limits.backend = backend == Backend::cuda && !has_device ? Backend::cpu : backend;
-  limits.gpu_failed = !why_not_cuda.empty() || (choice && backend == Backend::cuda && !has_device);
-  if (choice && (has_device || backend == Backend::cpu)) {
-    limits.compared = choice->times;
-  } else if (choice) {
-    limits.why_backend = limits.why_no_gpu;
+  if (limits.backend != Backend::cuda) return limits;
+  std::jthread prefetching;  // asks for the inputs: the first CUDA product of a process takes 0.2 s to start
+  if (started().empty()) {
+    prefetching = start_thread([inputs] {
+      try {
+        inputs.a.prefetch();
+        inputs.b.prefetch();
+      } catch (...) {  // reading says what is wrong
+      }
+    });
   }
-  return target;
-}
-
-std::vector<cuda::DeviceUse> Target::more_devices() {
-  std::vector<cuda::DeviceUse> more;
-  for (MemoryShare& share : shares) more.push_back({.device = devices[more.size() + 1].get(), .memory = &share});
-  return more;
+  Contexts devices = start(static_cast<unsigned>(num_devices));
+  if (record.stays_on_device) devices.resize(1);  // which holds the operands
+  for (const auto& device : devices) {
+    const bool is_first = limits.gpus.empty();
+    MemoryShare& of_device = is_first ? share : more_shares.emplace_back(budget_of(limits.gpus.size()));
+    limits.gpus.push_back(describe_gpu(*device, of_device, record.brings_memory()));
+    if (is_first) {
+      run.device = device.get();
+    } else {
+      run.more_devices.push_back({.device = device.get(), .memory = &of_device});
+    }
+  }
+  return limits;
 }
 
 }  // namespace spmm

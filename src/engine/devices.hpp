@@ -14,7 +14,6 @@
 #include "base/memory/budget.hpp"
 #include "base/run/parallel.hpp"
 #include "cuda/backend.hpp"
-#include "engine/backend_choice.hpp"
 #include "engine/product.hpp"
 #include "plan/execution.hpp"
 #include "spmm/options.hpp"
@@ -23,17 +22,6 @@ namespace spmm {
 
 /// EngineOptions::devices and ::device. Errors: UsageError (a device is named twice, or both ways).
 void check_device_list(const std::vector<int>& named, int device);
-
-/// The backend and the devices that a product runs on, and its limits.
-struct Target {
-  plan::Limits limits{};                                        ///< names the backend
-  std::vector<std::shared_ptr<cuda::DeviceContext>> devices{};  ///< none on the CPU
-  std::list<MemoryShare> shares{};                              ///< of the memory of further devices
-
-  [[nodiscard]] cuda::DeviceContext* first_device() const { return devices.empty() ? nullptr : devices.front().get(); }
-  /// What the product holds of further devices.
-  [[nodiscard]] std::vector<cuda::DeviceUse> more_devices();
-};
 
 /// Threads: any.
 class EngineDevices {
@@ -45,12 +33,13 @@ class EngineDevices {
   EngineDevices(const EngineDevices&) = delete;
   EngineDevices& operator=(const EngineDevices&) = delete;
 
-  /// Chooses the backend if the options leave it open, and starts the device if one is used. CUDA is not touched
-  /// if the CPU is asked for or chosen. If CUDA was chosen and does not start, the CPU takes its place.
-  /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may.
-  /// Errors: UsageError (unknown kernel); DeviceError if a device is asked for and there is none.
-  Target choose_target(const ProductOperands& operands, const ProductOptions& product, OutputKind output,
-                       MemoryShare& share, Workers& workers, const std::string& why_not_cuda);
+  /// Chooses the backend if the options leave it open, and starts its devices. CUDA is not touched if the CPU is asked
+  /// for or chosen. Returns limits that name the backend, and sets the devices of `run`.
+  /// Values: why_not_cuda = why CUDA may not be chosen; empty: it may; more_shares = where the memory of further
+  /// devices is counted; that of the host and the first device is run.memory. All must outlive the run. Errors:
+  /// UsageError (unknown kernel); DeviceError, CudaError (the devices do not start).
+  plan::Limits choose(const Inputs& inputs, const ProductOptions& product, const ProductRecord& record,
+                      const std::string& why_not_cuda, std::list<MemoryShare>& more_shares, cuda::DeviceRun& run);
 
   /// The backend that the options insist on; a device number insists on CUDA. Errors: UsageError.
   [[nodiscard]] Backend insisted_backend(const ProductOptions& product) const;
@@ -66,10 +55,9 @@ class EngineDevices {
   /// How many a product may share if the options leave that open; makes no CUDA call. Under a launcher that starts
   /// several processes on a node each has one device.
   [[nodiscard]] unsigned num_expected() const;
-  /// The first `num` devices, or all that are named; fewer where others do not start that the options leave open. None
-  /// and `why_not` where CUDA has no device.
-  /// Errors: UsageError, DeviceError (a named device does not exist), CudaError.
-  Contexts start(unsigned num, std::string& why_not);
+  /// The first `num` devices, or all that are named; fewer where others do not start that the options leave open.
+  /// Errors: UsageError, DeviceError (CUDA has no device, or not one that is named), CudaError.
+  Contexts start(unsigned num);
   void start_named(std::string& why_not);
   void add(std::shared_ptr<cuda::DeviceContext> context);
   [[nodiscard]] MemoryBudget& budget_of(std::size_t x);
@@ -77,12 +65,10 @@ class EngineDevices {
   /// Seconds that a start would cost a product, less what others have lost without it.
   [[nodiscard]] double start_s() const;
   [[nodiscard]] std::uint64_t limit_bytes(std::uint64_t available_bytes) const;
-  [[nodiscard]] std::uint64_t measured_host_bytes(OutputKind output);
+  [[nodiscard]] std::uint64_t measured_host_bytes(bool stays_on_device);
   [[nodiscard]] plan::Gpu describe_gpu(const cuda::DeviceContext& device, MemoryShare& share,
                                        bool brings_memory = false) const;
   [[nodiscard]] std::vector<plan::Gpu> expect_gpus(MemoryShare& share) const;
-  [[nodiscard]] unsigned num_devices(const plan::Statistics& expected, plan::Limits limits, OutputKind output,
-                                     MemoryShare& share) const;
 
   EngineOptions options_;
   mutable std::mutex mutex_;

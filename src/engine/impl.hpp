@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/memory/budget.hpp"
+#include "base/run/output.hpp"
 #include "base/run/parallel.hpp"
 #include "engine/devices.hpp"
 #include "engine/product.hpp"
@@ -23,8 +24,8 @@ class Engine::Impl {
       : options_(options), devices_(options), budget_(options.memory_limit_bytes == 0) {}
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
-  /// Values: out = how messages call the result.
-  void multiply(const Inputs& inputs, Sink& sink, const std::string& out, const ProductOptions& product,
+  /// Values: sink = null: only a plan is made, in record.report.plan; out = how messages call the result.
+  void multiply(const Source& a, const Source& b, Sink* sink, const std::string& out, const ProductOptions& options,
                 ProductRecord& record);
 
   /// The same at the blocks of `pattern` alone, in memory. Errors: OutOfMemory, if that does not suffice.
@@ -44,7 +45,7 @@ class Engine::Impl {
                                           ProductRecord& record, const Accumulation<ProductOf<T>>& onto,
                                           std::uint64_t held_bytes = 0);
 
-  /// A product with these options on this target.
+  /// A product with these options on the CPU.
   [[nodiscard]] cuda::DeviceRun run_of(const ProductOptions& product, StageClock& clock, MemoryShare* memory = nullptr);
 
   [[nodiscard]] const EngineOptions& options() const { return options_; }
@@ -60,8 +61,8 @@ class Engine::Impl {
                                         const plan::Limits& limits, const cuda::DeviceRun& run);
   static ProductStats multiply_on_host(const Source& a, const Source& b, const HostProduct& host,
                                        const plan::Limits& limits, cuda::DeviceRun& run);
-  std::string try_multiply(const ProductOperands& operands, Sink& sink, const ProductOptions& product,
-                           const std::string& why_not_cuda, ProductRecord& record);
+  void run_product(const Inputs& inputs, Sink* sink, Output* output, const ProductOptions& options,
+                   const std::string& why_not_cuda, MemoryShare& share, ProductRecord& record);
 
   EngineOptions options_;
   pid_t process_ = ::getpid();

@@ -16,6 +16,7 @@
 #include "cpu/simd/isa.hpp"
 #include "engine/sorted_matrix.hpp"
 #include "io/files/scratch_file.hpp"
+#include "plan/decide.hpp"
 #include "plan/out_of_core.hpp"
 #include "plan/times.hpp"
 #include "spmm/error.hpp"
@@ -74,6 +75,7 @@ class RowTable {
     for (const std::uint32_t run : met_) is_met_[run] = false;
     met_.clear();
     is_full_ = false;
+    first_to_last_ = {.begin = 0xFFFF'FFFFu, .end = 0};
   }
 
   /// The range meets a block row once more. Returns the records of its run if it had not met that before; adds the
@@ -83,6 +85,8 @@ class RowTable {
     if (row < first_row_ || run >= is_met_.size() || records_of(run).size() == 0) return 0;
     num_pairs += static_cast<double>(records_of(run).size()) / rows_per_run_;
     if (is_met_[run]) return 0;
+    first_to_last_ = {.begin = std::min(first_to_last_.begin, records_of(run).begin),
+                      .end = std::max(first_to_last_.end, records_of(run).end)};
     is_full_ = is_full_ || met_.size() == most_met_;
     if (!is_full_) {
       is_met_[run] = true;
@@ -93,6 +97,9 @@ class RowTable {
 
   /// Whether the range meets more runs than there is memory to list them.
   [[nodiscard]] bool is_full() const { return is_full_; }
+
+  /// From the first record that the range meets to the last one.
+  [[nodiscard]] RecordRange from_first_to_last() const { return first_to_last_; }
 
   /// The records of all runs that the range meets; neighbours are joined.
   std::vector<RecordRange> met_records() {
@@ -119,6 +126,7 @@ class RowTable {
   std::vector<bool> is_met_;                   // [runs]
   std::vector<std::uint32_t> met_;             // each once
   bool is_full_ = false;
+  RecordRange first_to_last_;
 };
 
 /// Keeps the results of parts of a range in a scratch file until they are added up.
@@ -167,20 +175,20 @@ struct Range {
   std::uint32_t num_rows = 0;
   std::uint64_t b_blocks = 0;
   double num_pairs = 0;  ///< exact if B's table has a run for each row
-  bool fits = true;      ///< false: the least range that there is, which does not
+  bool fits = true;      ///< with all that it meets
 };
 
 class OutOfCore {
  public:
   OutOfCore(const Inputs& inputs, Output* output, const MultiplyAtOnce& multiply_at_once, const Run& run,
-            std::span<const std::string> folders, plan::Execution& execution)
+            std::span<const std::string> folders, plan::Choice& choice)
       : inputs_(inputs),
         output_(output),
         multiply_at_once_(multiply_at_once),
         run_(run),
-        execution_(execution),
-        limits_(execution.range_limits),
-        piece_bytes_(std::clamp<std::uint64_t>(execution.host_limit_bytes / 64, 4u << 10, 256u << 10)),
+        choice_(choice),
+        limits_(choice.limits),
+        piece_bytes_(std::clamp<std::uint64_t>(choice.host_limit_bytes / 64, 4u << 10, 256u << 10)),
         is_square_(is_same_file(inputs)),
         kept_bytes_(output != nullptr ? input_record_bytes(inputs.m()) : kIndexBytes),
         spare_(make_scratch_file(folders, std::max(a_header().num_blocks, b_header().num_blocks) * kept_bytes_)),
@@ -188,13 +196,13 @@ class OutOfCore {
         a_(sorted(inputs.a, 0)),
         own_b_(is_square_ ? std::nullopt : std::optional<SortedMatrix>(sorted(inputs.b, b_offset() * kept_bytes_))),
         b_(own_b_ ? *own_b_ : a_) {
-    execution_.scratch_bytes = plan::scratch_bytes(a_header(), b_header(), is_square_);
+    choice_.scratch_bytes = plan::scratch_bytes(a_header(), b_header(), is_square_);
   }
 
-  /// Leaves in the execution what ran.
+  /// Leaves in the choice what ran.
   ProductStats multiply() {
-    execution_.num_ranges = 0;
-    execution_.num_slabs = 1;
+    choice_.num_ranges = 0;
+    choice_.num_slabs = 1;
     if (a_header().num_blocks != 0 && b_header().num_blocks != 0) {  // else both are checked, and nothing is left
       {
         const auto timing = run_.clock.scope(Stage::count);
@@ -202,14 +210,13 @@ class OutOfCore {
         choose_slabs();
       }
       partial_.emplace(spare_, inputs_.m(), limits_.host_bytes);
-      for (std::uint32_t first = 0; first < a_header().num_blocks; ++execution_.num_ranges)
-        first = multiply_next(first);
+      for (std::uint32_t first = 0; first < a_header().num_blocks; ++choice_.num_ranges) first = multiply_next(first);
     }
-    if (total_.device.empty() && execution_.backend == Backend::cpu) total_.device = cpu::isa_name(cpu::choose_isa());
-    execution_.num_ranges = std::max(2U, execution_.num_ranges);
+    if (total_.device.empty() && choice_.backend == Backend::cpu) total_.device = cpu::isa_name(cpu::choose_isa());
+    choice_.num_ranges = std::max(2U, choice_.num_ranges);
     if (output_ == nullptr) {
-      const plan::Statistics all = plan::expected_statistics(a_header(), b_header());
-      execution_.predicted_s = plan::sort_seconds(all, limits_) + plan::start_seconds(execution_, limits_) + seconds_;
+      const plan::Counts all = plan::expected_counts(a_header(), b_header());
+      choice_.predicted_s = plan::sort_seconds(all, limits_) + plan::start_seconds(choice_, limits_) + seconds_;
     }
     return total_;
   }
@@ -220,25 +227,30 @@ class OutOfCore {
   [[nodiscard]] std::uint64_t b_offset() const { return is_square_ ? 0 : a_header().num_blocks; }
 
   [[nodiscard]] SortedMatrix sorted(const Source& source, std::uint64_t offset) const {
-    return {source, kept_bytes_, file_, offset, spare_, execution_.host_limit_bytes / 4 * 3, piece_bytes_, run_};
+    return {source, kept_bytes_, file_, offset, spare_, choice_.host_limit_bytes / 4 * 3, piece_bytes_, run_};
   }
 
   void make_table() {
     constexpr std::uint64_t kTableShare = 4;  // of the limit, at most
     constexpr std::uint64_t kListShare = 16;
     constexpr std::uint64_t kMetBytes = sizeof(std::uint32_t) + RangesSource::kRangeBytes;
-    const std::uint64_t limit = execution_.host_limit_bytes;
+    const std::uint64_t limit = choice_.host_limit_bytes;
     table_.emplace(b_, limit / kTableShare, limit / kListShare / kMetBytes, run_);
     limits_.host_bytes -= std::min(limits_.host_bytes, table_->bytes());
   }
 
-  /// What is decided on a range. Refused if it does not fit.
-  [[nodiscard]] plan::Execution decide(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t a_span) const {
-    return plan::decide_range(a_header(), a_blocks, b_header(), b_blocks, limits_, a_span);
+  /// What is expected of a range. Values: a_span = of its block rows.
+  [[nodiscard]] plan::Counts statistics_of(std::uint64_t a_blocks, std::uint64_t b_blocks,
+                                           std::uint32_t a_span = plan::kAnySpan) const {
+    plan::Counts s = plan::expected_counts(plan::with_blocks(a_header(), static_cast<double>(a_blocks)),
+                                           plan::with_blocks(b_header(), static_cast<double>(b_blocks)));
+    s.a_span = a_span;
+    return s;
   }
   /// Whether it fits beside the lists of all threads.
-  [[nodiscard]] bool fits(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t a_span = plan::kAnySpan) const {
-    return plan::has_all_threads(decide(a_blocks, b_blocks, a_span), limits_);
+  [[nodiscard]] bool fits(std::uint64_t a_blocks, std::uint64_t b_blocks) const {
+    const plan::Choice e = plan::decide_at_once(statistics_of(a_blocks, b_blocks), limits_);
+    return !e.is_refused() && (e.backend == Backend::cuda || e.num_threads >= limits_.num_threads);
   }
 
   /// Equal slabs of B of up to three quarters of what fits, and as much of A as fits with one.
@@ -252,25 +264,26 @@ class OutOfCore {
         plan::largest_that_fits(a_header().num_blocks, [&](std::uint64_t blocks) { return fits(blocks, slab_b_); });
   }
 
-  /// As many records up to `end` as fit with what they meet in B, less a few: whole rows, or, of one row, any. At least
-  /// one.
-  Range longest_range(std::uint32_t first, std::uint32_t end, bool in_rows) {
+  /// As many rows, the first of which may have begun before, as fit with what they meet in B, less a few, or one that
+  /// does not.
+  Range longest_range(std::uint32_t first) {
     constexpr double kCheckedGrowth = 1.02;  // decisions on every row would take longer than the rest
     const auto timing = run_.clock.scope(Stage::count);
+    const std::uint32_t num_a = a_header().num_blocks;
     Range best{.a = {.begin = first, .end = first}};
     Range longer = best;
     table_->restart();
     double next_check = 0;
-    for (std::uint32_t r = first; r < end;) {
+    for (std::uint32_t r = first; r < num_a;) {
       const BlockIndex at = a_.index(r);
       longer.b_blocks += table_->add(at.j, longer.num_pairs);
       longer.a.end = ++r;
-      if (in_rows && r < end && a_.index(r).i == at.i) continue;
+      if (r < num_a && a_.index(r).i == at.i) continue;
       longer.num_rows += 1;
       const double blocks = longer.a.size() + static_cast<double>(longer.b_blocks);
-      if (blocks < next_check && r < end) continue;
+      if (blocks < next_check && r < num_a) continue;
       run_.check_cancelled();
-      longer.fits = !table_->is_full() && fits(longer.a.size(), longer.b_blocks, in_rows ? plan::kAnySpan : 1);
+      longer.fits = !table_->is_full() && fits(longer.a.size(), longer.b_blocks);
       if (!longer.fits) return best.a.size() == 0 ? longer : best;
       best = longer;
       next_check = blocks * kCheckedGrowth;
@@ -278,68 +291,47 @@ class OutOfCore {
     return best;
   }
 
-  /// What these records meet in B.
-  std::vector<RecordRange> met_records(RecordRange a) {
+  /// Multiplies a range: rows with what they meet, or, if that does not fit or takes longer, as much of A as fits with
+  /// a slab of B, which may be a part of a row, with one slab after the other. Returns where the next range begins.
+  std::uint32_t multiply_next(std::uint32_t first) {
+    const std::uint32_t num_a = a_header().num_blocks;
+    Range range = longest_range(first);
+    const Range with_slabs = share_of(range, a_.rows_or_part(first, slab_a_));
+    const auto ends_row = [&](const Range& one) {
+      return one.a.end == num_a || a_.index(one.a.end).i != a_.index(one.a.end - 1).i;
+    };
+    const bool in_slabs = !range.fits || (range.a.end != num_a && ends_row(with_slabs) && slabs_pay(with_slabs, range));
+    if (in_slabs) range = with_slabs;
     table_->restart();
     double num_pairs = 0;
-    for (std::uint32_t r = a.begin; r < a.end; ++r) table_->add(a_.index(r).j, num_pairs);
-    return table_->met_records();
-  }
-
-  /// Multiplies a range. Returns where the next one begins.
-  std::uint32_t multiply_next(std::uint32_t first) {
-    const Range range = longest_range(first, a_header().num_blocks, true);
-    const bool may_pay = slabs_pay(range);
-    const RecordRange rows = may_pay ? a_.whole_rows(first, slab_a_) : range.a;
-    if (may_pay && fits(rows.size(), slab_b_)) {
-      multiply_slabs(in_slabs(range, rows), {.begin = 0, .end = b_header().num_blocks});
-      add_up();
-      return rows.end;
-    }
-    if (range.fits) {
-      multiply_part(range, met_records(range.a), true);
-      return range.a.end;
-    }
-    for (RecordRange left = range.a; left.size() != 0;) {
-      const Range part = longest_range(left.begin, left.end, false);
-      const std::vector<RecordRange> met = met_records(part.a);
-      if (part.fits) {
-        multiply_part(part, met, false);
-      } else {  // a single block, which meets one run
-        multiply_slabs(part, met.front());
+    for (std::uint32_t r = range.a.begin; r < range.a.end; ++r) table_->add(a_.index(r).j, num_pairs);
+    if (!in_slabs) {
+      multiply_part(range, table_->met_records(), num_parts_ == 0);
+    } else {
+      const RecordRange b = table_->from_first_to_last();
+      num_pairs = range.num_pairs;
+      for (std::uint64_t begin = b.begin; begin < b.end; begin += slab_b_) {
+        const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(b.end, begin + slab_b_));
+        range.b_blocks = end - begin;
+        range.num_pairs = num_pairs * static_cast<double>(range.b_blocks) / b.size();
+        multiply_part(range, {{.begin = static_cast<std::uint32_t>(begin), .end = end}}, false);
       }
-      left.begin = part.a.end;
     }
-    add_up();
+    if (num_parts_ != 0 && ends_row(range)) add_up();
     return range.a.end;
   }
 
-  void multiply_slabs(const Range& range, RecordRange b) {
-    for (std::uint64_t begin = b.begin; begin < b.end; begin += slab_b_) {
-      const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(b.end, begin + slab_b_));
-      Range part = range;
-      part.b_blocks = end - begin;
-      part.num_pairs *= static_cast<double>(part.b_blocks) / b.size();
-      multiply_part(part, {{.begin = static_cast<std::uint32_t>(begin), .end = end}}, false);
-    }
-  }
-
-  /// As many records as fit with a slab of B, of which they meet what the same number of others meet.
-  [[nodiscard]] Range in_slabs(const Range& range, RecordRange a) const {
+  /// These records meet what as many of a range meet.
+  [[nodiscard]] static Range share_of(const Range& range, RecordRange a) {
     const double share = static_cast<double>(a.size()) / range.a.size();
     return {.a = a,
             .num_rows = static_cast<std::uint32_t>(std::max(1.0, share * range.num_rows)),
-            .b_blocks = b_header().num_blocks,
             .num_pairs = share * range.num_pairs};
   }
 
   /// Whether a block of A takes less time in a range with all of B, slab by slab.
-  [[nodiscard]] bool slabs_pay(const Range& range) const {
-    const std::uint32_t num_a = a_header().num_blocks;
-    if (range.fits && range.a.end == num_a) return false;
-    const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(num_a, range.a.begin + slab_a_));
-    Range slab = in_slabs(range, {.begin = range.a.begin, .end = end});
-    const double num_slabs = std::ceil(static_cast<double>(slab.b_blocks) / static_cast<double>(slab_b_));
+  [[nodiscard]] bool slabs_pay(Range slab, const Range& range) const {
+    const double num_slabs = std::ceil(static_cast<double>(b_header().num_blocks) / static_cast<double>(slab_b_));
     slab.b_blocks = slab_b_;
     slab.num_pairs /= num_slabs;
     const double of_slabs = num_slabs * (part_seconds(slab) + plan::merge_seconds(result_bytes(slab)));
@@ -355,8 +347,10 @@ class OutOfCore {
     return num_c_blocks(range) * static_cast<double>(output_record_bytes(a_header().m));
   }
   [[nodiscard]] double part_seconds(const Range& range) const {
-    return plan::range_seconds(a_header(), range.a.size(), b_header(), range.b_blocks, limits_, range.num_pairs,
-                               num_c_blocks(range));
+    plan::Counts s = statistics_of(range.a.size(), range.b_blocks);
+    s.num_pairs = range.num_pairs;
+    s.num_c_blocks = num_c_blocks(range);
+    return plan::range_seconds(plan::decide_at_once(s, limits_), s, limits_);
   }
 
   /// One product. Values: is_whole = it has all pairs of its rows.
@@ -367,10 +361,9 @@ class OutOfCore {
     if (!is_whole) partial_->begin_part();
     const RangesSource a(a_, {range.a});
     const RangesSource b(b_, std::move(met));
-    plan::Execution one =
-        decide(range.a.size(), b.header().num_blocks, a_.index(range.a.end - 1).i - a_.index(range.a.begin).i + 1);
+    const std::uint32_t a_span = a_.index(range.a.end - 1).i - a_.index(range.a.begin).i + 1;
+    plan::Choice one = plan::decide_at_once(statistics_of(range.a.size(), b.header().num_blocks, a_span), limits_);
     plan::throw_if_refused(one);
-    one.range_limits = limits_;
     Output kept(*partial_);
     Output& output = is_whole ? *output_ : kept;
     output.set_begin(is_whole ? total_.num_blocks : 0);
@@ -386,12 +379,12 @@ class OutOfCore {
     total_.num_panels += stats.num_panels;
     total_.peak_device_bytes = std::max(total_.peak_device_bytes, stats.peak_device_bytes);
     total_.device = stats.device;
-    execution_.kernel = one.kernel;
+    choice_.kernel = one.kernel;
   }
 
   /// Writes the sums of all parts of a range.
   void add_up() {
-    execution_.num_slabs = std::max(execution_.num_slabs, std::exchange(num_parts_, 0));
+    choice_.num_slabs = std::max(choice_.num_slabs, std::exchange(num_parts_, 0));
     if (output_ == nullptr) return;
     const auto timing = run_.clock.scope(Stage::write);
     output_->set_begin(0);
@@ -432,7 +425,7 @@ class OutOfCore {
   Output* output_;
   const MultiplyAtOnce& multiply_at_once_;
   const Run& run_;
-  plan::Execution& execution_;
+  plan::Choice& choice_;
   plan::Limits limits_;  // of a range
   std::uint64_t piece_bytes_;
   bool is_square_;            // one file is both operands
@@ -454,10 +447,9 @@ class OutOfCore {
 }  // namespace
 
 ProductStats multiply_out_of_core(const Inputs& inputs, Output* output, const MultiplyAtOnce& multiply_at_once,
-                                  const Run& run, std::span<const std::string> scratch_folders,
-                                  plan::Execution& execution) {
+                                  const Run& run, std::span<const std::string> scratch_folders, plan::Choice& choice) {
   try {
-    return OutOfCore(inputs, output, multiply_at_once, run, scratch_folders, execution).multiply();
+    return OutOfCore(inputs, output, multiply_at_once, run, scratch_folders, choice).multiply();
   } catch (const io::ScratchFull& full) {
     throw OutOfMemory("the scratch file", full.why,
                       "free space there, set TMPDIR to a folder on a larger disk, or raise "

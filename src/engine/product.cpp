@@ -1,4 +1,4 @@
-// Limits and decisions, and saturated elements.
+// What is checked and noted of a product, and the memory that it takes.
 #include "engine/product.hpp"
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"
+#include "io/factor_source.hpp"
 #include "plan/decide.hpp"
-#include "plan/out_of_core.hpp"
 #include "plan/registry.hpp"
+#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {
@@ -52,53 +53,29 @@ std::string first_saturated(const Report& report, Sink& sink) {
   return {};
 }
 
-/// Takes from the limits a result that stays in memory: as much as is expected of the headers, at most three quarters
-/// of the limit. More than that it takes only as far as the product leaves memory free.
-void leave_to_result(const plan::Statistics& expected, plan::Limits& limits) {
-  constexpr double kTolerance = 1.0625;  // what is expected is for evenly spread blocks
-  const double bytes = kTolerance * expected.num_c_blocks * static_cast<double>(output_record_bytes(expected.m()));
-  const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;
-  limits.host_bytes -= bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;
-}
-
-PlannedProof plan_proof(const ProductOptions& product, const plan::Statistics& expected, std::uint64_t limit_bytes) {
-  if (!product.verify_full && product.verify_blocks == 0) return {};
-  constexpr std::uint64_t kChosenShare = 8;  // at most, for chosen rows
-  const std::uint64_t chosen =
-      std::clamp<std::uint64_t>(limit_bytes / kChosenShare / Proof::chosen_bytes(expected.m(), product.selection), 1,
-                                std::max<std::uint64_t>(1, product.verify_blocks));
-  const std::uint64_t num_blocks = product.verify_full ? 0 : chosen;
-  PlannedProof proof{.settings = {.num_blocks = num_blocks,
-                                  .seed = product.verify_seed,
-                                  .key = product.proof_key,
-                                  .memory_bytes = std::max<std::uint64_t>(1, limit_bytes / kProofShare),
-                                  .limit_bytes = limit_bytes,
-                                  .rows = product.rows,
-                                  .selection = product.selection,
-                                  .on_notice = product.on_notice},
-                     .resident_bytes = Proof::resident_bytes(expected.a, num_blocks, product.selection)};
-  proof.end_bytes = Proof::finish_bytes(expected.a, expected.b, num_blocks) + proof.settings.memory_bytes;
-  return proof;
-}
-
-/// Refused, as data, if the product does not fit or the proof leaves it less than half of the limit.
-Prepared prepare_within(plan::Limits limits, const plan::Statistics& expected, bool keeps_result,
-                        const ProductOptions& product) {
-  if (keeps_result) leave_to_result(plan::expected_of_selection(expected, product.selection), limits);
-  Prepared p{.proof = plan_proof(product, expected, limits.host_bytes)};
-  const std::uint64_t resident = p.proof.resident_bytes;
-  if (resident > limits.host_bytes / 2 || resident + p.proof.end_bytes > limits.host_bytes) {
-    p.execution.refusal = plan::host_memory_refusal(0);
-    p.execution.refusal.what = product.verify_full ? "ProductOptions::verify_full" : "ProductOptions::verify_blocks";
-  } else {
-    limits.host_bytes -= resident;
-    p.execution = plan::decide(expected, limits);
-  }
-  p.limits = std::move(limits);
-  return p;
-}
-
 }  // namespace
+
+Inputs as_multiplied(const Source& a, const Source& b, const ProductOptions& options, const Run& run) {
+  const std::uint32_t nb = a.header().blocks_per_side();
+  const RowRange rows = checked_rows(options.rows, nb);
+  std::shared_ptr<const Source> own_a;
+  std::shared_ptr<const Source> own_b;
+  if (options.transpose_a || !rows.covers(nb)) own_a = io::make_factor_source(a, options.transpose_a, rows, run);
+  if (options.transpose_b) {
+    own_b = io::make_factor_source(b, true, checked_rows({}, b.header().blocks_per_side()), run);
+  }
+  return {.a = own_a ? *own_a : a,
+          .b = own_b ? *own_b : b,
+          .num_rows = rows.end - rows.first,
+          .own_a = own_a,
+          .own_b = own_b};
+}
+
+void describe_operands(const MatrixHeader& a, const ProductOptions& options, Plan& plan) {
+  plan.transpose_a = options.transpose_a;
+  plan.transpose_b = options.transpose_b;
+  plan.rows = checked_rows(options.rows, a.blocks_per_side());
+}
 
 void ProductRecord::close() {
   for (std::size_t s = 0; s < kStageNames.size(); ++s) report.stages[s] = clock.totals(static_cast<Stage>(s));
@@ -151,14 +128,8 @@ plan::Limits product_limits(const Options& options, std::uint64_t host_bytes) {
           .isa = cpu::choose_isa()};
 }
 
-plan::Execution plan_product(const plan::Statistics& expected, const plan::Limits& limits) {
-  plan::Execution execution = plan::decide(expected, limits);
-  plan::throw_if_refused(execution);
-  return execution;
-}
-
-plan::Execution decide_within_share(const plan::Statistics& statistics, const plan::Limits& limits, const Run& run) {
-  plan::Execution e = plan::decide(statistics, limits);
+plan::Choice decide_within_share(const plan::Counts& statistics, const plan::Limits& limits, const Run& run) {
+  plan::Choice e = plan::decide(statistics, limits);
   if (e.is_refused() || !plan::row_of(e.kernel).may_outgrow || run.memory == nullptr) return e;
   const std::uint64_t reserved = run.memory->reserved().device;
   if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
@@ -167,43 +138,20 @@ plan::Execution decide_within_share(const plan::Statistics& statistics, const pl
   return plan::decide(statistics, less);
 }
 
-void reserve_memory(const plan::Execution& execution, const cuda::DeviceRun& run, std::uint64_t extra_bytes,
+void reserve_memory(const plan::Choice& choice, const cuda::DeviceRun& run, std::uint64_t extra_bytes,
                     std::uint64_t end_bytes, bool keeps_result) {
   if (run.memory == nullptr || run.memory->reserved().host != 0) return;
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
-  const bool out_of_core = execution.is_out_of_core();
-  const std::uint64_t host = !out_of_core   ? std::max(execution.host_need_bytes, end_bytes) + extra_bytes
-                             : keeps_result ? execution.host_limit_bytes + extra_bytes
+  const bool out_of_core = choice.is_out_of_core();
+  const std::uint64_t host = !out_of_core   ? std::max(choice.host_need_bytes, end_bytes) + extra_bytes
+                             : keeps_result ? choice.host_limit_bytes + extra_bytes
                                             : kAll;
-  run.memory->reserve({.host = host, .device = out_of_core ? kAll : execution.device_need_bytes}, run.cancel);
+  run.memory->reserve({.host = host, .device = out_of_core ? kAll : choice.device_need_bytes}, run.cancel);
   if (out_of_core) return;  // on the first device alone
   // In the order of the devices, as every product does: none waits for one that waits for it.
   for (const cuda::DeviceUse& use : run.more_devices) {
-    use.memory->reserve({.host = 0, .device = execution.device_need_bytes}, run.cancel);
+    use.memory->reserve({.host = 0, .device = choice.device_need_bytes}, run.cancel);
   }
-}
-
-Prepared prepare(const plan::Limits& limits, const plan::Statistics& expected, bool keeps_result,
-                 const ProductOptions& product) {
-  Prepared prepared = prepare_within(limits, expected, keeps_result, product);
-  plan::Refusal& refusal = prepared.execution.refusal;
-  if (refusal.kind == plan::Refusal::Kind::host_memory) {
-    plan::Limits other = limits;
-    refusal.need_bytes = plan::least_that_fits(limits.host_bytes, [&](std::uint64_t bytes) {
-      other.host_bytes = bytes;
-      return prepare_within(other, expected, keeps_result, product).execution.refusal.kind !=
-             plan::Refusal::Kind::host_memory;
-    });
-    prepared.execution.host_limit_bytes = limits.host_bytes;
-  }
-  plan::throw_if_refused(prepared.execution);
-  return prepared;
-}
-
-std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& product) {
-  const double blocks =
-      plan::expected_of_selection(plan::expected_of_rows(a, b, product.rows), product.selection).num_c_blocks;
-  return kHeaderBytes + static_cast<std::uint64_t>(blocks * static_cast<double>(output_record_bytes(a.m)));
 }
 
 void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out) {

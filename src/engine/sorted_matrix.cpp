@@ -213,15 +213,17 @@ BlockIndex SortedMatrix::index(std::uint32_t record) {
   return read_index(piece_.data() + (record - in_piece_.begin) * record_bytes_);
 }
 
-RecordRange SortedMatrix::whole_rows(std::uint32_t first, std::uint64_t most_records) {
-  RecordRange rows{.begin = first, .end = first};
+RecordRange SortedMatrix::rows_or_part(std::uint32_t first, std::uint64_t most_records) {
+  const auto end = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(header_.num_blocks, first + std::max<std::uint64_t>(1, most_records)));
+  if (end == header_.num_blocks) return {.begin = first, .end = end};
+  std::uint32_t end_of_rows = first;
   std::uint32_t row = index(first).i;
-  for (std::uint32_t r = first + 1; r < header_.num_blocks; ++r) {
+  for (std::uint32_t r = first + 1; r <= end; ++r) {
     const std::uint32_t next = index(r).i;
-    if (std::exchange(row, next) != next) rows.end = r;
-    if (rows.size() != 0 && r + 1 - first > most_records) return rows;
+    if (std::exchange(row, next) != next) end_of_rows = r;
   }
-  return {.begin = first, .end = header_.num_blocks};
+  return {.begin = first, .end = end_of_rows == first ? end : end_of_rows};
 }
 
 RangesSource::RangesSource(const Source& whole, std::vector<RecordRange> ranges)

@@ -58,8 +58,8 @@ class SortedMatrix final : public Source {
   /// One index; read in pieces. Threads: one at a time.
   BlockIndex index(std::uint32_t record);
 
-  /// Whole rows from a record on, at least one: as many as have up to most_records.
-  RecordRange whole_rows(std::uint32_t first, std::uint64_t most_records);
+  /// Whole rows from a record on that have up to most_records together, or a part of a longer one.
+  RecordRange rows_or_part(std::uint32_t first, std::uint64_t most_records);
 
  private:
   MatrixHeader header_;

@@ -22,7 +22,7 @@ std::uint64_t whole_records(std::uint64_t bytes, std::uint64_t record) {
 /// The largest buffers that are useful. Pages that a small product uses a part of are cleared by the system all the
 /// same: 600 products of n = 1,024, m = 8, k = 1,000, four at a time on two cores, 190 to 270 a second with 8 MB, 640
 /// to 870 with an eighth of the result.
-std::uint64_t useful_buffer_bytes(const Statistics& s, std::uint64_t record) {
+std::uint64_t useful_buffer_bytes(const Counts& s, std::uint64_t record) {
   constexpr double kBuffersOfResult = 8;
   const double bytes = s.num_c_blocks * static_cast<double>(record) / kBuffersOfResult;
   if (bytes >= static_cast<double>(kNearBufferBytes)) return std::max(record, kNearBufferBytes);
@@ -31,8 +31,8 @@ std::uint64_t useful_buffer_bytes(const Statistics& s, std::uint64_t record) {
 
 }  // namespace
 
-Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
-  Execution e;
+Choice cpu_shape(const KernelRow& kernel, const Counts& s, const Limits& limits) {
+  Choice e;
   e.backend = Backend::cpu;
   e.kernel = kernel.name;
   e.host_limit_bytes = limits.host_bytes;

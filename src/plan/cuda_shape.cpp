@@ -33,7 +33,7 @@ bool is_padded(std::uint32_t m) {
 }
 
 /// C blocks of a panel: as many as are useful and fit in addition to the operands.
-void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
+void size_panels(Choice& e, const KernelRow& kernel, const Counts& s, const OperandBytes& operands) {
   const std::uint64_t record = output_record_bytes(s.m());
   const std::uint64_t per_c_block = panel_c_block_bytes(s.m());
   const std::uint64_t smallest = std::max(operands.build_peak, operands.resident + per_c_block);
@@ -49,7 +49,7 @@ void size_panels(Execution& e, const KernelRow& kernel, const Statistics& s, con
 
 /// Panels of whole block rows in half of the free memory, and the group of block columns of B that fits in addition to
 /// them as a dense operand.
-void size_dense(Execution& e, const KernelRow& kernel, const Statistics& s, const OperandBytes& operands) {
+void size_dense(Choice& e, const KernelRow& kernel, const Counts& s, const OperandBytes& operands) {
   const bool in_planes = kernel.expansion == Expansion::byte_planes;
   const auto refuse = [&](std::uint64_t need) {
     e.refusal = device_memory_refusal("device memory for dense operands", std::max(need, e.device_limit_bytes + 1));
@@ -97,7 +97,7 @@ TileCounts all_tiles(const kernels::TileGrid& grid, std::uint64_t b_blocks) {
 }
 
 /// Panels of whole rows of tiles, as large as they are useful and fit in addition to the tiles of B.
-void size_tiles(Execution& e, const kernels::TileGrid& grid, const TileCounts& tiles, const Statistics& s,
+void size_tiles(Choice& e, const kernels::TileGrid& grid, const TileCounts& tiles, const Counts& s,
                 const OperandBytes& operands) {
   constexpr std::uint64_t kMostStages = std::uint64_t{1} << 31;  // of a panel: they are numbered in 32 bits
   const std::uint64_t maps = grid.map_bytes();
@@ -117,7 +117,7 @@ void size_tiles(Execution& e, const kernels::TileGrid& grid, const TileCounts& t
 }
 
 /// Pinned buffers of each device: as many as are useful, fewer where the host has less.
-void size_ring(Execution& e, std::uint64_t num_devices) {
+void size_ring(Choice& e, std::uint64_t num_devices) {
   const std::uint64_t bytes = num_devices * kernels::kRingSlotBytes;
   e.num_buffers = kernels::kNumRingSlots;
   while (e.num_buffers > 1 && e.num_buffers * bytes > e.host_limit_bytes) --e.num_buffers;
@@ -127,7 +127,7 @@ void size_ring(Execution& e, std::uint64_t num_devices) {
 
 /// Whether the largest element everywhere would saturate a panel on average: else high bytes prove nothing.
 /// A C block whose sums do not grow fast enough gives up by itself, so a prefilter in vain costs little.
-bool can_saturate(const Panel& panel, const Statistics& s) {
+bool can_saturate(const Panel& panel, const Counts& s) {
   const auto largest = static_cast<double>(s.max_element);
   const double c_blocks = static_cast<double>(panel.num_rows) * panel.num_columns;
   return static_cast<double>(panel.num_pairs) / c_blocks * s.m() * largest * largest >= kMaxVal;
@@ -143,7 +143,7 @@ std::uint64_t most_of_run(const RowPairs& pairs, bool is_bounded, std::uint32_t 
 }
 
 /// host-driven launches once per C block.
-void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
+void limit_launches(Choice& e, const Counts& s, const Limits& limits) {
   std::uint64_t launches = 0;
   for (const Panel& panel : e.panels) launches += panel.max_c_blocks();
   if (limits.force || s.b_columns == 0 || launches <= kernels::kMaxHostDrivenLaunches) return;
@@ -155,7 +155,7 @@ void limit_launches(Execution& e, const Statistics& s, const Limits& limits) {
 }
 
 /// Why a kernel cannot run a product, or "".
-std::string refusal_of(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
+std::string refusal_of(const KernelRow& kernel, const Counts& s, const Limits& limits) {
   if (kernel.max_side != 0 && s.m() > kernel.max_side) return text("takes m up to ", kernel.max_side, ", not ", s.m());
   if (kernel.max_columns != 0 && s.c_columns() > kernel.max_columns)
     return text("takes up to ", kernel.max_columns, " block columns, not ", s.c_columns());
@@ -168,7 +168,7 @@ std::string refusal_of(const KernelRow& kernel, const Statistics& s, const Limit
 }
 
 /// Asks for the tiles of tile-tensor if another kernel takes long enough for them to be worth counting.
-void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
+void want_tile_counts(Choice& e, const Counts& s, const Limits& limits) {
   if (limits.kernel != nullptr || s.tiles.counted || !limits.has_dense_tensor() || limits.num_gpus() > 1) return;
   const std::uint64_t worth = tile_stages_worth(s);
   // They lie where a copy of A's elements will be, or could be.
@@ -178,7 +178,7 @@ void want_tile_counts(Execution& e, const Statistics& s, const Limits& limits) {
 }
 
 /// Panels of a product that several devices share: a few for each, unless they were tiny.
-std::uint64_t num_shared_panels(const Execution& e, const Statistics& s, std::uint64_t num_gpus) {
+std::uint64_t num_shared_panels(const Choice& e, const Counts& s, std::uint64_t num_gpus) {
   constexpr std::uint64_t kOfDevice = 8;  // it downloads one while it computes the next
   const std::uint64_t least_c_blocks = kernels::kRingSlotBytes / output_record_bytes(s.m());
   const auto c_blocks = static_cast<std::uint64_t>(s.num_c_blocks);
@@ -189,8 +189,8 @@ std::uint64_t num_shared_panels(const Execution& e, const Statistics& s, std::ui
 
 }  // namespace
 
-Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
-  Execution e;
+Choice cuda_shape(const KernelRow& kernel, const Counts& s, const Limits& limits) {
+  Choice e;
   e.backend = Backend::cuda;
   e.kernel = kernel.name;
   e.num_threads = std::max(1u, limits.num_threads);
@@ -232,7 +232,7 @@ Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits&
   return e;
 }
 
-void cut_row_panels(Execution& e, const Statistics& s, const Limits& limits) {
+void cut_row_panels(Choice& e, const Counts& s, const Limits& limits) {
   const KernelRow& kernel = row_of(e.kernel);
   if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
     e.wants_tile_counts = !s.tiles.counted;

@@ -22,7 +22,7 @@ Backend wanted_backend(const Limits& limits) {
 
 /// The kernel that was named or that the rule takes; if that one does not fit, the first of the registry that does, or
 /// the refusal that asks for the least.
-Execution shape_of_best(const Statistics& s, const Limits& limits, Backend backend) {
+Choice shape_of_best(const Counts& s, const Limits& limits, Backend backend) {
   const auto shape_of = [&](const KernelRow& row) {
     return backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
   };
@@ -30,14 +30,14 @@ Execution shape_of_best(const Statistics& s, const Limits& limits, Backend backe
   const auto of_cpu = [](const KernelRow& row) { return row.backend == Backend::cpu; };
   const KernelRow& first = backend == Backend::cuda ? choose_kernel(s, limits.has_dense_tensor())
                                                     : *std::ranges::find_if(registry(), of_cpu);
-  Execution best = shape_of(first);
+  Choice best = shape_of(first);
   for (const KernelRow& row : registry()) {
     if (!best.is_refused()) break;
     const bool is_usable = row.backend == backend && row.is_automatic && &row != &first &&
                            (!row.needs_hopper || limits.has_dense_tensor()) &&
                            (row.expansion != Expansion::tiles || s.tiles.counted);
     if (!is_usable) continue;
-    Execution one = shape_of(row);
+    Choice one = shape_of(row);
     const bool asks_less = one.refusal.lacks_memory() &&
                            (!best.refusal.lacks_memory() || one.refusal.need_bytes < best.refusal.need_bytes);
     if (!one.is_refused() || asks_less) best = std::move(one);
@@ -46,45 +46,44 @@ Execution shape_of_best(const Statistics& s, const Limits& limits, Backend backe
 }
 
 /// The backend that ends first.
-Execution decide_on_faster_backend(const Statistics& s, Limits limits) {
+Choice decide_on_faster_backend(const Counts& s, Limits limits) {
   limits.backend = Backend::cpu;
-  Execution cpu = decide(s, limits);
+  Choice cpu = decide(s, limits);
   limits.backend = Backend::cuda;
-  Execution cuda = decide(s, limits);
+  Choice cuda = decide(s, limits);
   cpu.backend = Backend::cpu;  // also if it is refused
   cuda.backend = Backend::cuda;
   const BackendTimes times{.cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s,
                            .cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s};
   const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
-  Execution e = std::move(takes_cuda ? cuda : cpu);
+  Choice e = std::move(takes_cuda ? cuda : cpu);
   e.compared = times;
   return e;
 }
 
 }  // namespace
 
-Execution decide_at_once(const Statistics& given, const Limits& limits) {
-  Statistics expected;
+Choice decide_at_once(const Counts& given, const Limits& limits) {
+  Counts expected;
   if (!given.exact) expected = expected_of_selection(given, limits.selection);
-  const Statistics& s = given.exact ? given : expected;
+  const Counts& s = given.exact ? given : expected;
   const Backend wanted = wanted_backend(limits);
   const Backend backend = wanted == Backend::cuda ? Backend::cuda : Backend::cpu;
   if (backend == Backend::cuda && limits.gpus.empty()) {
-    Execution none;
+    Choice none;
     none.refusal = {.kind = Refusal::Kind::device,
                     .what = "ProductOptions::backend = cuda",
                     .problem = limits.why_no_gpu,
                     .hint = "use ProductOptions::backend = cpu, or check nvidia-smi"};
     return none;
   }
-  Execution e = shape_of_best(s, limits, backend);
+  Choice e = shape_of_best(s, limits, backend);
+  e.limits = limits;
   e.is_named = limits.kernel != nullptr;
   e.gpu_failed = limits.gpu_failed;
   e.compared = limits.compared;
   if (!e.compared) {  // if no backend was requested or chosen, only the CPU can run
-    e.why_backend = wanted == Backend::automatic ? limits.why_no_gpu
-                    : limits.why_backend.empty() ? "asked for"
-                                                 : limits.why_backend;
+    e.why_backend = wanted == Backend::automatic ? limits.why_no_gpu : "asked for";
   }
   e.exact = s.exact;
   e.sampled = s.sampled;
@@ -100,14 +99,14 @@ Execution decide_at_once(const Statistics& given, const Limits& limits) {
   return e;
 }
 
-Execution decide(const Statistics& s, const Limits& limits) {
+Choice decide(const Counts& s, const Limits& limits) {
   // A margin, not measured: predictions are off by more than that, but alike for both.
   constexpr double kWorthSharing = 0.9;
   const Backend backend = wanted_backend(limits);
   if (backend == Backend::automatic && !limits.gpus.empty()) return decide_on_faster_backend(s, limits);
-  Execution e = decide_at_once(s, limits);
+  Choice e = decide_at_once(s, limits);
   if (!s.exact && e.refusal.lacks_memory()) {  // ranges come one after the other, on one device
-    Execution out_of_core = decide_out_of_core(s, limits);
+    Choice out_of_core = decide_out_of_core(s, limits);
     const std::uint64_t need = out_of_core.refusal.need_bytes;
     if (!out_of_core.is_refused()) {
       e = std::move(out_of_core);
@@ -119,14 +118,14 @@ Execution decide(const Statistics& s, const Limits& limits) {
   // Several devices are not asked for: they must end clearly earlier than one.
   Limits of_one = limits;
   of_one.gpus.resize(1);
-  Execution alone = decide(s, of_one);
+  Choice alone = decide(s, of_one);
   const bool gains = !e.is_refused() && !e.is_out_of_core() && !alone.is_refused() &&
                      e.predicted_s < kWorthSharing * alone.predicted_s;
   return gains ? e : alone;
 }
 
-Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t num_rows) {
-  Statistics s{.a = a, .b = b};
+Counts expected_counts(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t num_rows) {
+  Counts s{.a = a, .b = b};
   const double nb = s.nb();
   if (nb == 0) return s;
   const std::uint32_t rows = num_rows == 0 ? s.nb() : std::min(num_rows, s.nb());
@@ -140,7 +139,7 @@ Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std
   return s;
 }
 
-Statistics expected_of_selection(Statistics s, const Selection& selection) {
+Counts expected_of_selection(Counts s, const Selection& selection) {
   if (selection.upper_triangle) {
     s.num_pairs /= 2;
     s.num_c_blocks /= 2;
@@ -151,23 +150,23 @@ Statistics expected_of_selection(Statistics s, const Selection& selection) {
   return s;
 }
 
-Statistics expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows) {
+Counts expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows) {
   const std::uint32_t nb = a.blocks_per_side();
-  if (nb == 0 || rows.covers(nb)) return expected_statistics(a, b);
+  if (nb == 0 || rows.covers(nb)) return expected_counts(a, b);
   const std::uint32_t num_rows = std::min(rows.end, nb) - std::min({rows.first, rows.end, nb});
   a.num_blocks = static_cast<std::uint32_t>(std::ceil(double(a.num_blocks) * num_rows / nb));
-  return expected_statistics(a, b, num_rows);
+  return expected_counts(a, b, num_rows);
 }
 
-void throw_if_refused(const Execution& execution) {
-  const Refusal& r = execution.refusal;
+void throw_if_refused(const Choice& choice) {
+  const Refusal& r = choice.refusal;
   switch (r.kind) {
     case Refusal::Kind::none:
       return;
     case Refusal::Kind::host_memory:
     case Refusal::Kind::device_memory: {
       const bool is_host = r.kind == Refusal::Kind::host_memory;
-      const std::uint64_t have = is_host ? execution.host_limit_bytes : execution.device_limit_bytes;
+      const std::uint64_t have = is_host ? choice.host_limit_bytes : choice.device_limit_bytes;
       throw OutOfMemory(r.what,
                         text("the product needs ", is_host ? "a memory limit of " : "", human_bytes(r.need_bytes), " (",
                              r.need_bytes, " bytes), the limit is ", human_bytes(have), " (", have, " bytes)"),

@@ -1,4 +1,4 @@
-// The one decision: statistics and limits to an Execution. Pure; called with expected statistics before anything is
+// The one decision: statistics and limits to an Choice. Pure; called with expected statistics before anything is
 // read, and again with exact ones once pairs are counted.
 #pragma once
 
@@ -9,20 +9,20 @@ namespace spmm::plan {
 /// The way to run a product: the backend by predicted time, the kernel by rule. Where nothing fits at once and the
 /// statistics are expected ones, the product runs out of core; what does not fit then is refused, as data.
 /// Values: never throws for lack of memory; equal inputs give equal executions.
-Execution decide(const Statistics& s, const Limits& limits);
+Choice decide(const Counts& s, const Limits& limits);
 
 /// The fastest way that keeps both operands in memory as a whole; refused if there is none.
-Execution decide_at_once(const Statistics& s, const Limits& limits);
+Choice decide_at_once(const Counts& s, const Limits& limits);
 
 /// The most threads that fit with buffers of a useful size, else the largest buffers that fit; refused where none do.
-Execution cpu_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits);
+Choice cpu_shape(const KernelRow& kernel, const Counts& s, const Limits& limits);
 
 /// Everything but the row panels; refused where it does not fit or the device lacks what the kernel needs.
 /// Values: limits.gpus has one.
-Execution cuda_shape(const KernelRow& kernel, const Statistics& s, const Limits& limits);
+Choice cuda_shape(const KernelRow& kernel, const Counts& s, const Limits& limits);
 
-/// Cuts the row panels of an exact execution, shares them out among the devices, and sets the layout that follows from
+/// Cuts the row panels of an exact choice, shares them out among the devices, and sets the layout that follows from
 /// them. Asks for the tiles of tile-tensor instead, or in addition, if they are worth counting.
-void cut_row_panels(Execution& execution, const Statistics& s, const Limits& limits);
+void cut_row_panels(Choice& choice, const Counts& s, const Limits& limits);
 
 }  // namespace spmm::plan

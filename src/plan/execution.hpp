@@ -1,4 +1,4 @@
-// What a decision is made from, limits and statistics, and what it says: all that backends and out_of_core.cpp need to
+// What a choice is made from, limits and counts, and what it says: all that backends and out_of_core.cpp need to
 // run a product. They decide nothing.
 #pragma once
 
@@ -38,9 +38,9 @@ struct Gpu {
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
+/// What options and machine allow, and which backend was chosen before.
 struct Limits {
   Backend backend = Backend::automatic;    ///< asked for, or chosen before
-  std::string why_backend{};               ///< why it was chosen before; empty: it was asked for
   bool gpu_failed = false;                 ///< a GPU that is there could not be used
   std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
   const KernelRow* kernel = nullptr;       ///< asked for; null = the fastest
@@ -69,7 +69,7 @@ struct Limits {
 };
 
 /// Of a product: expected from the headers, for evenly spread blocks, or exact once pairs are counted.
-struct Statistics {
+struct Counts {
   MatrixHeader a{};
   MatrixHeader b{};
   bool exact = false;
@@ -83,7 +83,7 @@ struct Statistics {
   std::uint32_t c_columns_end = 0;  ///< CUDA: block columns of B up to the last one with a block; 0 = not known
   std::uint32_t max_element = 65'535;  ///< of both operands, at most
   RowPairs row_pairs{};                ///< exact, CUDA: pairs of each run of rows
-  TileCounts tiles{};                  ///< exact, CUDA, where an execution wanted them
+  TileCounts tiles{};                  ///< exact, CUDA, where a choice wanted them
 
   [[nodiscard]] std::uint32_t m() const { return a.m; }
   [[nodiscard]] std::uint32_t nb() const { return a.blocks_per_side(); }
@@ -92,15 +92,15 @@ struct Statistics {
   [[nodiscard]] std::uint64_t num_blocks() const { return std::uint64_t{a.num_blocks} + b.num_blocks; }
 };
 
-/// Statistics of evenly spread blocks, elements up to the largest u16. Values: num_rows = block rows of A among which
+/// Counts of evenly spread blocks, elements up to the largest u16. Values: num_rows = block rows of A among which
 /// its blocks are spread; 0 = all.
-Statistics expected_statistics(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t num_rows = 0);
+Counts expected_counts(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t num_rows = 0);
 
-/// Statistics of these block rows of the product, where `a` is the header of all of A.
-Statistics expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows);
+/// Counts of these block rows of the product, where `a` is the header of all of A.
+Counts expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows);
 
 /// The same with a selection: of a triangle half of the pairs and C blocks, of each element row `keep` at most.
-Statistics expected_of_selection(Statistics s, const Selection& selection);
+Counts expected_of_selection(Counts s, const Selection& selection);
 
 /// How the operands lie in memory.
 enum class Layout : std::uint8_t {
@@ -129,7 +129,7 @@ inline Refusal host_memory_refusal(std::uint64_t need_bytes) {
 }
 
 /// Values: kernel = a name of the registry.
-struct Execution : Plan {
+struct Choice : Plan {
   bool is_named = false;  ///< the kernel was asked for
   Layout operand_layout = Layout::rows;
   bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again
@@ -141,19 +141,22 @@ struct Execution : Plan {
   std::vector<Panel> panels{};        ///< CUDA, exact
   std::uint32_t dense_columns = 0;    ///< dense kernels: block columns of B that are expanded at a time
   std::uint32_t num_planes = 0;       ///< byte planes of the dense operands
-  Limits range_limits{};              ///< out of core: what is left to the product of a range
+  Limits limits{};                    ///< within which it was decided; out of core: those of a range
   Refusal refusal{};
 
-  friend bool operator==(const Execution&, const Execution&) = default;
+  friend bool operator==(const Choice&, const Choice&) = default;
 
   [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
   [[nodiscard]] bool is_out_of_core() const { return scratch_bytes != 0; }
 };
 
+using Statistics = Counts;
+using Execution = Choice;
+
 /// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.
-void throw_if_refused(const Execution& execution);
+void throw_if_refused(const Choice& choice);
 
 /// The exact decision, which a backend asks for when it has counted.
-using Decide = std::function<Execution(const Statistics&)>;
+using Decide = std::function<Choice(const Counts&)>;
 
 }  // namespace spmm::plan

@@ -15,13 +15,8 @@ constexpr std::uint64_t kRangeParts = 27;
 constexpr std::uint64_t kLeastRangeParts = 19;
 constexpr std::uint64_t kAllParts = 32;
 
-MatrixHeader with_blocks(MatrixHeader header, double num_blocks) {
-  header.num_blocks = static_cast<std::uint32_t>(std::clamp(num_blocks, 0.0, double(header.num_blocks)));
-  return header;
-}
-
 /// Bytes in which operands are sorted: a record of each part fits half of them.
-std::uint64_t least_sort_bytes(const Statistics& whole) {
+std::uint64_t least_sort_bytes(const Counts& whole) {
   constexpr double kItemBytes = 32;  // a key of 16 bytes at most, twice
   const auto record = static_cast<double>(input_record_bytes(whole.m()));
   const double blocks = std::max(whole.a.num_blocks, whole.b.num_blocks);
@@ -31,7 +26,7 @@ std::uint64_t least_sort_bytes(const Statistics& whole) {
 /// Sets ranges, slabs and seconds to what is expected if blocks are spread evenly: shares of A, each with what it meets
 /// of B, or, if fewer blocks are read in all, equal shares of A and slabs of B. Values: room = the part of both
 /// operands that fits at once.
-void expect_ranges(Execution& e, const Statistics& whole, const Limits& limits, const Limits& of_range, double room) {
+void expect_ranges(Choice& e, const Counts& whole, const Limits& limits, const Limits& of_range, double room) {
   const double num_a = whole.a.num_blocks;
   const double num_b = whole.b.num_blocks;
   const double rows_of_run =  // of B in a table of a quarter of the limit
@@ -45,7 +40,7 @@ void expect_ranges(Execution& e, const Statistics& whole, const Limits& limits, 
   e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::min(num_a, 1 / std::min(share, 0.5))));
   e.num_slabs = in_slabs ? e.num_ranges : 1;
   const double products = double(e.num_ranges) * e.num_slabs;
-  Statistics s = whole;
+  Counts s = whole;
   s.a = with_blocks(whole.a, std::ceil(num_a / e.num_ranges));
   s.b = with_blocks(whole.b, std::ceil(in_slabs ? num_b / e.num_slabs : std::min(num_b, met / e.num_ranges)));
   s.num_pairs = whole.num_pairs / products;
@@ -57,28 +52,7 @@ void expect_ranges(Execution& e, const Statistics& whole, const Limits& limits, 
 
 }  // namespace
 
-Execution decide_range(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
-                       const Limits& limits, std::uint32_t a_span) {
-  Statistics s =
-      expected_statistics(with_blocks(a, static_cast<double>(a_blocks)), with_blocks(b, static_cast<double>(b_blocks)));
-  s.a_span = a_span;
-  return decide_at_once(s, limits);
-}
-
-bool has_all_threads(const Execution& e, const Limits& limits) {
-  return !e.is_refused() && (e.backend == Backend::cuda || e.num_threads >= limits.num_threads);
-}
-
-double range_seconds(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
-                     const Limits& limits, double num_pairs, double num_c_blocks) {
-  Statistics s =
-      expected_statistics(with_blocks(a, static_cast<double>(a_blocks)), with_blocks(b, static_cast<double>(b_blocks)));
-  s.num_pairs = num_pairs;
-  s.num_c_blocks = num_c_blocks;
-  return range_seconds(decide_at_once(s, limits), s, limits);
-}
-
-Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
+Choice decide_out_of_core(const Counts& whole, const Limits& limits) {
   constexpr std::uint64_t kMostSlabs = 1024;
   constexpr std::uint64_t kListShare = 16;  // lists of threads may take 3 of them; the rest is for operands
   Limits of_range = limits;
@@ -89,9 +63,10 @@ Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
       std::max<std::uint64_t>(whole.a.num_blocks / kMostSlabs, least_a_blocks(whole.a, least_b));
   const auto least_range = [&](std::uint64_t host_bytes) {
     of_range.host_bytes = host_bytes;
-    return decide_range(whole.a, least_a, whole.b, least_b, of_range, kAnySpan);
+    return decide_at_once(expected_counts(with_blocks(whole.a, double(least_a)), with_blocks(whole.b, double(least_b))),
+                          of_range);
   };
-  Execution least = least_range(limits.host_bytes / kListShare * 3);
+  Choice least = least_range(limits.host_bytes / kListShare * 3);
   if (least.is_refused()) of_range.num_threads = 1;
   if (!least.is_refused() && least.backend == Backend::cpu) of_range.num_threads = least.num_threads;
   least = least_range(limits.host_bytes / kAllParts * kLeastRangeParts);
@@ -107,7 +82,7 @@ Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
   }
   if (least.is_refused()) return least;
 
-  Execution e = least;
+  Choice e = least;
   if (is_empty) {
     e.num_ranges = e.num_slabs = 1;
     e.predicted_s = sort_seconds(whole, limits) + start_seconds(e, limits);
@@ -119,8 +94,8 @@ Execution decide_out_of_core(const Statistics& whole, const Limits& limits) {
     expect_ranges(e, whole, limits, of_range, room);
   }
   e.scratch_bytes = scratch_bytes(whole.a, whole.b);
-  e.range_limits = of_range;
-  e.range_limits.host_bytes = limits.host_bytes / kAllParts * kRangeParts;
+  e.limits = of_range;
+  e.limits.host_bytes = limits.host_bytes / kAllParts * kRangeParts;
   e.host_limit_bytes = e.host_need_bytes = limits.host_bytes;
   e.expected_pairs = whole.num_pairs;
   e.expected_output_blocks = whole.num_c_blocks;

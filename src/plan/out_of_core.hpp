@@ -10,10 +10,10 @@
 namespace spmm::plan {
 
 /// Out of core, both operands are sorted into a scratch file, and ranges of the product are computed one after the
-/// other, each as a product at once within execution.range_limits, less a table of B's rows. Refused if less than a
+/// other, each as a product at once within choice.limits, less a table of B's rows. Refused if less than a
 /// 1,024th of both operands fits: there would be too many ranges. Values: statistics are expected ones; limits name the
 /// backend.
-Execution decide_out_of_core(const Statistics& whole, const Limits& limits);
+Choice decide_out_of_core(const Counts& whole, const Limits& limits);
 
 /// Bytes of scratch files: the sorted operands, of a square one, and one of them once more while it is sorted.
 inline std::uint64_t scratch_bytes(const MatrixHeader& a, const MatrixHeader& b, bool is_square = false) {
@@ -22,17 +22,11 @@ inline std::uint64_t scratch_bytes(const MatrixHeader& a, const MatrixHeader& b,
   return std::max<std::uint64_t>(1, (sorted + std::max(a.num_blocks, b.num_blocks)) * record);
 }
 
-/// What is expected of a range with so many blocks of A, in a_span block rows from the first to the last, and of B.
-/// Refused if it does not fit. Values: a, b = headers of the whole operands; limits = of a range.
-Execution decide_range(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
-                       const Limits& limits, std::uint32_t a_span);
-
-/// Whether a decision needs no fewer threads than its limits allow.
-bool has_all_threads(const Execution& execution, const Limits& limits);
-
-/// Seconds of a range. Values: as above; pairs and C blocks of the range.
-double range_seconds(const MatrixHeader& a, std::uint64_t a_blocks, const MatrixHeader& b, std::uint64_t b_blocks,
-                     const Limits& limits, double num_pairs, double num_c_blocks);
+/// A header of a part of a matrix, or of all of it.
+inline MatrixHeader with_blocks(MatrixHeader header, double num_blocks) {
+  header.num_blocks = static_cast<std::uint32_t>(std::clamp(num_blocks, 0.0, double(header.num_blocks)));
+  return header;
+}
 
 /// Blocks of A for which there must be room beside a slab of B.
 inline std::uint64_t least_a_blocks(const MatrixHeader& a, std::uint64_t slab_blocks) {

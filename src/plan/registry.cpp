@@ -23,28 +23,28 @@ double dense_advantage(std::uint32_t m) {
   return side == 4 ? 114 : side <= 24 ? 37 : 20;
 }
 
-double mean_row_pairs(const Statistics& s) {
+double mean_row_pairs(const Counts& s) {
   return s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
 }
 
 /// Pairs for each place that C has for a block.
-double pairs_per_place(const Statistics& s) {
+double pairs_per_place(const Counts& s) {
   return mean_row_pairs(s) / std::max(1u, s.c_columns());
 }
 
 /// Pairs that can be summed before a sum may leave 32 bits.
-double fitting_pairs(const Statistics& s) {
+double fitting_pairs(const Counts& s) {
   const double largest = std::max(1.0, static_cast<double>(s.max_element));
   return kMaxVal / (largest * largest * s.m());
 }
 
 /// Whether row-spread checks most of its sums for overflow.
-bool has_checked_sums(const Statistics& s) {
+bool has_checked_sums(const Counts& s) {
   return static_cast<double>(s.a.num_blocks) > fitting_pairs(s) * static_cast<double>(s.a_rows);
 }
 
 /// Byte products that dense-tensor makes while the row kernels multiply all pairs.
-double row_kernel_work(const Statistics& s) {
+double row_kernel_work(const Counts& s) {
   constexpr double kCheckedSums = 1.6;  // row-spread takes this many times as long with them
   const double m = s.m() <= 2 ? s.m() : kernels::padded_side(s.m());
   return s.num_pairs * m * m * m * dense_advantage(s.m()) * (s.m() > 2 && has_checked_sums(s) ? kCheckedSums : 1);
@@ -54,7 +54,7 @@ constexpr double kLeastDense = 1e9;           // byte products or multiply-adds:
 constexpr double kStageByteProducts = 4.4e6;  // dense-tensor's, while tile-tensor multiplies two tiles: 5.5 ns
 
 /// Tiles counted: products of tiles, and what else tile-tensor does, in their time.
-double tile_stages(const Statistics& s) {
+double tile_stages(const Counts& s) {
   constexpr double kFarBytes = 3.2e7;  // of B's tiles that a row of tiles meets: L2 keeps fewer
   constexpr double kFar = 1.64;        // B's tile comes from memory each time
   constexpr double kPerCTile = 2.3, kPerATile = 3, kPerBTile = 6, kCounting = 36'000;
@@ -68,7 +68,7 @@ double tile_stages(const Statistics& s) {
 }
 
 /// The share of its inner dimension that dense-tensor multiplies until all sums of a tile have reached the limit.
-double share_before_saturation(const Statistics& s) {
+double share_before_saturation(const Counts& s) {
   constexpr double kMargin = 1.1;            // the last element of a tile decides, not the average
   constexpr double kFirstCheckTerms = 2048;  // before the first check
   const double mean = s.max_element / 2.0;
@@ -86,18 +86,18 @@ double listed_pairs_per_block(std::uint32_t m) {
   return side <= 8 ? kernels::kEscPairsPerBlock : side == 16 ? 0.5 : 1;
 }
 
-bool is_listed(const Statistics& s) {
+bool is_listed(const Counts& s) {
   return s.num_pairs < listed_pairs_per_block(s.m()) * static_cast<double>(s.a_rows) * s.c_columns();
 }
 
-double dense_byte_products(const Statistics& s) {
+double dense_byte_products(const Counts& s) {
   const double side = static_cast<double>(s.nb()) * s.m();
   const double share = share_before_saturation(s);
   const std::uint32_t products = share < 1 ? 1 : kernels::num_byte_products(kernels::num_dense_planes(s.max_element));
   return static_cast<double>(s.a_rows) * s.m() * side * side * products * share;
 }
 
-kernels::TileGrid tile_grid(const Statistics& s) {
+kernels::TileGrid tile_grid(const Counts& s) {
   return {.m = s.m(),
           .num_rows = static_cast<std::uint32_t>(s.a_rows),
           .nb = s.nb(),
@@ -108,20 +108,20 @@ kernels::TileGrid tile_grid(const Statistics& s) {
 namespace {
 
 /// Byte products in the time of the fastest kernel but tile-tensor.
-double fastest_work(const Statistics& s) {
+double fastest_work(const Counts& s) {
   return std::min(row_kernel_work(s), dense_byte_products(s));
 }
 
-bool suits_tile_tensor(const Statistics& s) {
+bool suits_tile_tensor(const Counts& s) {
   return s.tiles.counted && !s.tiles.rows.empty() && tile_stages(s) * kStageByteProducts < fastest_work(s);
 }
 
-bool suits_dense_tensor(const Statistics& s) {
+bool suits_dense_tensor(const Counts& s) {
   const double products = dense_byte_products(s);
   return products >= kLeastDense && products <= row_kernel_work(s);
 }
 
-bool suits_dense_tiled(const Statistics& s) {
+bool suits_dense_tiled(const Counts& s) {
   constexpr double kTiledShare = 1 / 123.0;  // multiply-adds of dense-tiled, for a byte product of dense-tensor
   const double side = static_cast<double>(s.nb()) * s.m();
   const double terms = static_cast<double>(s.a_rows) * s.m() * side * side;
@@ -130,7 +130,7 @@ bool suits_dense_tiled(const Statistics& s) {
 
 /// The sums of most rows fit a warp of small-blocks, or those of hardly any do: between, CTAs that write in order wait
 /// for warps. Source: an H200, m = 2, 256 pairs a row: small-blocks 10.9 ms, row-rank 1.0.
-bool suits_small_blocks(const Statistics& s) {
+bool suits_small_blocks(const Counts& s) {
   constexpr double kApart = 6;
   if (s.m() > 3 || s.nb() == 0) return false;
   if (s.m() == 1) return true;
@@ -140,7 +140,7 @@ bool suits_small_blocks(const Statistics& s) {
 
 /// Rows with more pairs than a CTA lists, most of whose places stay empty. If row-spread has to check its sums,
 /// row-rank, which counts pairs instead, is also faster where places have many.
-bool suits_row_rank(const Statistics& s) {
+bool suits_row_rank(const Counts& s) {
   constexpr double kFewPairs = 4e6;  // it looks at the operands and waits: 0.3 ms
   const std::uint32_t side = kernels::padded_side(s.m());
   if (side > kernels::kMaxRankedSide || s.c_columns() > kernels::kMaxRankedColumns || s.num_pairs < kFewPairs)
@@ -153,7 +153,7 @@ bool suits_row_rank(const Statistics& s) {
 }
 
 /// Whether warps sort all rows of small-blocks. Before pairs are counted: whether they would, if rows are about even.
-bool sorts_rows(const Statistics& s) {
+bool sorts_rows(const Counts& s) {
   const double mean = s.num_pairs / static_cast<double>(std::max<std::uint64_t>(1, s.a_rows));
   const double likely = std::min(4 * mean, 2.0 * kernels::kSortedRowPairs);
   const std::uint64_t longest = s.exact ? s.row_pairs.max_row_pairs : static_cast<std::uint64_t>(likely);
@@ -161,7 +161,7 @@ bool sorts_rows(const Statistics& s) {
 }
 
 /// Scratch of a row must stay within what its C blocks bring: a long row has a work unit for each of its chunks.
-std::string small_blocks_refusal(const Statistics& s) {
+std::string small_blocks_refusal(const Counts& s) {
   if (s.nb() == 0 || (s.exact && sorts_rows(s))) return {};
   const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestBytes);
   constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
@@ -273,7 +273,7 @@ const KernelRow& row_of(std::string_view kernel) {
   throw std::logic_error("no kernel: " + std::string(kernel));
 }
 
-const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor) {
+const KernelRow& choose_kernel(const Counts& s, bool has_dense_tensor) {
   const auto suits = [&](const KernelRow& row) {
     return row.suits != nullptr && (!row.needs_hopper || has_dense_tensor) && row.suits(s);
   };
@@ -282,7 +282,7 @@ const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor) {
   return found == rows.rend() ? rows.front() : *found;
 }
 
-std::uint64_t tile_stages_worth(const Statistics& s) {
+std::uint64_t tile_stages_worth(const Counts& s) {
   constexpr double kLeastStages = 180'000;  // 1 ms
   if (s.num_pairs < 1 || static_cast<double>(s.nb()) * s.m() > kernels::kMaxTileSide) return 0;
   const kernels::TileGrid grid = tile_grid(s);

@@ -25,13 +25,13 @@ struct HostBytes {
   }
 };
 
-/// Host memory of a CPU kernel: what its arrays add up to; src/cpu/simd/layout.cpp. Values: a_span as in Statistics.
+/// Host memory of a CPU kernel: what its arrays add up to; src/cpu/simd/layout.cpp. Values: a_span as in Counts.
 HostBytes row_merge_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span = kAnySpan);
 HostBytes reference_bytes(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span = kAnySpan);
 using HostMemory = HostBytes (*)(const MatrixHeader& a, const MatrixHeader& b, Isa isa, std::uint32_t a_span);
 
 /// Why a CUDA kernel cannot run a product of blocks that it takes, or "".
-using DeviceRefusal = std::string (*)(const Statistics&);
+using DeviceRefusal = std::string (*)(const Counts&);
 
 /// The memory of dense operands: none, byte planes, u16 elements, or byte planes of non-empty tiles.
 enum class Expansion : std::uint8_t { none, byte_planes, elements, tiles };
@@ -54,7 +54,7 @@ struct KernelRow {
   bool may_outgrow = false;            ///< exact: may want more memory than was expected of headers
   std::uint64_t panel_bytes = kernels::kPanelBytes;  ///< CUDA: records of a panel that are useful
   unsigned max_threads = 0;                          ///< CPU; 0 = any number
-  bool (*suits)(const Statistics&) = nullptr;  ///< CUDA: whether it is faster than the rows in front; null: never taken
+  bool (*suits)(const Counts&) = nullptr;  ///< CUDA: whether it is faster than the rows in front; null: never taken
   DeviceRefusal refusal = nullptr;
   HostMemory host_bytes = nullptr;
 
@@ -74,21 +74,21 @@ const KernelRow& row_of(std::string_view kernel);
 /// The kernel that is fastest, were there memory enough: the last one of the registry that suits, or its first one.
 /// Values: before tiles are counted, any but tile-tensor. Test: tests/unit/plan/rule_test.cpp compares it with
 /// measured times.
-const KernelRow& choose_kernel(const Statistics& s, bool has_dense_tensor);
+const KernelRow& choose_kernel(const Counts& s, bool has_dense_tensor);
 
 /// Products of tiles that take tile-tensor as long as the kernel without it; 0 if its tiles are not worth counting.
-std::uint64_t tile_stages_worth(const Statistics& s);
+std::uint64_t tile_stages_worth(const Counts& s);
 
 /// A panel with fewer pairs than this for each of its C blocks is listed; in others every C block is visited.
 double listed_pairs_per_block(std::uint32_t m);
 
 /// Whether a product is listed as a whole.
-bool is_listed(const Statistics& s);
+bool is_listed(const Counts& s);
 
 /// Byte products of dense-tensor.
-double dense_byte_products(const Statistics& s);
+double dense_byte_products(const Counts& s);
 
 /// The tiles of tile-tensor. Exact statistics: as they are counted.
-kernels::TileGrid tile_grid(const Statistics& s);
+kernels::TileGrid tile_grid(const Counts& s);
 
 }  // namespace spmm::plan

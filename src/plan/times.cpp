@@ -72,7 +72,7 @@ double parallel_speed(unsigned num_threads, const Limits& limits) {
   return std::pow(std::max(1.0, static_cast<double>(std::min(num_threads, limits.num_cores))), kExponent);
 }
 
-double output_bytes(const Statistics& s) {
+double output_bytes(const Counts& s) {
   return s.num_c_blocks * static_cast<double>(output_record_bytes(s.m()));
 }
 
@@ -89,7 +89,7 @@ double overlapped(double one, double other) {
 
 /// Milliseconds of the work of a CUDA kernel between the build and packed records, on a device like the measured one. 0
 /// for the baselines, which are not predicted.
-double products_ms(const KernelRow& kernel, const Statistics& s) {
+double products_ms(const KernelRow& kernel, const Counts& s) {
   const double m = s.m();
   switch (kernel.expansion) {
     case Expansion::byte_planes:
@@ -110,7 +110,7 @@ double products_ms(const KernelRow& kernel, const Statistics& s) {
 }
 
 /// Milliseconds of a CUDA kernel from parsing to packed records.
-double device_ms(const KernelRow& kernel, const Statistics& s, const Limits& limits) {
+double device_ms(const KernelRow& kernel, const Counts& s, const Limits& limits) {
   if (kernel.b_by_columns) return 0;
   const Gpu& device = limits.gpus.front();
   const double build = input_bytes(s.a) / kBuildBytesPerMs + input_bytes(s.b) / kBuildBytesPerMs +
@@ -121,7 +121,7 @@ double device_ms(const KernelRow& kernel, const Statistics& s, const Limits& lim
 }
 
 /// Seconds until the CPU has built both operands from their records.
-double build_seconds(const Execution& e, const Statistics& s, const Limits& limits) {
+double build_seconds(const Choice& e, const Counts& s, const Limits& limits) {
   constexpr double kPieceBlocks = 1 << 14;  // that one thread builds
   const double pieces = std::clamp(static_cast<double>(s.num_blocks()) / kPieceBlocks, 1.0, double(e.num_threads));
   const double packing = s.m() == 1 ? 0 : (input_bytes(s.a) + input_bytes(s.b)) / kBuildBytesPerS;
@@ -130,7 +130,7 @@ double build_seconds(const Execution& e, const Statistics& s, const Limits& limi
 }
 
 /// Seconds by which the output makes a product on the CPU longer.
-double write_seconds(const Execution& e, const Statistics& s, const Limits& limits, double kernel_s) {
+double write_seconds(const Choice& e, const Counts& s, const Limits& limits, double kernel_s) {
   if (limits.discards_result) return 0;
   const double out = output_bytes(s);
   // The threads that multiply and those that write share the cores.
@@ -140,7 +140,7 @@ double write_seconds(const Execution& e, const Statistics& s, const Limits& limi
 }
 
 /// Milliseconds of the stage multiply of row-merge.
-double row_merge_ms(const Execution& e, const Statistics& s, const Limits& limits) {
+double row_merge_ms(const Choice& e, const Counts& s, const Limits& limits) {
   const double m = s.m();
   const double c_blocks = s.num_c_blocks;
   const double portable = limits.isa == Isa::portable ? 4 : 1;
@@ -158,7 +158,7 @@ double row_merge_ms(const Execution& e, const Statistics& s, const Limits& limit
 }
 
 /// Milliseconds of the kernel.
-double kernel_ms(const Execution& e, const Statistics& s, const Limits& limits) {
+double kernel_ms(const Choice& e, const Counts& s, const Limits& limits) {
   if (e.backend == Backend::cuda) return device_ms(row_of(e.kernel), s, limits);
   if (e.kernel == "row-merge") return row_merge_ms(e, s, limits);
   return s.num_pairs * std::pow(s.m(), 3) / kReferenceTermsPerNs / 1e6;
@@ -178,7 +178,7 @@ double merge_seconds(double bytes) {
   return bytes / kMergeBytesPerS;
 }
 
-double sort_seconds(const Statistics& s, const Limits& limits) {
+double sort_seconds(const Counts& s, const Limits& limits) {
   const bool is_short = s.m() == 1;  // a record fits a key, unless n is very large
   const double bytes = is_short ? 0 : input_bytes(s.a) + input_bytes(s.b);
   const double block_ns = is_short ? kSortNsPerElement : kSortNsPerBlock;
@@ -186,13 +186,13 @@ double sort_seconds(const Statistics& s, const Limits& limits) {
          parallel_speed(limits.num_threads, limits);
 }
 
-double start_seconds(const Execution& e, const Limits& limits) {
+double start_seconds(const Choice& e, const Limits& limits) {
   double start_s = 0;
   for (const Gpu& gpu : limits.gpus) start_s += e.backend == Backend::cuda ? gpu.start_s : 0;
   return start_s;
 }
 
-double product_seconds(const Execution& e, const Statistics& s, const Limits& limits) {
+double product_seconds(const Choice& e, const Counts& s, const Limits& limits) {
   const double in = input_bytes(s.a) + input_bytes(s.b);
   const double read_s = read_seconds(in, limits);
   const double kernel_s = kernel_ms(e, s, limits) / 1e3;
@@ -206,7 +206,7 @@ double product_seconds(const Execution& e, const Statistics& s, const Limits& li
   return overlapped(read_s, in / kLinkBytesPerS) + overlapped(kernel_s, writing) + (num_devices - 1) * kSharingS;
 }
 
-double range_seconds(const Execution& e, const Statistics& s, const Limits& limits) {
+double range_seconds(const Choice& e, const Counts& s, const Limits& limits) {
   if (e.backend == Backend::cuda) return product_seconds(e, s, limits);
   return product_seconds(e, s, limits) - kCpuStartS + e.num_threads * kRangeThreadS;
 }

@@ -15,19 +15,19 @@ inline constexpr double kDeviceStartS = 0.35;
 inline constexpr double kMoreDeviceStartS = 0.1;
 
 /// Seconds of one product at once. Without the start of the device.
-double product_seconds(const Execution& e, const Statistics& s, const Limits& limits);
+double product_seconds(const Choice& e, const Counts& s, const Limits& limits);
 
 /// The same of a range of a product out of core, one of many.
-double range_seconds(const Execution& e, const Statistics& s, const Limits& limits);
+double range_seconds(const Choice& e, const Counts& s, const Limits& limits);
 
 /// Seconds until a device can be used; 0 on the CPU.
-double start_seconds(const Execution& e, const Limits& limits);
+double start_seconds(const Choice& e, const Limits& limits);
 
 /// Seconds to read `bytes` of input from the page cache.
 double read_seconds(double bytes, const Limits& limits);
 
 /// Seconds to sort both operands into a scratch file.
-double sort_seconds(const Statistics& s, const Limits& limits);
+double sort_seconds(const Counts& s, const Limits& limits);
 
 /// Seconds to merge `bytes` of kept results and hand them on.
 double merge_seconds(double bytes);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -123,6 +124,24 @@ std::uint64_t memory_for_a(std::uint64_t num_blocks, std::uint32_t m) {
   return num_blocks * (block_bytes(m) + kMeetingBytes) * 4;
 }
 
+/// How often A is read: B is loaded by ranges of columns, halved until they fit, and for each of them A by ranges of
+/// rows.
+double readings_of_a(std::uint64_t a_blocks, std::uint64_t b_blocks, std::uint32_t m, std::uint64_t memory_bytes) {
+  const std::uint64_t b_ranges = std::bit_ceil(memory_for_b(b_blocks, m) / memory_bytes + 1);
+  return static_cast<double>(b_ranges) * static_cast<double>(memory_for_a(a_blocks, m) / memory_bytes + 1);
+}
+
+/// The memory_bytes, no less than given, with which that takes no more than seconds, or no more than some readings.
+std::uint64_t memory_for_readings(const MatrixHeader& a, std::uint64_t a_blocks, std::uint64_t b_blocks,
+                                  std::uint64_t memory_bytes) {
+  constexpr double kFewReadings = 64;
+  constexpr double kFewBytes = 16e9;  // 15 s from the page cache
+  const double most = std::max(
+      kFewReadings, kFewBytes / static_cast<double>(input_record_bytes(a.m)) / std::max(1.0, 1.0 * a.num_blocks));
+  while (readings_of_a(a_blocks, b_blocks, a.m, memory_bytes) > most) memory_bytes += memory_bytes / 16 + 1;
+  return memory_bytes;
+}
+
 /// The most blocks of a block row or block column (key = BlockIndex::i or j); if there is no memory for a counter of
 /// each, of several together.
 std::uint32_t longest_line(const Source& source, std::uint32_t BlockIndex::*key, std::uint64_t limit_bytes,
@@ -240,34 +259,52 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
   }
 
   std::atomic<std::uint64_t> num_pairs = 0;
+  std::atomic<std::uint64_t> num_b_blocks = 0;  // that are met
   for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
     std::uint64_t own_pairs = 0;
+    std::uint64_t own_blocks = 0;
     for (std::uint64_t x = 0; x < count; ++x) {
       const std::uint32_t slot = b_rows_.slot(read_index(records + x * record).i);
-      if (slot != RowSlots::kNone) own_pairs += meets_[slot];
+      if (slot == RowSlots::kNone) continue;
+      own_pairs += meets_[slot];
+      own_blocks += meets_[slot] != 0 ? 1 : 0;
     }
     num_pairs += own_pairs;
+    num_b_blocks += own_blocks;
   });
   num_pairs_ = num_pairs;
+  if (memory_bytes_ != 0) {
+    num_readings_ = readings_of_a(num_a_blocks, num_b_blocks, m_, memory_bytes_);
+    const std::uint64_t need = memory_for_readings(inputs_.a.header(), num_a_blocks, num_b_blocks, memory_bytes_);
+    if (need > memory_bytes_) {
+      throw_needs(need, text("rows with saturated elements are computed again, and ", inputs_.a.name(),
+                             " would be read ", static_cast<std::uint64_t>(num_readings_), " times: that needs"));
+    }
+  }
   rows_of_pair_ = num_a_blocks == 0 ? 0 : static_cast<double>(num_a_rows) / static_cast<double>(num_a_blocks);
   progress_.emplace(run_, Stage::verify, num_pairs_);
 }
 
 std::uint64_t ExactRows::sure_memory_bytes(const Inputs& inputs, std::uint64_t limit_bytes, const Run& run) {
   const std::uint32_t m = inputs.m();
-  return std::max(memory_for_a(longest_line(inputs.a, &BlockIndex::i, limit_bytes, run), m) / 2,
-                  memory_for_b(longest_line(inputs.b, &BlockIndex::j, limit_bytes, run), m));
+  const std::uint64_t of_lines = std::max(memory_for_a(longest_line(inputs.a, &BlockIndex::i, limit_bytes, run), m) / 2,
+                                          memory_for_b(longest_line(inputs.b, &BlockIndex::j, limit_bytes, run), m));
+  const MatrixHeader& a = inputs.a.header();
+  return memory_for_readings(a, a.num_blocks, inputs.b.header().num_blocks, std::max<std::uint64_t>(1, of_lines));
 }
 
 void ExactRows::require(std::uint64_t need_bytes, const char* line, std::uint64_t number, const Source& source,
                         std::uint64_t num_blocks) const {
   if (memory_bytes_ == 0 || need_bytes <= memory_bytes_) return;
+  throw_needs(need_bytes,
+              text("block ", line, " ", number, " of ", source.name(), " has ", num_blocks, " blocks, which need"));
+}
+
+void ExactRows::throw_needs(std::uint64_t need_bytes, const std::string& why) const {
   const auto limit = static_cast<std::uint64_t>(
       (static_cast<unsigned __int128>(need_bytes) * std::max(limit_bytes_, memory_bytes_) + memory_bytes_ - 1) /
       memory_bytes_);
-  throw OutOfMemory("verify",
-                    text("block ", line, " ", number, " of ", source.name(), " has ", num_blocks,
-                         " blocks, which need a memory limit of ", human_bytes(limit), " (", limit, " bytes)"),
+  throw OutOfMemory("verify", text(why, " a memory limit of ", human_bytes(limit), " (", limit, " bytes)"),
                     "raise EngineOptions::memory_limit_bytes, or verify without it");
 }
 
@@ -278,9 +315,11 @@ bool ExactRows::is_chosen(std::uint64_t slot) const {
 double ExactRows::seconds() const {
   // Measured: src/HISTORY.md.
   constexpr double kPairSeconds = 50e-9;
+  constexpr double kReadBytesPerS = 1e9;
   const double product_seconds = m_ % 4 == 0 ? 0.05e-9 : 0.2e-9;  // of two elements
   return static_cast<double>(num_pairs_) *
-         (kPairSeconds + product_seconds * rows_of_pair_ * static_cast<double>(elements_)) / run_.num_threads;
+             (kPairSeconds + product_seconds * rows_of_pair_ * static_cast<double>(elements_)) / run_.num_threads +
+         num_readings_ * static_cast<double>(input_record_bytes(m_)) * inputs_.a.header().num_blocks / kReadBytesPerS;
 }
 
 /// `num` blocks of a source. Values: place(index) = of a block among them, or a larger number for all others.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,7 +63,8 @@ struct ExactSums {
 
 /// Memory: B is loaded by ranges of block columns, for each of them A by ranges of block rows, so that all of it stays
 /// within memory_bytes (0 = no limit) and bytes(). A block row of A and a block column of B are the least that it
-/// takes. Errors: FormatError, OutOfMemory, Interrupted, what the sources throw.
+/// takes. Errors: FormatError, Interrupted, what the sources throw; OutOfMemory, also if operands would be read for
+/// minutes.
 class ExactRows {
  public:
   /// Reads both operands once to count. Values: limit_bytes = of which memory_bytes are a part, for messages. Shapes:
@@ -80,8 +82,9 @@ class ExactRows {
   /// Threads: take() from several at once, also for one block row.
   void compute(const Take& take);
 
-  /// The memory_bytes with which no block row or column is too long, whichever elements are wanted. Reads both operands
-  /// once. Memory: limit_bytes. Errors: FormatError, Interrupted, what the sources throw.
+  /// The memory_bytes with which no block row or column is too long, and A is not read too often, whichever elements
+  /// are wanted. Reads both operands once. Memory: limit_bytes. Errors: FormatError, Interrupted, what the sources
+  /// throw.
   static std::uint64_t sure_memory_bytes(const Inputs& inputs, std::uint64_t limit_bytes, const Run& run);
 
   /// Memory beyond memory_bytes. Values: sizes of a_rows and b_rows.
@@ -105,6 +108,8 @@ class ExactRows {
   /// Errors: OutOfMemory if a line of a source needs more memory_bytes.
   void require(std::uint64_t need_bytes, const char* line, std::uint64_t number, const Source& source,
                std::uint64_t num_blocks) const;
+  /// Errors: always OutOfMemory, which says why and names a memory limit with these memory_bytes.
+  [[noreturn]] void throw_needs(std::uint64_t need_bytes, const std::string& why) const;
   template <class Place>
   [[nodiscard]] Blocks load(const Source& source, std::uint64_t num, const Place& place);
   [[nodiscard]] Blocks load_a(Range slots);
@@ -130,6 +135,7 @@ class ExactRows {
   AlignedArray<std::uint32_t> meets_;     // [slots of B] blocks of A that meet the row
   std::uint64_t num_block_rows_ = 0;
   std::uint64_t num_pairs_ = 0;  // of blocks
+  double num_readings_ = 1;      // of A
   double rows_of_pair_ = 0;      // chosen element rows of A's block
   std::optional<Progress> progress_;
 };

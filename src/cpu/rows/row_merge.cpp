@@ -26,7 +26,7 @@ struct BufferShape {
 /// The planned buffers, or more and smaller ones in the same memory where each holds a row of any size and the result
 /// is small: they begin next to each other, so that fewer fresh pages are cleared. P2, multiply: 22 MB of pages and 6.0
 /// ms, then 16 MB at most and 5.5 ms. Large files are written faster from large buffers.
-BufferShape cut_buffers(const Prepared& product, const plan::Execution& planned, std::uint64_t record, Output& output,
+BufferShape cut_buffers(const Prepared& product, const plan::Choice& planned, std::uint64_t record, Output& output,
                         const Selection& selection) {
   constexpr std::uint64_t kSmallResult = 512u << 20;
   std::uint64_t most_records = 0;
@@ -64,8 +64,8 @@ RangeLimits limits_of(const Prepared& product, unsigned num_threads, std::uint64
 
 /// Runs a Merger on each thread over ranges of the product until none is left.
 template <class Merger, class Rows>
-ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Output& output,
-                        const plan::Execution& execution, const Run& run) {
+ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Output& output, const plan::Choice& choice,
+                        const Run& run) {
   const std::uint64_t record = output_record_bytes(product.shape.m);
   const std::span<const std::uint64_t> row_pairs(product.row_pairs.data(), product.row_pairs.size());
   const bool is_triangle = run.selection.upper_triangle;
@@ -78,7 +78,7 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Outp
   BufferShape buffers;
   {
     const auto timing = run.clock.scope(Stage::plan);
-    buffers = cut_buffers(product, execution, record, output, run.selection);
+    buffers = cut_buffers(product, choice, record, output, run.selection);
   }
   const auto around = run.clock.frame(Stage::multiply);
   OutputQueue queue(output, buffers.count, buffers.bytes, record, run);
@@ -89,7 +89,7 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Outp
     Range range;
     const auto claim = [&] {
       const std::uint64_t useful_records = queue.useful_bytes() / record;
-      return cutter.next(range, limits_of(product, execution.num_threads, buffers.bytes / record, useful_records));
+      return cutter.next(range, limits_of(product, choice.num_threads, buffers.bytes / record, useful_records));
     };
     while (out.start(claim)) {
       const bool ends_rows = range.column_end == product.blocks_per_side;
@@ -123,7 +123,7 @@ ProductStats merge_rows(const Rows& rows, const Prepared& product, Isa isa, Outp
 
 }  // namespace
 
-ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, const plan::Execution& execution,
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, const plan::Choice& choice,
                                 const Run& run) {
   const PackedShape& shape = product.shape;
   if (sums_in_tiles(shape.m)) {
@@ -142,7 +142,7 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, cons
                            .m = shape.m,
                            .b_bound = product.b.seen_bits,
                            .blocks_per_side = product.blocks_per_side};
-    return merge_rows<TileMerger>(rows, product, isa, output, execution, run);
+    return merge_rows<TileMerger>(rows, product, isa, output, choice, run);
   }
   RowArithmetic arithmetic;
   {
@@ -162,7 +162,7 @@ ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, cons
                         .accumulator = choose_accumulator(isa, shape),
                         .rank = choose_rank_keys(isa),
                         .blocks_per_side = product.blocks_per_side};
-  return merge_rows<RowMerger>(rows, product, isa, output, execution, run);
+  return merge_rows<RowMerger>(rows, product, isa, output, choice, run);
 }
 
 }  // namespace spmm::cpu

@@ -11,7 +11,6 @@
 namespace spmm::cpu {
 
 /// See cpu_backend.hpp. Values: the elements of product.b are rewritten where the arithmetic asks for it.
-ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, const plan::Execution& execution,
-                                const Run& run);
+ProductStats multiply_row_merge(Prepared& product, Isa isa, Output& output, const plan::Choice& choice, const Run& run);
 
 }  // namespace spmm::cpu

@@ -26,10 +26,10 @@ class ArrayCollector : public PanelTaker {
   ArrayCollector(const DeviceArrays& arrays, DeviceMemory& memory, StageEvents& events)
       : arrays_(arrays), memory_(memory), stream_(memory.stream()), events_(events) {}
 
-  void start(plan::Execution&, unsigned long long* num_saturated) override { num_saturated_ = num_saturated; }
+  void start(plan::Choice&, unsigned long long* num_saturated) override { num_saturated_ = num_saturated; }
 
   /// If the arrays would not have much more room than C blocks are expected.
-  bool takes_directly(const plan::Execution& execution, const plan::Statistics& counted) override {
+  bool takes_directly(const plan::Choice& execution, const plan::Counts& counted) override {
     constexpr std::uint64_t kLittleBytes = 64u << 20;
     constexpr double kRoom = 2;  // copying what is used takes a third of what taking records apart does
     sure_blocks_ = sure_terms(counted.max_element, counted.max_element) / counted.m();
@@ -139,7 +139,7 @@ class ArrayCollector : public PanelTaker {
   };
 
   /// C blocks, about, if those of a row lie anywhere in its columns and rows have as many pairs as their mean.
-  static double expected_c_blocks(const plan::Statistics& counted) {
+  static double expected_c_blocks(const plan::Counts& counted) {
     const double columns = counted.c_columns();
     const double rows = std::max(1.0, static_cast<double>(counted.row_pairs.num_rows));
     return rows * columns * -std::expm1(-counted.num_pairs / rows / columns);

@@ -21,7 +21,7 @@ namespace spmm::cuda {
 /// What every multiplier works with.
 struct MultiplierContext {
   const SortedOperands& operands;
-  const plan::Execution& execution;  // its panels, groups of columns and number of planes are taken as they stand
+  const plan::Choice& execution;  // its panels, groups of columns and number of planes are taken as they stand
   DeviceMemory& memory;
   unsigned long long* num_saturated;  // [1], device: raised by elements at the limit, if they are counted at all
   unsigned long long* num_dropped;    // [1], device: raised by what run.selection drops; null: that is not asked for

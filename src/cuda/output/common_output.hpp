@@ -58,7 +58,7 @@ class CommonOutput {
   void notify() noexcept { changed_.notify_all(); }
 
   /// All devices must have come to the same panels. Leaves those of the device in the execution, with their numbers.
-  void start(std::uint32_t device, plan::Execution& execution) {
+  void start(std::uint32_t device, plan::Choice& execution) {
     const std::lock_guard lock(mutex_);
     check();
     if (places_.empty()) {

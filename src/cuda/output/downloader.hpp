@@ -51,7 +51,7 @@ class Downloader : public PanelTaker {
     output_.wait_for_all(lock, [&] { return num_slots_ == 0; });
   }
 
-  void start(plan::Execution& execution, unsigned long long* num_saturated) override {
+  void start(plan::Choice& execution, unsigned long long* num_saturated) override {
     output_.start(device_, execution);
     num_saturated_ = num_saturated;
     max_slots_ = execution.num_buffers;

@@ -46,10 +46,10 @@ class PanelTaker {
   /// Before the first panel. Leaves those panels in the execution that this device computes.
   /// Shapes: num_saturated [1], device: to be raised by the elements at the limit of panels in which they are not
   /// counted yet; null: none can be there.
-  virtual void start(plan::Execution& execution, unsigned long long* num_saturated) = 0;
+  virtual void start(plan::Choice& execution, unsigned long long* num_saturated) = 0;
   /// Whether multipliers are to write the result itself, and not packed panels. Values: counted = that has been
   /// decided on.
-  virtual bool takes_directly(const plan::Execution&, const plan::Statistics&) { return false; }
+  virtual bool takes_directly(const plan::Choice&, const plan::Counts&) { return false; }
   /// How many packed panels are worth holding.
   [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
   /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the taker.

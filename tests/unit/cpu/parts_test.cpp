@@ -108,7 +108,7 @@ TEST_CASE("cpu: no product takes more arrays than predicted") {
       for (const std::string& kernel : available_kernels()) {
         for (const unsigned num_threads : {1u, 3u}) {
           const Settings settings{.kernel = kernel, .num_threads = num_threads};
-          const plan::Execution e = make_execution(settings, plan::expected_statistics(a.header(), b.header()));
+          const plan::Choice e = make_execution(settings, plan::expected_counts(a.header(), b.header()));
           const plan::HostBytes need =
               plan::row_of(e.kernel).host_bytes(a.header(), b.header(), cpu::choose_isa(), plan::kAnySpan);
           INFO("seed " << seed << ", " << kernel << ", " << num_threads << " threads, " << isa);

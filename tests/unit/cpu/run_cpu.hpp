@@ -50,8 +50,8 @@ struct Settings {
 };
 
 /// A decision with these settings, whatever the statistics are.
-inline plan::Execution make_execution(const Settings& settings, const plan::Statistics& statistics) {
-  plan::Execution e;
+inline plan::Choice make_execution(const Settings& settings, const plan::Counts& statistics) {
+  plan::Choice e;
   const std::uint64_t record = output_record_bytes(statistics.m());
   e.backend = Backend::cpu;
   e.kernel = settings.kernel;
@@ -65,11 +65,11 @@ inline plan::Execution make_execution(const Settings& settings, const plan::Stat
 inline ProductStats run_streams(const Source& a, const Source& b, Sink& sink, const Settings& settings = {},
                                 const ProgressFn& on_progress = {}, const std::atomic<bool>* cancel = nullptr) {
   StageClock clock;
-  plan::Execution execution = make_execution(settings, plan::expected_statistics(a.header(), b.header()));
-  const auto decide = [&](const plan::Statistics& exact) { return make_execution(settings, exact); };
+  plan::Choice choice = make_execution(settings, plan::expected_counts(a.header(), b.header()));
+  const auto decide = [&](const plan::Counts& exact) { return make_execution(settings, exact); };
   Output output(sink);
   return cpu::multiply(
-      a, b, output, execution, decide,
+      a, b, output, choice, decide,
       {.clock = clock, .on_progress = on_progress, .cancel = cancel, .num_threads = settings.num_threads});
 }
 

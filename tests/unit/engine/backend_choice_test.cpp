@@ -50,10 +50,10 @@ TEST_CASE("skewed operands with much more work than their headers tell go to the
   const plan::Limits limits = open_machine();
   const Hub a(2'000'000, true, 1'000);  // 4e9 pairs in 4e6 C blocks
   const Hub b(2'000'000, false, 1'000);
-  CHECK(plan::decide(plan::expected_statistics(a.header(), b.header()), limits).backend == Backend::cpu);
-  const BackendChoice choice = choose_backend({a, b}, limits, workers);
+  CHECK(plan::decide(plan::expected_counts(a.header(), b.header()), limits).backend == Backend::cpu);
+  const plan::Choice choice = choose_backend({a, b}, limits, workers);
   CHECK(choice.backend == Backend::cuda);
-  CHECK(choice.times.cpu_s > choice.times.cuda_s);
+  CHECK(choice.compared->cpu_s > choice.compared->cuda_s);
   CHECK(choose_backend({Hub(200'000, false), Hub(200'000, true)}, limits, workers).backend == Backend::cpu);
 }
 

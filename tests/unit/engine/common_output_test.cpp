@@ -90,7 +90,7 @@ struct Product {
     execution.panels = plan::cut_panels(pairs, kRows, 10 * kRows, plan::Listing::never);
     plan::share_out(execution.panels, num_devices, false);
   }
-  plan::Execution execution;
+  plan::Choice execution;
 };
 
 struct Setting {
@@ -102,7 +102,7 @@ struct Setting {
 /// What a device does, at a pace of its own: panels one after the other.
 void play_device(std::uint32_t d, const Product& product, CommonOutput& shared, const Setting& setting, unsigned seed) {
   std::mt19937 random(seed + d);
-  plan::Execution execution = product.execution;
+  plan::Choice execution = product.execution;
   shared.start(d, execution);
   for (std::size_t x = 0; x < execution.panels.size(); ++x) {
     if (static_cast<int>(d) == setting.failing_device && x == execution.panels.size() / 2) {
@@ -192,7 +192,7 @@ TEST_CASE("common output: devices that decide differently are an error of the pr
   Output output(sink);
   CommonOutput shared(output, kM, 2, run);
   Product product(2);
-  plan::Execution first = product.execution;
+  plan::Choice first = product.execution;
   shared.start(0, first);
   product.execution.panels.pop_back();
   CHECK_THROWS_AS(shared.start(1, product.execution), std::logic_error);

@@ -35,11 +35,11 @@ TEST_CASE("every kernel has one registry row with what its backend needs to deci
 }
 
 TEST_CASE("each kernel that is named is decided for, or refused as data") {
-  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  const plan::Counts s = evenly_spread(8192, 8, 100'000);
   for (const plan::KernelRow& row : plan::registry()) {
     plan::Limits limits = large_machine();
     limits.kernel = &row;
-    const plan::Execution e = plan::decide(s, limits);
+    const plan::Choice e = plan::decide(s, limits);
     INFO(row.name);
     if (row.max_side != 0 && row.max_side < s.m()) {
       CHECK(e.refusal.kind == plan::Refusal::Kind::usage);
@@ -52,14 +52,14 @@ TEST_CASE("each kernel that is named is decided for, or refused as data") {
     CHECK(e.is_named);
     CHECK(e.predicted_s > 0);
     limits.host_bytes = 1000;
-    const plan::Execution none = plan::decide(s, limits);  // does not throw
+    const plan::Choice none = plan::decide(s, limits);  // does not throw
     CHECK(none.refusal.lacks_memory());
     CHECK_THROWS_AS(plan::throw_if_refused(none), OutOfMemory);
   }
 }
 
 TEST_CASE("what a kernel needs is asked of the machine") {
-  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  const plan::Counts s = evenly_spread(8192, 8, 100'000);
   plan::Limits limits = large_machine();
   limits.gpus[0].has_dense_tensor = false;
   limits.kernel = plan::kernel_named("dense-tensor");
@@ -70,7 +70,7 @@ TEST_CASE("what a kernel needs is asked of the machine") {
   CHECK_THROWS_AS(plan::throw_if_refused(plan::decide(s, limits)), DeviceError);
   limits.backend = Backend::automatic;
   limits.why_no_gpu = "no CUDA device";
-  const plan::Execution e = plan::decide(s, limits);
+  const plan::Choice e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
   CHECK(e.kernel == "row-merge");
   CHECK(reason_text(e) == "no CUDA device");
@@ -78,14 +78,12 @@ TEST_CASE("what a kernel needs is asked of the machine") {
 
 TEST_CASE("the kernel follows density, device and memory") {
   const plan::Limits machine = large_machine();
-  const auto best = [](const plan::Statistics& s, const plan::Limits& limits) {
-    return plan::decide(s, limits).kernel;
-  };
+  const auto best = [](const plan::Counts& s, const plan::Limits& limits) { return plan::decide(s, limits).kernel; };
   CHECK(best(evenly_spread(8'192, 8, 1e5, 2047), machine) == "rows");
   CHECK(best(counted(evenly_spread(8'192, 8, 1e5, 65'535)), machine) == "rows");  // some C blocks have one pair
   CHECK(best(evenly_spread(32'768, 4, 1e6, 2047), machine) == "rows");
   CHECK(best(evenly_spread(1'048'576, 8, 1e6), machine) == "rows");
-  const plan::Statistics dense = evenly_spread(32'768, 8, 8.8e6, 2047);
+  const plan::Counts dense = evenly_spread(32'768, 8, 8.8e6, 2047);
   CHECK(best(dense, machine) == "dense-tensor");
   plan::Limits other_device = machine;
   other_device.gpus[0].has_dense_tensor = false;
@@ -93,7 +91,7 @@ TEST_CASE("the kernel follows density, device and memory") {
   const std::uint64_t operands = plan::operand_device_bytes(dense.a, dense.b, 8).resident;
   plan::Limits little = machine;
   little.gpus[0].bytes = operands + (std::uint64_t{2} << 30);  // B by groups of block columns, anew for every panel
-  const plan::Execution in_groups = plan::decide(counted(dense), little);
+  const plan::Choice in_groups = plan::decide(counted(dense), little);
   CHECK(in_groups.kernel == "dense-tensor");
   CHECK(in_groups.dense_columns < dense.nb());
   CHECK(in_groups.device_need_bytes <= little.gpus[0].bytes);
@@ -112,7 +110,7 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
   CHECK(planes(16'383) == 3);
   CHECK(planes(16'384) == 2);
   const auto shape = [&](std::uint32_t max_element) {
-    const plan::Statistics s = counted(evenly_spread(32'768, 8, 1e4, max_element));
+    const plan::Counts s = counted(evenly_spread(32'768, 8, 1e4, max_element));
     return plan::cuda_shape(plan::row_of("dense-tensor"), s, limits);
   };
   std::uint64_t too_little = 0;
@@ -128,7 +126,7 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
 }
 
 TEST_CASE("runs of rows that are too coarse for panels are asked for row by row") {
-  const plan::Statistics coarse = counted(evenly_spread(1'048'576, 8, 1e6), 8);
+  const plan::Counts coarse = counted(evenly_spread(1'048'576, 8, 1e6), 8);
   plan::Limits limits = large_machine();
   CHECK_FALSE(plan::decide(coarse, limits).wants_row_counts);
   limits.kernel = plan::kernel_named("row-spread");  // never lists: panels end between rows
@@ -136,7 +134,7 @@ TEST_CASE("runs of rows that are too coarse for panels are asked for row by row"
   CHECK(plan::decide(coarse, limits).panels.empty());
   CHECK_FALSE(plan::decide(counted(evenly_spread(1'048'576, 8, 1e6)), limits).wants_row_counts);
   limits.kernel = nullptr;
-  plan::Statistics heavy = coarse;
+  plan::Counts heavy = coarse;
   const std::uint64_t panel = plan::decide(coarse, limits).max_c_blocks;
   for (std::size_t x = 1; x < heavy.row_pairs.offsets.size(); ++x) heavy.row_pairs.offsets[x] += panel / 8 + 1;
   CHECK(plan::decide(heavy, limits).wants_row_counts);
@@ -145,7 +143,7 @@ TEST_CASE("runs of rows that are too coarse for panels are asked for row by row"
 TEST_CASE("host-driven is refused where it would launch for minutes, unless forced") {
   plan::Limits limits = large_machine();
   limits.kernel = plan::kernel_named("host-driven");
-  plan::Statistics s = counted(evenly_spread(8'192, 8, 1e5));
+  plan::Counts s = counted(evenly_spread(8'192, 8, 1e5));
   CHECK_FALSE(plan::decide(s, limits).is_refused());  // block columns of B are not counted yet
   s.b_columns = s.nb();
   CHECK(plan::decide(s, limits).refusal.kind == plan::Refusal::Kind::usage);
@@ -154,11 +152,11 @@ TEST_CASE("host-driven is refused where it would launch for minutes, unless forc
 }
 
 TEST_CASE("the ring of pinned buffers takes what the host has, to the byte") {
-  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  const plan::Counts s = evenly_spread(8'192, 8, 1e5);
   plan::Limits limits = large_machine();
   const auto buffers = [&](std::uint64_t host_bytes) {
     limits.host_bytes = host_bytes;
-    const plan::Execution e = plan::decide(s, limits);
+    const plan::Choice e = plan::decide(s, limits);
     return e.is_refused() || e.is_out_of_core() ? 0 : e.num_buffers;
   };
   constexpr std::uint64_t kSlot = kernels::kRingSlotBytes;
@@ -177,21 +175,21 @@ TEST_CASE("without a wish the backend is taken that ends first") {
     limits.gpus[0].start_s = 0.35;
     return limits;
   };
-  const auto backend = [&](const plan::Statistics& s) { return plan::decide(s, open_machine()).backend; };
+  const auto backend = [&](const plan::Counts& s) { return plan::decide(s, open_machine()).backend; };
   CHECK(backend(evenly_spread(1'024, 8, 1e3)) == Backend::cpu);
   CHECK(backend(evenly_spread(8'192, 8, 1e5)) == Backend::cpu);
   CHECK(backend(evenly_spread(32'768, 8, 8.8e6)) == Backend::cuda);
   CHECK(backend(evenly_spread(32'768, 4, 3.3e7)) == Backend::cuda);
 
-  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  const plan::Counts s = evenly_spread(8'192, 8, 1e5);
   plan::Limits limits = open_machine();
-  const plan::Execution cold = plan::decide(s, limits);
+  const plan::Choice cold = plan::decide(s, limits);
   REQUIRE(cold.compared);
   CHECK(cold.predicted_s == cold.compared->cpu_s);
   CHECK(cold.compared->cuda_s > 0.35);
   CHECK(reason_text(cold).find("on the CPU") < reason_text(cold).find("with CUDA"));
   limits.gpus[0].start_s = 0;  // it has been started
-  const plan::Execution warm = plan::decide(s, limits);
+  const plan::Choice warm = plan::decide(s, limits);
   CHECK(warm.backend == Backend::cuda);
   REQUIRE(warm.compared);
   CHECK(warm.predicted_s == warm.compared->cuda_s);
@@ -202,15 +200,14 @@ TEST_CASE("without a wish the backend is taken that ends first") {
   limits.backend = Backend::cpu;
   CHECK(plan::decide(s, limits).predicted_s == cold.compared->cpu_s);
   limits.backend = Backend::cuda;
-  limits.why_backend = "chosen before";
-  CHECK(plan::decide(s, limits).why_backend == "chosen before");
+  CHECK(plan::decide(s, limits).why_backend == "asked for");
   CHECK_FALSE(plan::decide(s, limits).gpu_failed);
   limits.gpu_failed = true;
   CHECK(plan::decide(s, limits).gpu_failed);
 }
 
 TEST_CASE("a backend on which the product does not fit is left to the other one") {
-  const plan::Statistics s = evenly_spread(8'192, 8, 1e5);
+  const plan::Counts s = evenly_spread(8'192, 8, 1e5);
   plan::Limits limits = large_machine();
   limits.backend = Backend::automatic;
   limits.host_bytes = 1'000;
@@ -218,7 +215,7 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   limits = large_machine();
   limits.backend = Backend::automatic;
   limits.gpus[0].bytes = 1'000;
-  const plan::Execution e = plan::decide(s, limits);
+  const plan::Choice e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
   CHECK(e.compared->cuda_s == 0);
   CHECK(reason_text(e).find("does not fit with CUDA") != std::string::npos);
@@ -227,7 +224,7 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
 TEST_CASE("panels are as wide as B, not as the grid") {
   constexpr std::uint32_t kRows = 1000;
   constexpr std::uint32_t kPairs = 100'000;  // of a row: far more than it could list
-  plan::Statistics s = evenly_spread(8u << 20, 8, 1e7, 2047);
+  plan::Counts s = evenly_spread(8u << 20, 8, 1e7, 2047);
   s.exact = true;
   s.a_rows = kRows;
   s.row_pairs = {.num_rows = kRows, .max_row_pairs = kPairs};
@@ -236,10 +233,10 @@ TEST_CASE("panels are as wide as B, not as the grid") {
   s.num_pairs = static_cast<double>(kRows) * kPairs;
   plan::Limits limits = large_machine();
   limits.kernel = plan::kernel_named("row-spread");
-  const plan::Execution wide = plan::decide(s, limits);
+  const plan::Choice wide = plan::decide(s, limits);
   CHECK(wide.panels.size() >= kRows / 4);
   s.c_columns_end = 64;
-  const plan::Execution narrow = plan::decide(s, limits);
+  const plan::Choice narrow = plan::decide(s, limits);
   REQUIRE(narrow.panels.size() == 1);
   CHECK(narrow.panels.front().num_columns == 64);
   CHECK(narrow.max_c_blocks >= std::uint64_t{kRows} * 64);

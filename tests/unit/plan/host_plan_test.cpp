@@ -24,11 +24,11 @@ plan::Limits cpu_limits(unsigned num_threads, std::uint64_t host_bytes, std::str
 }  // namespace
 
 TEST_CASE("threads are given up before buffers become tiny") {
-  const plan::Statistics s = evenly_spread(8192, 4, 60'000);
+  const plan::Counts s = evenly_spread(8192, 4, 60'000);
   for (const unsigned cores : {2u, 16u}) {
     plan::Limits limits = cpu_limits(16, 36'000'000);
     limits.num_cores = cores;
-    const plan::Execution e = plan::decide(s, limits);
+    const plan::Choice e = plan::decide(s, limits);
     CHECK_FALSE(e.is_out_of_core());
     CHECK(e.num_threads < 16);
     CHECK(e.panel_bytes >= 250u << 10);
@@ -36,7 +36,7 @@ TEST_CASE("threads are given up before buffers become tiny") {
   // They grow back while they fit; what was asked for is used where memory is ample.
   unsigned last = 0;
   for (const std::uint64_t mb : {36u, 60u, 100u, 400u, 4000u}) {
-    const plan::Execution e = plan::decide(s, cpu_limits(16, mb * 1'000'000));
+    const plan::Choice e = plan::decide(s, cpu_limits(16, mb * 1'000'000));
     CHECK(e.num_threads >= last);
     last = e.num_threads;
   }
@@ -44,18 +44,18 @@ TEST_CASE("threads are given up before buffers become tiny") {
 }
 
 TEST_CASE("what exactly fits is taken, one byte less is not") {
-  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  const plan::Counts s = evenly_spread(8192, 8, 100'000);
   for (const std::string_view kernel : {"row-merge", "reference"}) {
     INFO(kernel);
-    const plan::Execution roomy = plan::decide(s, cpu_limits(4, std::uint64_t{8} << 30, kernel));
-    plan::Execution exact_fit = plan::decide(s, cpu_limits(4, roomy.host_need_bytes, kernel));
+    const plan::Choice roomy = plan::decide(s, cpu_limits(4, std::uint64_t{8} << 30, kernel));
+    plan::Choice exact_fit = plan::decide(s, cpu_limits(4, roomy.host_need_bytes, kernel));
     CHECK(exact_fit.panel_bytes == roomy.panel_bytes);
     CHECK(exact_fit.num_buffers == roomy.num_buffers);
     CHECK(exact_fit.num_threads == roomy.num_threads);
-    const plan::Execution less = plan::decide(s, cpu_limits(4, roomy.host_need_bytes - 1, kernel));
+    const plan::Choice less = plan::decide(s, cpu_limits(4, roomy.host_need_bytes - 1, kernel));
     CHECK(less.host_need_bytes < roomy.host_need_bytes);
     // The least that a refusal asks for is enough.
-    const plan::Execution refused = plan::decide(s, cpu_limits(4, 1000, kernel));
+    const plan::Choice refused = plan::decide(s, cpu_limits(4, 1000, kernel));
     REQUIRE(refused.is_refused());
     CHECK_FALSE(plan::decide(s, cpu_limits(4, refused.refusal.need_bytes, kernel)).is_refused());
     const std::uint64_t at_once = plan::decide_at_once(s, cpu_limits(4, 1000, kernel)).refusal.need_bytes;
@@ -65,10 +65,10 @@ TEST_CASE("what exactly fits is taken, one byte less is not") {
 }
 
 TEST_CASE("a refusal says need and have") {
-  const plan::Statistics s = evenly_spread(8192, 8, 100'000);
+  const plan::Counts s = evenly_spread(8192, 8, 100'000);
   plan::Limits limits = large_machine();
   const auto message = [&]() -> std::string {
-    const plan::Execution e = plan::decide(s, limits);
+    const plan::Choice e = plan::decide(s, limits);
     try {
       plan::throw_if_refused(e);
     } catch (const std::exception& error) {

@@ -39,8 +39,8 @@ TEST_CASE("shares: every pair is computed once, by a device that has an even sha
     for (const std::string_view kernel : {"rows", "pair-list", "row-spread", "dense-tiled"}) {
       Limits limits = machine_with(num_gpus);
       limits.kernel = plan::kernel_named(kernel);
-      const Statistics s = counted(evenly_spread(32'768, 8, 1e6, 1'000));
-      const Execution e = decide(s, limits);
+      const Counts s = counted(evenly_spread(32'768, 8, 1e6, 1'000));
+      const Choice e = decide(s, limits);
       INFO(kernel << " on " << num_gpus << " devices");
       const bool is_dense = row_of(kernel).is_dense();
       CHECK(e.panels.size() >= 4 * num_gpus);
@@ -74,25 +74,25 @@ TEST_CASE("shares: a heavy row leaves the others to the other device; column chu
 }
 
 TEST_CASE("shares: panels are not smaller than a slot of the ring") {
-  const Statistics s = counted(evenly_spread(8'192, 8, 2'000));  // 4,000 C blocks at most
+  const Counts s = counted(evenly_spread(8'192, 8, 2'000));  // 4,000 C blocks at most
   CHECK(decide(s, machine_with(2)).panels.size() == 1);
   CHECK(decide(counted(evenly_spread(8'192, 8, 0)), machine_with(2)).panels.empty());
 }
 
 TEST_CASE("decision: several devices are used where they are asked for, or gain; their least memory counts") {
-  const Statistics s3 = evenly_spread(32'768, 8, 8.8e6, 1'000);
+  const Counts s3 = evenly_spread(32'768, 8, 8.8e6, 1'000);
   Limits limits = machine_with(2);
   limits.gpus[0].number = 3;
   limits.gpus[1].number = 5;
   limits.gpus[1].bytes = std::uint64_t{40} << 30;
   Limits alone = limits;
   alone.gpus.resize(1);
-  const Execution one = decide(s3, alone);
+  const Choice one = decide(s3, alone);
   REQUIRE(one.devices.size() == 1);
   CHECK(one.devices[0].number == 3);
   CHECK(one.devices[0].share == 1);
 
-  const Execution two = decide(s3, limits);
+  const Choice two = decide(s3, limits);
   REQUIRE(two.devices.size() == 2);
   CHECK(two.devices[1].number == 5);
   CHECK(two.devices[1].share == 0.5);
@@ -113,12 +113,12 @@ TEST_CASE("decision: several devices are used where they are asked for, or gain;
 }
 
 TEST_CASE("decision: a product out of core runs on the first device alone") {
-  const Statistics s3 = evenly_spread(32'768, 8, 8.8e6, 1'000);
+  const Counts s3 = evenly_spread(32'768, 8, 8.8e6, 1'000);
   Limits limits = machine_with(2);
   for (Gpu& gpu : limits.gpus) gpu.bytes = std::uint64_t{1} << 30;
-  const Execution e = decide(s3, limits);
+  const Choice e = decide(s3, limits);
   REQUIRE_FALSE(e.is_refused());
   CHECK(e.is_out_of_core());
   CHECK(e.devices.size() == 1);
-  CHECK(e.range_limits.gpus.size() == 1);
+  CHECK(e.limits.gpus.size() == 1);
 }

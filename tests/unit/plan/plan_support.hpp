@@ -9,17 +9,16 @@
 
 namespace spmm::test {
 
-inline plan::Statistics evenly_spread(std::uint32_t n, std::uint32_t m, double blocks,
-                                      std::uint32_t max_element = 65'535) {
+inline plan::Counts evenly_spread(std::uint32_t n, std::uint32_t m, double blocks, std::uint32_t max_element = 65'535) {
   const MatrixHeader header{.n = n, .m = m, .num_blocks = static_cast<std::uint32_t>(blocks)};
-  plan::Statistics s = plan::expected_statistics(header, header);
+  plan::Counts s = plan::expected_counts(header, header);
   s.max_element = max_element;
   return s;
 }
 
 /// Exact statistics with evenly filled rows.
-inline plan::Statistics counted(const plan::Statistics& expected, std::uint32_t rows_per_run = 1) {
-  plan::Statistics s = expected;
+inline plan::Counts counted(const plan::Counts& expected, std::uint32_t rows_per_run = 1) {
+  plan::Counts s = expected;
   s.exact = true;
   s.row_pairs = {.rows_per_run = rows_per_run, .num_rows = static_cast<std::uint32_t>(s.a_rows)};
   const auto per_row = static_cast<std::uint64_t>(s.num_pairs / static_cast<double>(s.a_rows));

@@ -24,7 +24,7 @@ using namespace spmm::test;
 /// Device milliseconds of the kernels that were measured for a product.
 struct MeasuredCase {
   std::string name;
-  plan::Statistics s;
+  plan::Counts s;
   std::map<std::string, double> ms;
   std::string picked;  ///< by the program that was measured; "" = every kernel was named
 };
@@ -45,7 +45,7 @@ double stored_rows(const std::string& name, const MatrixHeader& a) {
 
 /// Tiles of block-diagonal and banded operands, all rows of tiles alike: `width` block columns of a row meet each
 /// other.
-plan::TileCounts tiles_of(const plan::Statistics& s, double a_width, double c_width) {
+plan::TileCounts tiles_of(const plan::Counts& s, double a_width, double c_width) {
   const kernels::TileGrid grid = plan::tile_grid(s);
   const auto tiles = [](double blocks, double of_tile) {
     return static_cast<std::uint32_t>(std::ceil(blocks / of_tile));
@@ -60,9 +60,9 @@ plan::TileCounts tiles_of(const plan::Statistics& s, double a_width, double c_wi
   return counts;
 }
 
-plan::Statistics statistics_of(const nlohmann::json& one) {
+plan::Counts statistics_of(const nlohmann::json& one) {
   const MatrixHeader header{.n = one["n"], .m = one["m"], .num_blocks = one["k"]};
-  plan::Statistics s{.a = header, .b = header, .exact = true};
+  plan::Counts s{.a = header, .b = header, .exact = true};
   for (const nlohmann::json& kernel : one["kernels"]) {
     if (kernel.contains("pairs") && kernel["pairs"].is_number()) s.num_pairs = kernel["pairs"];
   }
@@ -105,7 +105,7 @@ std::vector<MeasuredCase> measured_cases() {
   return all;
 }
 
-std::string chosen(const plan::Statistics& s) {
+std::string chosen(const plan::Counts& s) {
   return std::string(plan::choose_kernel(s, true).name);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a process takes the backend that was measured to end first") {
   std::vector<std::string> slow;
   for (const nlohmann::json& one : json["cases"]) {
     const MatrixHeader header{.n = one["n"], .m = one["m"], .num_blocks = one["k"]};
-    plan::Statistics s{.a = header, .b = header, .num_pairs = one["pairs"], .num_c_blocks = one["c_blocks"]};
+    plan::Counts s{.a = header, .b = header, .num_pairs = one["pairs"], .num_c_blocks = one["c_blocks"]};
     s.a_rows = s.b_rows = static_cast<std::uint64_t>(stored_rows(one["name"], header));
     std::map<std::string, double> ms;
     for (const nlohmann::json& row : one["kernels"]) ms[row["kernel"]] = row["ms"]["median"];

@@ -21,9 +21,9 @@ using namespace spmm::test;
 using kernels::TileGrid;
 
 /// Exact statistics of so many blocks, every row with as many pairs.
-plan::Statistics with_row_pairs(std::uint32_t nb, std::uint32_t m, double blocks, std::uint64_t row_pairs,
-                                std::uint32_t max_element) {
-  plan::Statistics s = evenly_spread(nb * m, m, blocks, max_element);
+plan::Counts with_row_pairs(std::uint32_t nb, std::uint32_t m, double blocks, std::uint64_t row_pairs,
+                            std::uint32_t max_element) {
+  plan::Counts s = evenly_spread(nb * m, m, blocks, max_element);
   s.exact = true;
   s.row_pairs = {.num_rows = static_cast<std::uint32_t>(s.a_rows), .max_row_pairs = row_pairs};
   for (std::uint64_t row = 1; row <= s.a_rows; ++row) s.row_pairs.offsets.push_back(row * row_pairs);
@@ -32,8 +32,8 @@ plan::Statistics with_row_pairs(std::uint32_t nb, std::uint32_t m, double blocks
 }
 
 /// Dense groups along the diagonal.
-plan::Statistics grouped(std::uint32_t nb, std::uint32_t m, std::uint32_t group, std::uint32_t max_element) {
-  plan::Statistics s = with_row_pairs(nb, m, double(nb) * group, std::uint64_t{group} * group, max_element);
+plan::Counts grouped(std::uint32_t nb, std::uint32_t m, std::uint32_t group, std::uint32_t max_element) {
+  plan::Counts s = with_row_pairs(nb, m, double(nb) * group, std::uint64_t{group} * group, max_element);
   s.num_c_blocks = std::min(s.num_pairs, double(nb) * nb);
   return s;
 }
@@ -156,14 +156,14 @@ TEST_CASE("panels are runs of rows of tiles with C blocks, as large as they may 
 TEST_CASE("tile-tensor is picked for dense groups once their tiles are counted, and only then") {
   const plan::Limits limits = large_machine();
   for (const std::uint32_t m : {8u, 6u, 48u}) {
-    plan::Statistics s = grouped(m == 48 ? 1024 : 65'536, m, 64, 2047);
-    const plan::Execution before = plan::decide(s, limits);
+    plan::Counts s = grouped(m == 48 ? 1024 : 65'536, m, 64, 2047);
+    const plan::Choice before = plan::decide(s, limits);
     INFO("m " << m);
     CHECK(before.kernel != "tile-tensor");
     REQUIRE(before.wants_tile_counts);
     s.tiles = count_groups(plan::tile_grid(s), 64);
     CHECK(s.tiles.stages <= before.max_tile_stages);
-    const plan::Execution e = plan::decide(s, limits);
+    const plan::Choice e = plan::decide(s, limits);
     CHECK(e.kernel == "tile-tensor");
     CHECK_FALSE(e.wants_tile_counts);
     CHECK(e.panels.size() >= 1);
@@ -177,8 +177,8 @@ TEST_CASE("tile-tensor is picked for dense groups once their tiles are counted, 
 }
 
 TEST_CASE("where every tile is full, dense-tensor stays") {
-  plan::Statistics s = with_row_pairs(4096, 8, 8.8e6, 4'614'000, 1000);  // S3, nothing saturates early
-  const plan::Execution before = plan::decide(s, large_machine());
+  plan::Counts s = with_row_pairs(4096, 8, 8.8e6, 4'614'000, 1000);  // S3, nothing saturates early
+  const plan::Choice before = plan::decide(s, large_machine());
   REQUIRE(before.kernel == "dense-tensor");
   const TileGrid grid = plan::tile_grid(s);
   const plan::TileExtent row = plan::max_tile_row(grid);
@@ -191,14 +191,14 @@ TEST_CASE("where every tile is full, dense-tensor stays") {
 }
 
 TEST_CASE("panels of tile-tensor shrink with the memory") {
-  plan::Statistics s = grouped(65'536, 8, 64, 2047);
+  plan::Counts s = grouped(65'536, 8, 64, 2047);
   s.tiles = count_groups(plan::tile_grid(s), 64);
   plan::Limits limits = large_machine();
   limits.kernel = plan::kernel_named("tile-tensor");
   std::size_t panels = 0;
   for (const std::uint64_t bytes : {100ull << 30, 5ull << 30, 3ull << 30, 2500ull << 20}) {
     limits.gpus[0].bytes = bytes;
-    const plan::Execution e = plan::decide(s, limits);
+    const plan::Choice e = plan::decide(s, limits);
     INFO(bytes);
     REQUIRE_FALSE(e.is_refused());
     CHECK(e.device_need_bytes <= bytes);

@@ -112,6 +112,29 @@ TEST_CASE("proof: rows that are computed again stay within the memory that was g
   }
 }
 
+TEST_CASE("proof: where operands would be read for hours, the message names a limit with which it takes seconds") {
+  constexpr std::uint32_t kSide = 800;
+  BlockMatrix a{.n = kSide * 8, .m = 8, .index = {}, .values = {}};
+  for (std::uint32_t x = 0; x < 40'000; ++x) a.index.push_back({.i = x / 50, .j = x % 50 * 16 + x / 50 % 16});
+  a.values.assign(a.index.size() * 64, 65535);
+  const MemorySource source(a, "A");
+  StageClock clock;
+  const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = 1};
+  const RowSlots rows(source, 0, run);
+  const std::vector<std::uint8_t> chosen(rows.size() * 8, 1);
+  const auto compute = [&](std::uint64_t memory_bytes) {
+    ExactRows exact({source, source}, rows, rows, chosen.data(), memory_bytes, 4 * memory_bytes, run);
+    CHECK(exact.seconds() < 30);
+  };
+  const std::string message = message_of<OutOfMemory>([&] { compute(20'000); });
+  INFO(message);
+  CHECK(has(message, "A would be read "));
+  const std::uint64_t limit = std::stoull(message.substr(message.rfind('(') + 1));
+  CHECK(limit < 4 * 5'440'000);
+  compute(limit / 4);
+  CHECK(ExactRows::sure_memory_bytes({source, source}, 1 << 20, run) < limit / 2);
+}
+
 TEST_CASE("proof: long work says how long it takes before it starts, reports progress, and can be cancelled") {
   // 2.7e7 pairs: seconds, of which few pass.
   constexpr std::uint32_t kSide = 300;

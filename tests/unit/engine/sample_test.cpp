@@ -1,5 +1,5 @@
 // Pairs and C blocks that are estimated from indices, against those counted one by one.
-#include "engine/sampled_product.hpp"
+#include "engine/backend_choice.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "engine/backend_choice.hpp"
 #include "plan/decide.hpp"
 #include "support/catch.hpp"
 #include "unit/plan/plan_support.hpp"
@@ -93,16 +92,14 @@ TEST_CASE("pairs of small operands are counted exactly, those of large ones esti
   for (const std::uint32_t m : {1u, 4u, 8u}) {
     const Cells a(60, m, uniform(60, 900, 1), 1);
     const Cells b(60, m, uniform(60, 300, 2), 2);
-    const ProductOperands operands(a, b);
-    const plan::Statistics s = SampledProduct(operands, 3, workers).statistics();
+    const plan::Counts s = sampled({a, b}, 3, workers, [](const plan::Counts&) { return false; });
     CHECK(s.num_pairs == counted(a, b).pairs);
     CHECK(s.num_c_blocks <= s.num_pairs);
     CHECK_FALSE(s.exact);
   }
   const Cells a(1'500, 8, uniform(1'500, 150'000, 1), 1);  // 20 MB
   const Cells b(1'500, 8, uniform(1'500, 100'000, 2), 2);
-  const ProductOperands operands(a, b);
-  const plan::Statistics s = SampledProduct(operands, 4, workers).statistics();
+  const plan::Counts s = sampled({a, b}, 4, workers, [](const plan::Counts&) { return false; });
   CHECK(s.num_pairs == Approx(counted(a, b).pairs).epsilon(0.05));
   CHECK(s.num_pairs != counted(a, b).pairs);  // not all were read
 }
