@@ -1,4 +1,4 @@
-// The one decision: statistics and limits to an Choice. Pure; called with expected statistics before anything is
+// The one decision: counts and limits to a choice. Pure; called with expected counts before anything is
 // read, and again with exact ones once pairs are counted.
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace spmm::plan {
 
 /// The way to run a product: the backend by predicted time, the kernel by rule. Where nothing fits at once and the
-/// statistics are expected ones, the product runs out of core; what does not fit then is refused, as data.
+/// counts are expected ones, the product runs out of core; what does not fit then is refused, as data.
 /// Values: never throws for lack of memory; equal inputs give equal executions.
 Choice decide(const Counts& s, const Limits& limits);
 

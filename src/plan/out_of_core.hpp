@@ -11,7 +11,7 @@ namespace spmm::plan {
 
 /// Out of core, both operands are sorted into a scratch file, and ranges of the product are computed one after the
 /// other, each as a product at once within choice.limits, less a table of B's rows. Refused if less than a
-/// 1,024th of both operands fits: there would be too many ranges. Values: statistics are expected ones; limits name the
+/// 1,024th of both operands fits: there would be too many ranges. Values: counts are expected ones; limits name the
 /// backend.
 Choice decide_out_of_core(const Counts& whole, const Limits& limits);
 

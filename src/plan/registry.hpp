@@ -88,7 +88,7 @@ bool is_listed(const Counts& s);
 /// Byte products of dense-tensor.
 double dense_byte_products(const Counts& s);
 
-/// The tiles of tile-tensor. Exact statistics: as they are counted.
+/// The tiles of tile-tensor. Exact counts: as they are counted.
 kernels::TileGrid tile_grid(const Counts& s);
 
 }  // namespace spmm::plan
