@@ -150,9 +150,6 @@ struct Choice : Plan {
   [[nodiscard]] bool is_out_of_core() const { return scratch_bytes != 0; }
 };
 
-using Statistics = Counts;
-using Execution = Choice;
-
 /// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.
 void throw_if_refused(const Choice& choice);
 
