@@ -222,19 +222,20 @@ class Pipeline {
                   ProductStats& stats) {
     const bool selects = !run_.selection.is_all();
     const bool can_saturate = !execution_.panels.empty() && may_saturate(statistics);
-    std::deque<PackedPanel> packed;
-    const DeviceBuffer<unsigned long long> num_saturated(memory_, can_saturate ? 1 : 0, "count");
-    if (can_saturate)
-      check(cudaMemsetAsync(num_saturated.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
+    std::deque<PackedPanel>& packed = taker.panels;
+    num_saturated_ = {memory_, can_saturate ? 1u : 0u, "count"};
+    if (can_saturate) {
+      check(cudaMemsetAsync(num_saturated_.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
+    }
     const DeviceBuffer<unsigned long long> num_dropped(memory_, selects ? 1 : 0, "count");
     if (selects) check(cudaMemsetAsync(num_dropped.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
-    taker.start(execution_, num_saturated.data());
+    taker.start(execution_, num_saturated_.data());
     const std::vector<plan::Panel>& panels = execution_.panels;
     if (panels.empty()) {
       stats.num_blocks = taker.finish();
       return;
     }
-    const std::unique_ptr<Multiplier> multiplier = multiplier_of(operands, num_saturated.data(), num_dropped.data());
+    const std::unique_ptr<Multiplier> multiplier = multiplier_of(operands, num_saturated_.data(), num_dropped.data());
     if (multiplier->writes_arrays() && taker.takes_directly(execution_, statistics)) {
       packed.emplace_back(memory_, 0, statistics.m());
     } else {  // two panels, or more smaller ones in their memory, of which a selection holds one before it drops
@@ -256,7 +257,8 @@ class Pipeline {
       taker.push(packing);
     }
     stats.num_blocks = taker.finish();
-    if (can_saturate) stats.num_saturated = fetch(num_saturated.data(), stream_);
+    packed.clear();
+    if (can_saturate) stats.num_saturated = fetch(num_saturated_.data(), stream_);
     if (selects) stats.num_dropped = fetch(num_dropped.data(), stream_);
   }
 
@@ -267,7 +269,8 @@ class Pipeline {
   Stream stream_;
   DeviceMemory memory_;
   StageEvents events_;
-  std::unique_ptr<CountedSort> queued_;  // last: may still write what the others own
+  DeviceBuffer<unsigned long long> num_saturated_;  // [1]; streams of takers write it, too
+  std::unique_ptr<CountedSort> queued_;             // last: may still write what the others own
 };
 
 using Pipelines = std::vector<OnDevice<Pipeline>>;

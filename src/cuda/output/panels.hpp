@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "cuda/device/raii.hpp"
@@ -58,6 +59,8 @@ class PanelTaker {
   virtual void push(PackedPanel& panel) = 0;
   /// Waits until everything is taken; returns the number of blocks. Errors: whatever stopped the taker.
   virtual std::uint64_t finish() = 0;
+
+  std::deque<PackedPanel> panels;  ///< that are filled in turn; they go when nothing takes them any more
 };
 
 }  // namespace spmm::cuda
