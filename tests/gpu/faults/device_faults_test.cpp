@@ -217,12 +217,18 @@ TEST_CASE("device faults: arrays of floats") {
   const auto matrix = random_chain_matrix<double>(at, 4, ChainValueKind::normal, random);
   const BsrMatrix<double> arrays = arrays_of(matrix, order_of(at, true, random));
   const auto wanted = chain_oracle(matrix, matrix);
-  const auto engine = std::make_shared<Engine>();
   const ProductOptions options = on_gpu();
-  run_scenario({.name = "arrays of floats", .product = [&]() -> std::string {
-                  const auto c = multiply(*engine, arrays.view(), arrays.view(), options);
-                  return has_bits(c, wanted) ? "" : "a wrong result";
-                }});
+  may_list_device_twice = true;
+  for (const std::vector<int>& devices : {std::vector<int>{}, std::vector<int>{0, 0}}) {
+    EngineOptions shared;
+    shared.devices = devices;
+    const auto engine = std::make_shared<Engine>(shared);
+    run_scenario({.name = devices.empty() ? "arrays of floats" : "arrays of floats, two devices",
+                  .product = [&]() -> std::string {
+                    const auto c = multiply(*engine, arrays.view(), arrays.view(), options);
+                    return has_bits(c, wanted) ? "" : "a wrong result";
+                  }});
+  }
 }
 
 TEST_CASE("device faults: panels in little memory, slabs, several devices, a proof") {
