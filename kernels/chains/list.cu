@@ -352,6 +352,9 @@ __global__ void __launch_bounds__(kItemThreads, 4)
   const std::uint32_t row = walked[blockIdx.x * team.kTeams + team.number];
   const std::uint32_t a_begin = operands.a.offsets[row];
   const std::uint32_t a_end = operands.a.offsets[row + 1];
+  const std::uint32_t first = list.row_links[row];
+  // The bitmap of a row that needs one window lies where its pairs will be, from the first pass to the second.
+  auto* const kept_bits = reinterpret_cast<std::uint32_t*>(list.links + first);
   if (team.thread == 0) spans[team.number] = {~0u, 0};
   team.sync();  // the span is empty
   Span own_span;
@@ -371,19 +374,26 @@ __global__ void __launch_bounds__(kItemThreads, 4)
     const std::uint32_t words = min(window.words, (span.end - low + 31) / 32);
     const std::uint32_t high = span.end - low <= words * 32 ? span.end : low + words * 32;
     const bool is_all = low == span.begin && high == span.end;
-    for (std::uint32_t w = team.thread; w < words; w += team.kSize) bits[w] = 0;
-    team.sync();  // bits are clear
-    for_each_link(Team<1>(), operands, a_begin + team.warp, a_end, kWarps, {low, high, is_all},
-                  [&](std::uint32_t, std::uint32_t, std::uint32_t column) {
-                    const std::uint32_t c = column - low;
-                    atomicOr(&bits[c / 32], 1u << c % 32);  // several pairs have a C block or a word in common
-                  });
+    const bool is_kept = is_all && words <= 2 * (list.row_links[row + 1] - first);
+    if (kFill && is_kept) {
+      for (std::uint32_t w = team.thread; w < words; w += team.kSize) bits[w] = kept_bits[w];
+    } else {
+      for (std::uint32_t w = team.thread; w < words; w += team.kSize) bits[w] = 0;
+      team.sync();  // bits are clear
+      for_each_link(Team<1>(), operands, a_begin + team.warp, a_end, kWarps, {low, high, is_all},
+                    [&](std::uint32_t, std::uint32_t, std::uint32_t column) {
+                      const std::uint32_t c = column - low;
+                      atomicOr(&bits[c / 32], 1u << c % 32);  // several pairs have a C block or a word in common
+                    });
+    }
     const auto bits_of_word = [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(bits[w])); };
     const std::uint32_t total = exclusive_sums(team, bits_of_word, ranks, words, 0, warp_sums);
+    if (!kFill && is_kept) {
+      for (std::uint32_t w = team.thread; w < words; w += team.kSize) kept_bits[w] = bits[w];
+    }
     if constexpr (kFill) {
       if (team.thread == 0) ranks[words] = total;
       team.sync();  // ranks are complete
-      const std::uint32_t first = list.row_links[row];
       const std::uint32_t c_first = list.c_offsets[row] + num_blocks;
       for (std::uint32_t w_begin = 0; w_begin < words && ranks[w_begin] < total;) {
         const std::uint32_t w_end = words_end(ranks, w_begin, words, window.ranks);
