@@ -97,8 +97,9 @@ Choice decide_out_of_core(const Counts& whole, const Limits& limits) {
   e.limits = of_range;
   e.limits.host_bytes = limits.host_bytes / kAllParts * kRangeParts;
   e.host_limit_bytes = e.host_need_bytes = limits.host_bytes;
-  e.expected_pairs = whole.num_pairs;
-  e.expected_output_blocks = whole.num_c_blocks;
+  const Counts kept = expected_of_selection(whole, limits.selection);
+  e.expected_pairs = kept.num_pairs;
+  e.expected_output_blocks = kept.num_c_blocks;
   e.sampled = whole.sampled;
   return e;
 }

@@ -155,7 +155,8 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
                   plan.expected_pairs, plan.expected_output_blocks);
   lines += text(", ", human_bytes(static_cast<std::uint64_t>(output_bytes)), " of output\n");
   if (plan.proof_s > 0) {
-    lines += format("proof: %.2g s of each thread; rows with saturated elements are computed again\n", plan.proof_s);
+    lines += format("proof: %.2g s of each thread; rows with saturated or dropped elements are computed again\n",
+                    plan.proof_s);
   }
   lines += format("predicted: %.3g s", plan.predicted_s);
   return lines + (plan.exact ? "\n" : text(", ", assumption(plan), "\n"));

@@ -277,7 +277,7 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
     num_readings_ = readings_of_a(num_a_blocks, num_b_blocks, m_, memory_bytes_);
     const std::uint64_t need = memory_for_readings(inputs_.a.header(), num_a_blocks, num_b_blocks, memory_bytes_);
     if (need > memory_bytes_) {
-      throw_needs(need, text("rows with saturated elements are computed again, and ", inputs_.a.name(),
+      throw_needs(need, text(num_block_rows_, " block rows are computed again, and ", inputs_.a.name(),
                              " would be read ", static_cast<std::uint64_t>(num_readings_), " times: that needs"));
     }
   }

@@ -1,5 +1,6 @@
 """Wrong command lines, bad files, outputs that cannot be made: exit code, one line with the place and a way out, nothing written."""
 import os
+import re
 import shutil
 
 from programs import (BAD_DATA, BIN, CANNOT_CREATE, IO_ERROR, MEMORY, NO_INPUT, OK, OLD, UNAVAILABLE, USAGE, Matrix, Workplace, bytes_of, header,
@@ -195,6 +196,9 @@ class Misuse(Workplace):
         self.assertTrue(warned.err.startswith("spmm: warning: c.bin: the result takes about "))
         self.assertFalse(os.path.exists("c.bin"))
         self.assertEqual(self.expect(OK, run("spmm", "--strict-space", "a.bin", "b.bin", "c.bin")).err, "")
+        whole, triangle = (float(re.search(r"about ([0-9.]+) TB", run(*words, "--strict-space", *more).err)[1])
+                           for more in ((), ("--triangle", "upper")))
+        self.assertAlmostEqual(triangle, whole / 2, delta=whole / 100)
 
     def test_strict_space_counts_the_scratch_file_of_a_product_out_of_core(self):
         free = shutil.disk_usage(".").free

@@ -64,6 +64,16 @@ TEST_CASE("what exactly fits is taken, one byte less is not") {
   }
 }
 
+TEST_CASE("a selection leaves as much of a result out of core as of one in memory") {
+  const plan::Counts s = evenly_spread(8192, 8, 100'000);
+  plan::Limits limits = cpu_limits(4, 4'000'000);
+  limits.selection = {.upper_triangle = true};
+  const plan::Choice e = plan::decide(s, limits);
+  CHECK(e.is_out_of_core());
+  CHECK(e.expected_pairs == s.num_pairs / 2);
+  CHECK(e.expected_output_blocks == s.num_c_blocks / 2);
+}
+
 TEST_CASE("a refusal says need and have") {
   const plan::Counts s = evenly_spread(8192, 8, 100'000);
   plan::Limits limits = large_machine();
