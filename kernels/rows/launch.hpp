@@ -23,7 +23,7 @@ struct RowProduct {
   const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
   const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device; row-rank reads them
   std::uint64_t num_a_blocks = 0;
-  std::uint32_t num_b_blocks = 0;               // of which b.values has room: kUnitBlocks at least
+  std::uint32_t num_b_blocks = 0;  // of which b.values has room: kUnitBlocks at least
   std::uint32_t m = 0;
   std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
 };
@@ -71,6 +71,7 @@ struct RankScratch {
   std::uint64_t max_splits = 0;
   std::uint32_t max_span = 0;              // of a row of the product
   std::uint64_t mean_row_pairs = 0;        // of the panel
+  bool has_all_columns = true;             // the panel: else rows of B have blocks beside it
   ColumnSpan* spans = nullptr;             // [rows of the panel], device
   std::uint32_t* piece_offsets = nullptr;  // [rows of the panel + 1], device
   RowPiece* pieces = nullptr;              // [max_pieces], device

@@ -84,7 +84,8 @@ __global__ void write_windows(CompressedView a, CBlocksView c_blocks, RankScratc
     const auto record = static_cast<std::uint32_t>(before);
     RankWindow* const to = scratch.windows + (before >> 32);
     const std::uint32_t row = piece.row - c_blocks.row_begin;
-    const bool is_whole = num_windows == 1 && scratch.piece_offsets[row + 1] - scratch.piece_offsets[row] == 1;
+    const bool is_whole =
+        scratch.has_all_columns && num_windows == 1 && scratch.piece_offsets[row + 1] - scratch.piece_offsets[row] == 1;
     const std::uint32_t of_a = a.offsets[piece.row + 1] - a.offsets[piece.row];
     std::uint32_t splits = kNoRow;  // there is no need or no room for them
     const std::uint64_t num_splits = (std::uint64_t{num_windows} + 1) * of_a;

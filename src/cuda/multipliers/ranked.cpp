@@ -40,6 +40,7 @@ class RankedMultiplier : public Multiplier {
     scratch.max_pieces = max_pieces_of(panel);
     scratch.max_c_blocks = panel.max_c_blocks();
     scratch.mean_row_pairs = pairs_of(panel) / std::max(1u, panel.num_rows);
+    scratch.has_all_columns = panel.num_columns == c_.operands.num_c_columns();
     c_.timed(Stage::multiply, [&] {
       kernels::launch_mul_ranked(c_.row_product(), c_.all_c_blocks(panel), scratch, c_.output(target),
                                  c_.stream().get());

@@ -120,6 +120,27 @@ TEST_CASE("row-rank, small-blocks: panels of some rows, and of some columns of a
   }
 }
 
+TEST_CASE("row-rank: a row that is cut by columns, where each part has few C blocks of many pairs") {
+  constexpr std::uint32_t kNb = 30'000;
+  constexpr std::uint32_t kStep = 1000;  // between block columns with blocks
+  for (const std::uint32_t m : {1u, 8u, 11u}) {
+    MatrixBuilder a(kNb, m, 1);
+    MatrixBuilder b(kNb, m, 2);
+    for (std::uint32_t k = 0; k < 1200; ++k) {
+      a.add_constant(7, k, 1 + k % 5);
+      for (std::uint32_t j = k % 3; j < kNb / kStep; ++j) b.add_constant(k, j * kStep, 1 + j);
+    }
+    Options options = on_gpu("row-rank");  // room for two thirds of a row
+    options.memory_limit_bytes =
+        plan::operand_device_bytes(a.matrix().header(), b.matrix().header(), kernels::padded_side(m)).resident +
+        plan::panel_c_block_bytes(m) * (kNb * 2 / 3);
+    Report report;
+    INFO("m " << m);
+    REQUIRE((multiply(a.matrix(), b.matrix(), options, &report) == test::oracle_multiply(a.matrix(), b.matrix())));
+    CHECK(report.num_panels == 2);
+  }
+}
+
 TEST_CASE("sides and grids that row-rank and small-blocks refuse") {
   for (const auto& [kernel, m, n] : {std::tuple("row-rank", 17u, 340u),
                                      {"row-rank", 1u, kernels::kMaxRankedColumns + 1},
