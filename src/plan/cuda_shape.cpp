@@ -13,6 +13,8 @@
 namespace spmm::plan {
 namespace {
 
+constexpr std::uint32_t kTileRows = 128;  // of every dense kernel: elements
+
 Refusal device_memory_refusal(const char* what, std::uint64_t need) {
   return {.kind = Refusal::Kind::device_memory, .what = what, .need_bytes = need};
 }
@@ -58,9 +60,11 @@ void size_dense(Choice& e, const KernelRow& kernel, const Counts& s, const Opera
   const std::uint64_t free = e.device_limit_bytes - operands.resident;
   const std::uint64_t c_blocks = s.nb() == 0 ? 0 : std::min(e.max_c_blocks, free / 2 / per_c_block) / s.nb() * s.nb();
   const std::uint64_t most_side = in_planes ? kernels::kMaxFullSide : kernels::DenseOperands::kMaxSide;
-  // A block row, and a tile of block columns (or one): less is refused with this need.
-  if (c_blocks == 0 || std::uint64_t{s.nb()} * s.m() > most_side)
-    return refuse(operands.resident + 2 * per_c_block * s.nb());
+  // A block row, and a tile of block columns (or one): less is refused with this need. dense-tiled, which is what fits
+  // in the least memory, takes the rows of a tile: with one row a panel it would take minutes.
+  const std::uint64_t least_rows = in_planes ? 1 : std::clamp<std::uint64_t>(s.a_rows, 1, (kTileRows - 1) / s.m() + 1);
+  if (c_blocks == 0 || c_blocks < least_rows * s.nb() || std::uint64_t{s.nb()} * s.m() > most_side)
+    return refuse(operands.resident + 2 * per_c_block * s.nb() * least_rows);
   const auto rows =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(c_blocks / s.nb(), 1, std::max<std::uint64_t>(1, s.a_rows)));
   const std::uint64_t flags = std::uint64_t{rows} * s.nb() + 2 * sizeof(std::uint32_t);  // of tiles; far fewer
@@ -252,7 +256,6 @@ void cut_row_panels(Choice& e, const Counts& s, const Limits& limits) {
   std::uint64_t max_c_blocks = e.max_c_blocks;
   std::uint64_t pair_step = 0;
   if (limits.num_gpus() > 1 && s.a_rows != 0) {  // panels of about equal work
-    constexpr std::uint32_t kTileRows = 128;     // of every dense kernel: elements
     const std::uint64_t num = num_shared_panels(e, s, limits.num_gpus());
     const std::uint64_t step = std::max(1u, kTileRows / s.m());  // block rows of a tile
     const std::uint64_t rows = ((s.a_rows - 1) / num / step + 1) * step;
