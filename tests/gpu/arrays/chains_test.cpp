@@ -225,6 +225,7 @@ void time_product(const char* name, std::uint32_t m, const MakePattern& pattern)
     check_products<T>(1000, std::is_floating_point_v<T> ? 60 : 20); \
   }
 SPMM_ELEMENT_TYPES(SPMM_TEST_TYPE)
+#undef SPMM_TEST_TYPE
 
 TEST_CASE("mma.sync of f64 gives the bits of fma") {
   // Where it does, src/cuda/chains.cpp may use it: today on compute capability 9.

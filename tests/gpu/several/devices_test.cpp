@@ -105,6 +105,7 @@ void check_host_arrays(std::uint64_t seed) {
     for (std::uint64_t seed = 0; seed < 6; ++seed) check_host_arrays<T>(seed); \
   }
 SPMM_ELEMENT_TYPES(SPMM_TEST_TYPE)
+#undef SPMM_TEST_TYPE
 
 TEST_CASE("devices: what is wrong with host arrays is said as one device says it") {
   constexpr std::uint32_t kRows = 40;
