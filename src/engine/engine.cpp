@@ -228,9 +228,11 @@ void Engine::Impl::run_product(const Inputs& inputs, Sink* sink, Output* output,
 }
 
 void Engine::Impl::multiply(const Source& a, const Source& b, Sink* sink, const std::string& out,
-                            const ProductOptions& options, ProductRecord& record) {
-  const Inputs inputs = as_multiplied(a, b, options, run_of(options, record.clock));
+                            const ProductOptions& given, ProductRecord& record) {
+  const Inputs inputs = as_multiplied(a, b, given, run_of(given, record.clock));
   check_shapes(inputs.a, inputs.b);
+  ProductOptions options = given;  // to keep as many elements as a row has would take memory for all of them
+  if (options.selection.keep >= inputs.a.header().n) options.selection.keep = 0;
   // If a device fails before the first byte is written, the CPU takes its place, unless the options insist on CUDA.
   const bool is_open = devices_.insisted_backend(options) == Backend::automatic;
   for (std::string why_not_cuda;;) {

@@ -25,7 +25,7 @@ class Engine::Impl {
 
   /// The product itself: everything between opening and closing, the same for files, matrices and the caller's streams.
   /// Values: sink = null: only a plan is made, in record.report.plan; out = how messages call the result.
-  void multiply(const Source& a, const Source& b, Sink* sink, const std::string& out, const ProductOptions& options,
+  void multiply(const Source& a, const Source& b, Sink* sink, const std::string& out, const ProductOptions& given,
                 ProductRecord& record);
 
   /// The same at the blocks of `pattern` alone, in memory. Errors: OutOfMemory, if that does not suffice.

@@ -21,6 +21,10 @@ class Memory(Place):
         self.prepare("--n 2097152 --m 8 --k 240000 --pattern heavy-row", "--n 2097152 --m 8 --k 480000")
         self.check(100)
 
+    def test_as_many_elements_kept_as_a_row_has(self):
+        self.prepare("--n 131072 --m 64 --k 2048 --pattern heavy-row")
+        self.check(30, "--keep", 131072)
+
     def test_large_results_many_threads_verification(self):
         self.prepare("--n 65536 --m 16 --k 14000 --pattern power-law", "--n 65536 --m 16 --k 20000 --max-value 65535")
         self.check(16, "--threads", 8)

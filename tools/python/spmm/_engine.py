@@ -533,16 +533,10 @@ def trim() -> None:
         engine.trim()
 
 
-def multiply_files(a: Path, b: Path, out: Path, *, backend: Optional[str] = None, kernel: Optional[str] = None,
-                   threads: int = 0, verify: Verify = 0, durable: bool = False, no_clobber: bool = False,
-                   transpose_a: bool = False, transpose_b: bool = False, rows: Optional[Rows] = None,
-                   on_saturation: str = "report", progress: Optional[Progress] = None) -> Dict[str, Any]:
-    """Multiplies two files into a third on an engine of its own; see :meth:`Engine.multiply_files`."""
+def multiply_files(a: Path, b: Path, out: Path, **options: Any) -> Dict[str, Any]:
+    """Multiplies two files into a third on an engine of its own; options as of :meth:`Engine.multiply_files`."""
     with Engine() as engine:
-        return engine.multiply_files(a, b, out, backend=backend, kernel=kernel, threads=threads, verify=verify,
-                                     durable=durable, no_clobber=no_clobber, transpose_a=transpose_a,
-                                     transpose_b=transpose_b, rows=rows, on_saturation=on_saturation,
-                                     progress=progress)
+        return engine.multiply_files(a, b, out, **options)
 
 
 def read(path: Path, dtype: Any = None, shape: Optional[Tuple[int, int]] = None) -> Any:
