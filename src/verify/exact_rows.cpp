@@ -251,7 +251,9 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
     num_a_blocks += own_blocks;
     num_a_rows += own_rows;
   });
-  for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) num_block_rows_ += is_chosen(slot) ? 1 : 0;
+  for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) {
+    num_block_rows_ += is_chosen(slot) && a_begins_[slot + 1] != 0 ? 1 : 0;
+  }
   sum_up(a_begins_);
   for (std::uint64_t slot = 0; slot < a_rows_.size(); ++slot) {
     const std::uint64_t num = a_begins_[slot + 1] - a_begins_[slot];

@@ -84,6 +84,8 @@ class Rows(Workplace):
             self.expect(NEGATIVE, run("spmm-verify", "--transpose-b", *other, "a.bin", "a.bin", "wanted.bin"), "differ")
         for rows, name in ((":7", "c0"), ("7:", "c1")):  # rows have the numbers that they have in the whole
             self.multiply("--gram", *kept, "--rows", rows, "a.bin", name)
+        self.expect(OK, run("spmm-verify", "--transpose-b", *kept, "--rows", ":7", "a.bin", "a.bin", "c0"),
+                    f", {len({i for i, _, _ in self.a.blocks if i < 7})} block rows computed again")
         self.expect(OK, run("spmm-cat", "c0", "c1", "c.bin"))
         self.assertEqual(bytes_of("c.bin"), bytes_of("wanted.bin"))
         write("jobs.tsv", "a.bin\ta.bin\tt.bin\ttranspose-b=1\tno-diagonal=1\tat-least=9000000\tkeep=3\n")
