@@ -174,9 +174,10 @@ class Uploader {
     num_left_ = chunks.size();
     if (num_readers == 0) return;
     std::atomic<std::uint64_t> next{0};
+    slots_.resize(num_readers);
     run_.run_workers(num_readers, [&](unsigned reader) {
       const std::uint64_t own_slots = (num_slots - reader - 1) / num_readers + 1;
-      std::deque<Slot> own;
+      std::deque<Slot>& own = slots_[reader];
       try {
         const DeviceGuard guard(pipelines_.front()->memory().context().device());
         for (std::uint64_t turn = 0;; ++turn) {
@@ -285,8 +286,10 @@ class Uploader {
     section_done_.notify_all();
   }
 
-  // In front of the uploads, whose streams wait for their work when they go: nothing is freed that is still written.
+  // In front of the uploads, whose streams wait for their work when they go: nothing is freed that is still written,
+  // and no slot lent to another product that is still read.
   std::vector<SortedOperands> parsed_;
+  std::vector<std::deque<Slot>> slots_;  // of each reader
   MatrixUpload a_;
   MatrixUpload b_;
   const Pipelines& pipelines_;

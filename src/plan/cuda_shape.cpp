@@ -61,8 +61,9 @@ void size_dense(Choice& e, const KernelRow& kernel, const Counts& s, const Opera
   const std::uint64_t c_blocks = s.nb() == 0 ? 0 : std::min(e.max_c_blocks, free / 2 / per_c_block) / s.nb() * s.nb();
   const std::uint64_t most_side = in_planes ? kernels::kMaxFullSide : kernels::DenseOperands::kMaxSide;
   // A block row, and a tile of block columns (or one): less is refused with this need. dense-tiled, which is what fits
-  // in the least memory, takes the rows of a tile: with one row a panel it would take minutes.
-  const std::uint64_t least_rows = in_planes ? 1 : std::clamp<std::uint64_t>(s.a_rows, 1, (kTileRows - 1) / s.m() + 1);
+  // in the least memory, takes the rows and columns of a tile: with less it would take minutes.
+  const std::uint32_t of_tile = in_planes ? 1 : std::max(1u, kTileRows / s.m());
+  const std::uint64_t least_rows = std::clamp<std::uint64_t>(s.a_rows, 1, of_tile);
   if (c_blocks == 0 || c_blocks < least_rows * s.nb() || std::uint64_t{s.nb()} * s.m() > most_side)
     return refuse(operands.resident + 2 * per_c_block * s.nb() * least_rows);
   const auto rows =
@@ -80,7 +81,8 @@ void size_dense(Choice& e, const KernelRow& kernel, const Counts& s, const Opera
     e.dense_columns = in_planes ? grid.with_columns_in(left).num_columns : elements.columns_in(left);
     if (e.dense_columns != 0 || e.num_planes != 3) break;
   }
-  grid.num_columns = e.dense_columns != 0 ? e.dense_columns : std::min(64u, s.nb());
+  if (e.dense_columns < std::min(of_tile, s.nb())) e.dense_columns = 0;
+  grid.num_columns = e.dense_columns != 0 ? e.dense_columns : std::min(std::max(64u, of_tile), s.nb());
   const std::uint64_t need =
       operands.resident + taken +
       (in_planes ? grid.planes_held() * grid.b_plane_bytes() : elements.b_bytes(grid.num_columns));

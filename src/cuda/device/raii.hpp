@@ -327,9 +327,10 @@ void fetch_to(T* to, const T* from, std::uint64_t count, const Stream& stream) {
     return stream.synchronize();
   }
   const PinnedTable pinned(stream.context());
+  const SettledAtEnd settled(stream);  // nothing writes to it when it goes, whatever fails
   kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(from), static_cast<std::uint32_t>(bytes / 4),
                                pinned.data(), stream.get());
-  stream.synchronize();  // if it fails, nothing on the device writes any more
+  stream.synchronize();
   std::memcpy(static_cast<void*>(to), pinned.data(), bytes);
 }
 
