@@ -398,12 +398,16 @@ class OutOfCore {
     };
     if (run_.selection.is_all()) return partial_->add_up(write);
     RecordSelector selector(run_.selection, a_header().m);
+    const auto end_row = [&] {
+      selector.end_row();
+      for (auto kept = selector.take_kept(); !kept.empty(); kept = selector.take_kept()) write(kept);
+    };
     std::vector<std::byte> row;  // of one block row
     std::optional<std::uint32_t> number;
     partial_->add_up([&](std::span<const std::byte> records) {
       for (std::uint64_t begin = 0, end = 0; begin < records.size(); begin = end) {
         const std::uint32_t next = read_index(records.data() + begin).i;
-        if (number != next) write(selector.end_row());
+        if (number != next) end_row();
         number = next;
         while (end < records.size() && read_index(records.data() + end).i == next) end += record;
         row.assign(records.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -411,7 +415,7 @@ class OutOfCore {
         write({row.data(), selector.select(row.data(), row.data() + row.size())});
       }
     });
-    write(selector.end_row());
+    end_row();
     total_.num_dropped += selector.take_num_dropped();
   }
 

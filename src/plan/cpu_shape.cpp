@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/records/selector.hpp"
 #include "plan/decide.hpp"
 
 namespace spmm::plan {
@@ -38,13 +39,18 @@ Choice cpu_shape(const KernelRow& kernel, const Counts& s, const Limits& limits)
   e.host_limit_bytes = limits.host_bytes;
   const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));
   const HostBytes need = kernel.host_bytes(s.a, s.b, limits.isa, s.a_span);
+  const std::uint64_t of_selector = RecordSelector::memory_bytes(
+      limits.selection, s.m(), static_cast<std::uint32_t>(std::min<std::uint64_t>(s.nb(), s.b.num_blocks)));
+  const auto total = [&](std::uint64_t threads, std::uint64_t buffers, std::uint64_t bytes) {
+    return need.total(static_cast<unsigned>(threads), buffers, bytes) + threads * of_selector;
+  };
   const std::uint64_t useful = useful_buffer_bytes(s, record);
   const std::uint64_t enough = whole_records(std::min(useful, kEnoughBytes), record);
   // The largest useful buffers that fit: halved until they do; 0 where none do.
   const auto largest_buffer = [&](unsigned threads, std::uint64_t buffers) -> std::uint64_t {
     for (std::uint64_t bytes = useful;; bytes /= 2) {
       const std::uint64_t whole = whole_records(bytes, record);
-      if (need.total(threads, buffers, whole) <= limits.host_bytes) return whole;
+      if (total(threads, buffers, whole) <= limits.host_bytes) return whole;
       if (whole == record) return 0;
     }
   };
@@ -63,10 +69,10 @@ Choice cpu_shape(const KernelRow& kernel, const Counts& s, const Limits& limits)
     }
   }
   if (e.panel_bytes == 0) {
-    e.refusal = host_memory_refusal(need.total(1, 2, record));
+    e.refusal = host_memory_refusal(total(1, 2, record));
     return e;
   }
-  e.host_need_bytes = need.total(e.num_threads, e.num_buffers, e.panel_bytes);
+  e.host_need_bytes = total(e.num_threads, e.num_buffers, e.panel_bytes);
   return e;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/records/selector.hpp"
 #include "plan/decide.hpp"
 #include "plan/times.hpp"
 
@@ -52,9 +53,14 @@ void expect_ranges(Choice& e, const Counts& whole, const Limits& limits, const L
 
 }  // namespace
 
-Choice decide_out_of_core(const Counts& whole, const Limits& limits) {
+Choice decide_out_of_core(const Counts& whole, const Limits& given) {
   constexpr std::uint64_t kMostSlabs = 1024;
   constexpr std::uint64_t kListShare = 16;  // lists of threads may take 3 of them; the rest is for operands
+  // What keep holds of a row of C while the parts of rows are added up.
+  const std::uint64_t of_selector = RecordSelector::memory_bytes(
+      given.selection, whole.m(), static_cast<std::uint32_t>(std::min<std::uint64_t>(whole.nb(), whole.b.num_blocks)));
+  Limits limits = given;
+  limits.host_bytes -= std::min(of_selector, limits.host_bytes / 2);
   Limits of_range = limits;
   if (of_range.gpus.size() > 1) of_range.gpus.resize(1);
   of_range.num_threads = std::min(limits.num_threads, std::max(1u, limits.num_cores));
@@ -80,6 +86,9 @@ Choice decide_out_of_core(const Counts& whole, const Limits& limits) {
   } else if (!least.is_refused() && limits.host_bytes < sort_limit) {
     least.refusal = host_memory_refusal(sort_limit);
   }
+  if (limits.host_bytes < of_selector)
+    least.refusal = host_memory_refusal(std::max(of_selector, least.refusal.need_bytes));
+  if (least.refusal.kind == Refusal::Kind::host_memory) least.refusal.need_bytes += of_selector;
   if (least.is_refused()) return least;
 
   Choice e = least;
@@ -96,7 +105,7 @@ Choice decide_out_of_core(const Counts& whole, const Limits& limits) {
   e.scratch_bytes = scratch_bytes(whole.a, whole.b);
   e.limits = of_range;
   e.limits.host_bytes = limits.host_bytes / kAllParts * kRangeParts;
-  e.host_limit_bytes = e.host_need_bytes = limits.host_bytes;
+  e.host_limit_bytes = e.host_need_bytes = given.host_bytes;
   const Counts kept = expected_of_selection(whole, limits.selection);
   e.expected_pairs = kept.num_pairs;
   e.expected_output_blocks = kept.num_c_blocks;

@@ -1,5 +1,5 @@
 """What the CPU backend really holds in memory, measured in processes of its own: at most the limit and 32 MB."""
-from programs import OK, Place, cpu, run
+from programs import MEMORY, OK, Place, cpu, run
 
 SLACK = 32 << 20  # the program, its stacks, its libraries and its heap
 PROOF_SLACK = 18_000_000
@@ -21,9 +21,12 @@ class Memory(Place):
         self.prepare("--n 2097152 --m 8 --k 240000 --pattern heavy-row", "--n 2097152 --m 8 --k 480000")
         self.check(100)
 
-    def test_as_many_elements_kept_as_a_row_has(self):
+    def test_elements_kept_of_each_row_some_and_all(self):
         self.prepare("--n 131072 --m 64 --k 2048 --pattern heavy-row")
         self.check(30, "--keep", 131072)
+        self.expect(OK, cpu("a.bin", "b.bin", "whole.bin", "--keep", 1000))
+        self.check(30, "--keep", 1000)
+        self.expect(MEMORY, cpu("a.bin", "b.bin", "limited.bin", "--memory-limit", "30M", "--keep", 100000), "memory limit")
 
     def test_large_results_many_threads_verification(self):
         self.prepare("--n 65536 --m 16 --k 14000 --pattern power-law", "--n 65536 --m 16 --k 20000 --max-value 65535")

@@ -10,6 +10,22 @@
 #include "spmm/types.hpp"
 
 namespace spmm {
+namespace {
+
+constexpr std::uint64_t kFew = 64;                // so that a prune drops many of the elements that it looks at
+constexpr std::uint64_t kKeptBytes = 256u << 10;  // of records that are taken at once, or one record
+
+}  // namespace
+
+std::uint64_t RecordSelector::memory_bytes(const Selection& selection, std::uint32_t m, std::uint32_t num_columns) {
+  if (selection.keep == 0) return 0;
+  const std::uint64_t of_row = std::min<std::uint64_t>(selection.keep, std::uint64_t{num_columns} * m);
+  const std::uint64_t ranks = 2 * of_row + kFew;
+  constexpr std::uint64_t kGrown = 2;  // an array that grows is copied to one of twice the size
+  return (m + 1) * ranks * sizeof(std::uint64_t) +
+         kGrown * m * of_row * sizeof(std::pair<std::uint64_t, std::uint32_t>) +
+         std::max(kKeptBytes, output_record_bytes(m));
+}
 
 RecordSelector::RecordSelector(const Selection& selection, std::uint32_t m)
     : selection_(selection),
@@ -30,7 +46,6 @@ void RecordSelector::prune(std::uint32_t row) {
 }
 
 void RecordSelector::offer(std::uint32_t row, std::uint64_t rank) {
-  constexpr std::uint64_t kFew = 64;  // so that a prune drops many of the elements that it looks at
   if (rank < least_[row]) {
     ++num_dropped_;
     return;
@@ -102,8 +117,9 @@ std::byte* RecordSelector::select(std::byte* begin, const std::byte* end) {
   return out;
 }
 
-std::span<const std::byte> RecordSelector::end_row() {
+void RecordSelector::end_row() {
   elements_.clear();
+  num_taken_ = 0;
   for (std::uint32_t r = 0; r < best_.size(); ++r) {
     prune(r);
     for (const std::uint64_t rank : best_[r]) {
@@ -115,9 +131,14 @@ std::span<const std::byte> RecordSelector::end_row() {
     least_[r] = 0;
   }
   if (m_ != 1) std::sort(elements_.begin(), elements_.end());
+}
+
+std::span<const std::byte> RecordSelector::take_kept() {
   kept_.clear();
-  for (std::uint64_t before = ~std::uint64_t{0}; const auto& [place, value] : elements_) {
+  for (std::uint64_t before = ~std::uint64_t{0}; num_taken_ < elements_.size(); ++num_taken_) {
+    const auto& [place, value] = elements_[num_taken_];
     if (place >> 32 != before) {
+      if (!kept_.empty() && kept_.size() + record_bytes_ > kKeptBytes) break;
       before = place >> 32;
       kept_.resize(kept_.size() + record_bytes_);  // zeros
       write_index(kept_.data() + kept_.size() - record_bytes_,

@@ -17,18 +17,23 @@ constexpr std::uint64_t selection_rank(std::uint32_t value, std::uint32_t column
 }
 
 /// Records of one block row after the other, each in any number of pieces. Memory: of a row, with keep: about twice
-/// what is kept. Threads: one.
+/// the elements that are kept. Threads: one.
 class RecordSelector {
  public:
   RecordSelector(const Selection& selection, std::uint32_t m);
+
+  /// Bytes that it holds at most. Values: num_columns = block columns of C.
+  static std::uint64_t memory_bytes(const Selection& selection, std::uint32_t m, std::uint32_t num_columns);
 
   /// Drops elements of a piece in place, and records without elements. Returns where the others end: with keep at
   /// `begin`, since what is kept comes with end_row(). Shapes: whole output records of one block row.
   std::byte* select(std::byte* begin, const std::byte* end);
 
-  /// The records with the elements that keep has left of the row, in order; valid until the next call. Without keep
-  /// none.
-  [[nodiscard]] std::span<const std::byte> end_row();
+  /// No more records of the block row come.
+  void end_row();
+  /// Then: the next records with the elements that keep has left of the row, in order; valid until the next call. None
+  /// without keep, and when all have been taken.
+  [[nodiscard]] std::span<const std::byte> take_kept();
 
   /// Elements that were dropped since the last call, not zero and not below the triangle.
   [[nodiscard]] std::uint64_t take_num_dropped() { return std::exchange(num_dropped_, 0); }
@@ -47,6 +52,7 @@ class RecordSelector {
   std::vector<std::uint64_t> least_;                               // [m] smaller ranks are not among the best
   std::vector<std::uint64_t> ranks_;                               // while one is looked for
   std::vector<std::pair<std::uint64_t, std::uint32_t>> elements_;  // of the block row: place, value
+  std::size_t num_taken_ = 0;                                      // of these
   std::vector<std::byte> kept_;                                    // records
 };
 

@@ -112,12 +112,14 @@ void RecordWriter::select() {
 void RecordWriter::end_row() {
   if (!selector_) return;
   select();
-  const std::span<const std::byte> kept = selector_->end_row();
-  count(kept);
-  for (std::uint64_t at = 0, bytes = 0; at < kept.size(); at += bytes) {
-    bytes = std::min(room() * queue_.record_bytes_, kept.size() - at);
-    std::memcpy(position(), kept.data() + at, bytes);
-    piece_.bytes = selected_bytes_ += bytes;
+  selector_->end_row();
+  for (std::span<const std::byte> kept = selector_->take_kept(); !kept.empty(); kept = selector_->take_kept()) {
+    count(kept);
+    for (std::uint64_t at = 0, bytes = 0; at < kept.size(); at += bytes) {
+      bytes = std::min(room() * queue_.record_bytes_, kept.size() - at);
+      std::memcpy(position(), kept.data() + at, bytes);
+      piece_.bytes = selected_bytes_ += bytes;
+    }
   }
 }
 
