@@ -206,7 +206,7 @@ class Uploader {
     }
     run_.clock.add_bytes(Stage::read, bytes);
     run_.clock.add_bytes(Stage::h2d, bytes * pipelines_.size());
-    put_on_streams(chunk, slot, matrix);
+    if (!put_on_streams(chunk, slot, matrix)) return;
     if (--num_left_ == 0) queue();
     progress_.add(bytes);
   }
@@ -229,8 +229,9 @@ class Uploader {
     });
   }
 
-  /// Copies a chunk to its place in its section on every device, and parses the section once it is whole.
-  void put_on_streams(const Chunk& chunk, Slot& slot, MatrixUpload& matrix) {
+  /// Copies a chunk to its place in its section on every device, and parses the section once it is whole. False once
+  /// another thread has failed: then there is nothing to sort.
+  bool put_on_streams(const Chunk& chunk, Slot& slot, MatrixUpload& matrix) {
     const MatrixHeader& header = matrix.source.header();
     const std::uint64_t number = chunk.first / matrix.section_records;
     const std::uint64_t first = number * matrix.section_records;
@@ -238,7 +239,7 @@ class Uploader {
     const std::size_t turn = number % 2;
     std::unique_lock lock(stream_mutex_);
     section_done_.wait(lock, [&] { return matrix.num_sections.at(turn) == number / 2 || failed_; });
-    if (failed_) return;
+    if (failed_) return false;
     matrix.num_records.at(turn) += chunk.count;
     const bool is_whole = matrix.num_records.at(turn) == num_records;
     const std::uint64_t bytes = chunk.count * input_record_bytes(header.m);
@@ -252,10 +253,11 @@ class Uploader {
       slot.free[d].record(to.stream);
       if (is_whole) parse(raw + begin, first, num_records, matrix, to);
     });
-    if (!is_whole) return;
+    if (!is_whole) return true;
     matrix.num_records.at(turn) = 0;
     ++matrix.num_sections.at(turn);
     section_done_.notify_all();
+    return true;
   }
 
   void parse(const std::byte* raw, std::uint64_t first, std::uint64_t count, const MatrixUpload& matrix,
