@@ -108,7 +108,7 @@ Plan expected_plan(const Source& a, const Source& b, const Options& options, Exp
   s.num_c_blocks *= share;
   plan::Choice e = plan::decide(s, limits);
   if (e.is_refused()) e.predicted_s = 0;
-  s = plan::expected_of_selection(s, limits.selection);
+  s = plan::expected_of_selection(s, limits.selection, limits.rows);
   e.expected_pairs = s.num_pairs;
   e.expected_output_blocks = s.num_c_blocks;
   return e;

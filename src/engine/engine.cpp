@@ -53,7 +53,8 @@ plan::Choice decide_beside(const plan::Counts& expected, plan::Limits limits, bo
                            const ProductOptions& options, std::optional<ProofSettings>& proof) {
   if (keeps_result) {
     constexpr double kTolerance = 1.0625;  // what is expected is for evenly spread blocks
-    const double bytes = kTolerance * plan::expected_of_selection(expected, options.selection).num_c_blocks *
+    const double bytes = kTolerance *
+                         plan::expected_of_selection(expected, options.selection, options.rows).num_c_blocks *
                          static_cast<double>(output_record_bytes(expected.m()));
     const std::uint64_t most = limits.host_bytes - limits.host_bytes / 4;
     limits.host_bytes -= bytes < static_cast<double>(most) ? static_cast<std::uint64_t>(bytes) : most;

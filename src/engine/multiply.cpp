@@ -57,7 +57,8 @@ io::FileSinkTuning tuning_of(const EngineOptions& options, unsigned num_running,
 /// Bytes of these block rows of the result, for evenly spread blocks.
 std::uint64_t expected_result_bytes(const MatrixHeader& a, const MatrixHeader& b, const ProductOptions& options) {
   const double blocks =
-      plan::expected_of_selection(plan::expected_of_rows(a, b, options.rows), options.selection).num_c_blocks;
+      plan::expected_of_selection(plan::expected_of_rows(a, b, options.rows), options.selection, options.rows)
+          .num_c_blocks;
   return kHeaderBytes + static_cast<std::uint64_t>(blocks * static_cast<double>(output_record_bytes(a.m)));
 }
 

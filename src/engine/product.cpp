@@ -122,6 +122,7 @@ plan::Limits product_limits(const Options& options, std::uint64_t host_bytes) {
           .kernel = wanted_kernel(options),
           .force = options.force,
           .selection = options.selection,
+          .rows = options.rows,
           .num_threads = num_threads(options, num_cores),
           .num_cores = num_cores,
           .host_bytes = host_bytes,

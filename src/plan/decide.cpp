@@ -65,7 +65,7 @@ Choice decide_on_faster_backend(const Counts& s, Limits limits) {
 
 Choice decide_at_once(const Counts& given, const Limits& limits) {
   Counts expected;
-  if (!given.exact) expected = expected_of_selection(given, limits.selection);
+  if (!given.exact) expected = expected_of_selection(given, limits.selection, limits.rows);
   const Counts& s = given.exact ? given : expected;
   const Backend wanted = wanted_backend(limits);
   const Backend backend = wanted == Backend::cuda ? Backend::cuda : Backend::cpu;
@@ -139,10 +139,11 @@ Counts expected_counts(const MatrixHeader& a, const MatrixHeader& b, std::uint32
   return s;
 }
 
-Counts expected_of_selection(Counts s, const Selection& selection) {
-  if (selection.upper_triangle) {
-    s.num_pairs /= 2;
-    s.num_c_blocks /= 2;
+Counts expected_of_selection(Counts s, const Selection& selection, RowRange rows) {
+  if (selection.upper_triangle && s.nb() != 0) {
+    const double middle = (double(std::min(rows.first, s.nb())) + std::min(rows.end, s.nb())) / 2;
+    s.num_pairs *= 1 - middle / s.nb();
+    s.num_c_blocks *= 1 - middle / s.nb();
   }
   if (selection.keep != 0) {
     s.num_c_blocks = std::min(s.num_c_blocks, static_cast<double>(s.a_rows) * s.m() * selection.keep);

@@ -46,6 +46,7 @@ struct Limits {
   const KernelRow* kernel = nullptr;       ///< asked for; null = the fastest
   bool force = false;                      ///< no limit on the launches of host-driven
   Selection selection{};                   ///< elements of C that are kept
+  RowRange rows{};                         ///< block rows of C, for how much of it a triangle leaves
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;
@@ -99,8 +100,9 @@ Counts expected_counts(const MatrixHeader& a, const MatrixHeader& b, std::uint32
 /// Counts of these block rows of the product, where `a` is the header of all of A.
 Counts expected_of_rows(MatrixHeader a, const MatrixHeader& b, RowRange rows);
 
-/// The same with a selection: of a triangle half of the pairs and C blocks, of each element row `keep` at most.
-Counts expected_of_selection(Counts s, const Selection& selection);
+/// The same with a selection: of these rows of a triangle the pairs and C blocks right of the diagonal, of each element
+/// row `keep` at most.
+Counts expected_of_selection(Counts s, const Selection& selection, RowRange rows);
 
 /// How the operands lie in memory.
 enum class Layout : std::uint8_t {

@@ -106,7 +106,7 @@ Choice decide_out_of_core(const Counts& whole, const Limits& given) {
   e.limits = of_range;
   e.limits.host_bytes = limits.host_bytes / kAllParts * kRangeParts;
   e.host_limit_bytes = e.host_need_bytes = given.host_bytes;
-  const Counts kept = expected_of_selection(whole, limits.selection);
+  const Counts kept = expected_of_selection(whole, limits.selection, limits.rows);
   e.expected_pairs = kept.num_pairs;
   e.expected_output_blocks = kept.num_c_blocks;
   e.sampled = whole.sampled;

@@ -262,19 +262,27 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
 
   std::atomic<std::uint64_t> num_pairs = 0;
   std::atomic<std::uint64_t> num_b_blocks = 0;  // that are met
+  // Those of each column, if there is room for the counters; else compute_columns() finds the ones that are too long.
+  const std::uint64_t nb = inputs_.b.header().blocks_per_side();
+  std::vector<std::uint32_t> columns(nb <= memory_bytes_ / 4 / sizeof(std::uint32_t) ? nb : 0);
   for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
     std::uint64_t own_pairs = 0;
     std::uint64_t own_blocks = 0;
     for (std::uint64_t x = 0; x < count; ++x) {
-      const std::uint32_t slot = b_rows_.slot(read_index(records + x * record).i);
-      if (slot == RowSlots::kNone) continue;
+      const BlockIndex at = read_index(records + x * record);
+      const std::uint32_t slot = b_rows_.slot(at.i);
+      if (slot == RowSlots::kNone || meets_[slot] == 0) continue;
       own_pairs += meets_[slot];
-      own_blocks += meets_[slot] != 0 ? 1 : 0;
+      own_blocks += 1;
+      if (!columns.empty()) take_place(columns[at.j]);
     }
     num_pairs += own_pairs;
     num_b_blocks += own_blocks;
   });
   num_pairs_ = num_pairs;
+  for (std::size_t col = 0; col < columns.size(); ++col) {
+    require(memory_for_b(columns[col], m_), "column", col, inputs_.b, columns[col]);
+  }
   if (memory_bytes_ != 0) {
     num_readings_ = readings_of_a(num_a_blocks, num_b_blocks, m_, memory_bytes_);
     const std::uint64_t need = memory_for_readings(inputs_.a.header(), num_a_blocks, num_b_blocks, memory_bytes_);

@@ -122,6 +122,10 @@ Proof::Proof(const Source& a, const Source& b, const ProofSettings& settings, co
   std::fill(residual_.begin(), residual_.end(), 0);
   std::fill(is_exact_.begin(), is_exact_.end(), settings.selection.is_all() ? 0 : 1);
   std::fill(kept_.begin(), kept_.end(), KeptElements{});
+  if (settings.selection.is_all() || a_rows_.size() == 0) return;
+  // All rows will be computed again: what that needs is refused before the product, not after it.
+  const RowSlots b_rows(b, settings.memory_bytes, run);
+  ExactRows(inputs_, a_rows_, b_rows, is_exact_.data(), settings.memory_bytes, settings.limit_bytes, run);
 }
 
 std::uint64_t Proof::resident_bytes(const MatrixHeader& a, std::uint64_t num_blocks, const Selection& selection) {

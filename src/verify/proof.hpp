@@ -65,8 +65,9 @@ struct ProofResult {
 
 class Proof {
  public:
-  /// Values: both sources outlive it. Memory: resident_bytes(). Errors: FormatError (index out of range), OutOfMemory,
-  /// Interrupted, what the sources throw.
+  /// Values: both sources outlive it. Memory: resident_bytes(), with a selection also what finish() takes. Errors:
+  /// FormatError (index out of range), OutOfMemory (also if a selection needs more in finish()), Interrupted, what the
+  /// sources throw.
   Proof(const Source& a, const Source& b, const ProofSettings& settings, const Run& run);
 
   /// Host memory that stays until finish() returns, from the header of A alone: an upper bound.

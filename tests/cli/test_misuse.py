@@ -86,10 +86,9 @@ class Misuse(Workplace):
             --rows 0:4294967296 @ | 0 to 4294967295
             --rows= @ | --rows: ""
             --triangle lower @ | --triangle: "lower" is not known
-            --at-least 0 @ | --at-least: "0" is not a whole number from 1 to 4294967295
+            --at-least 9.5 @ | --at-least: "9.5" is not a whole number from 0 to 4294967295
             --at-least 4294967296 @ | --at-least: "4294967296"
-            --keep 0 @ | --keep: "0" is not a whole number from 1 to 4294967295
-            --keep -1 @ | --keep: "-1"
+            --keep -1 @ | --keep: "-1" is not a whole number from 0 to 4294967295
             --gram @ | --gram: takes A and OUT alone
             --gram --transpose-b a.bin c.bin | --gram: is given together with --transpose-b
             --gram a.bin | (OUT)

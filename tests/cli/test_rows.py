@@ -93,6 +93,10 @@ class Rows(Workplace):
         self.assertEqual(bytes_of("t.bin"), bytes_of("wanted.bin"))
         self.expect(OK, run("spmm-batch", "--resume", "jobs.tsv"), "1 done before")
         self.expect(OK, run("spmm-batch", "--resume", "--triangle", "upper", "jobs.tsv"), "1 done, 0 failed")
+        write("jobs.tsv", "a.bin\ta.bin\tall.bin\ttranspose-b=1\ttriangle=none\tno-diagonal=0\tat-least=0\tkeep=0\n")
+        self.expect(OK, run("spmm-batch", "--triangle", "upper", *kept, "jobs.tsv"))
+        square.write("wanted.bin")
+        self.assertEqual(bytes_of("all.bin"), bytes_of("wanted.bin"))
         self.expect(OK, run("spmm", "--plan", "--gram", "a.bin"), "transposed while it is read")
 
     def test_cat_refuses_what_does_not_follow_and_leaves_the_output_as_it_was(self):

@@ -100,6 +100,7 @@ class Elements(unittest.TestCase):
                 (spmm.UsageError, "blocksize: is 65", one, one, {"blocksize": 65}), (spmm.UsageError, "blocksize: is 1.5", one, one, {"blocksize": 1.5})]:
             self.refused(kind, place, saturating, a, b, **options)
         self.refused(spmm.UsageError, 'give dtype="uint32"', spmm.multiply, one, one, keep=3)
+        self.refused(spmm.UsageError, "gram: takes no transpose_b", spmm.gram, one, transpose_b=True)
         if not spmm.has_cuda_device():
             self.refused(spmm.DeviceError, "backend = cpu", spmm.multiply, one, one, backend="cuda")
 

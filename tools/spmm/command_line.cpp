@@ -181,11 +181,13 @@ void check_first_word(const std::string& word, const ProgramPage& page) {
 }  // namespace
 
 void add_selection_options(OptionTable& options, const std::string& group) {
-  options.add_options(group)                                                                                          //
-      ("triangle", "keep the elements whose column is not below their row, and compute no others", value(), "upper")  //
-      ("no-diagonal", "drop the elements of the diagonal")                                                            //
-      ("at-least", "drop smaller elements", value(), "T")                                                             //
-      ("keep", "of each element row keep the K largest elements that are left; of equal ones the lower columns",
+  options.add_options(group)  //
+      ("triangle", "upper: keep the elements whose column is not below their row, and compute no others", value(),
+       "upper|none")                                        //
+      ("no-diagonal", "drop the elements of the diagonal")  //
+      ("at-least", "drop smaller elements", value(), "T")   //
+      ("keep",
+       "of each element row keep the K largest elements that are left; of equal ones the lower columns; 0 = all",
        value(), "K");
 }
 
@@ -218,13 +220,13 @@ bool set_product_option(ProductOptions& product, std::string_view key, const std
   } else if (key == "transpose-b") {
     product.transpose_b = is_on();
   } else if (key == "triangle") {
-    product.selection.upper_triangle = parse_choice(value, where, {"upper"}) == 0;
+    product.selection.upper_triangle = parse_choice(value, where, {"upper", "none"}) == 0;
   } else if (key == "no-diagonal") {
     product.selection.no_diagonal = is_on();
   } else if (key == "at-least") {
-    product.selection.at_least = static_cast<std::uint32_t>(parse_count(value, where, 1, kMost));
+    product.selection.at_least = static_cast<std::uint32_t>(parse_count(value, where, 0, kMost));
   } else if (key == "keep") {
-    product.selection.keep = static_cast<std::uint32_t>(parse_count(value, where, 1, kMost));
+    product.selection.keep = static_cast<std::uint32_t>(parse_count(value, where, 0, kMost));
   } else if (key == "durable") {
     product.durable = is_on();
   } else if (key == "no-clobber") {

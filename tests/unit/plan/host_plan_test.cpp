@@ -74,6 +74,20 @@ TEST_CASE("a selection leaves as much of a result out of core as of one in memor
   CHECK(e.expected_output_blocks == s.num_c_blocks / 2);
 }
 
+TEST_CASE("of some rows of a triangle the blocks right of the diagonal are expected") {
+  const plan::Counts s = evenly_spread(8192, 8, 100'000);  // 1,024 block rows
+  constexpr Selection kTriangle{.upper_triangle = true};
+  const auto share = [&](RowRange rows) {
+    const plan::Counts of_rows = plan::expected_of_selection(s, kTriangle, rows);
+    CHECK(of_rows.num_c_blocks / s.num_c_blocks == Approx(of_rows.num_pairs / s.num_pairs));
+    return of_rows.num_pairs / s.num_pairs;
+  };
+  CHECK(share({}) == Approx(0.5));
+  CHECK(share({.first = 0, .end = 256}) == Approx(0.875));
+  CHECK(share({.first = 768}) == Approx(0.125));
+  CHECK(plan::expected_of_selection(s, {.no_diagonal = true}, {.first = 768}).num_pairs == s.num_pairs);
+}
+
 TEST_CASE("a refusal says need and have") {
   const plan::Counts s = evenly_spread(8192, 8, 100'000);
   plan::Limits limits = large_machine();

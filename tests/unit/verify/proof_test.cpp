@@ -135,6 +135,24 @@ TEST_CASE("proof: where operands would be read for hours, the message names a li
   CHECK(ExactRows::sure_memory_bytes({source, source}, 1 << 20, run) < limit / 2);
 }
 
+TEST_CASE("proof: a selection that needs more memory in the end is refused before there is a result") {
+  BlockMatrix a = random_matrix(800, 1, 2000, 9, 1);
+  BlockMatrix b = a;
+  for (std::uint32_t x = 0; x < 800; ++x) b.index[x] = {.i = x, .j = 5};  // a column that needs 21 kB
+  remove_duplicates(b);
+  const MemorySource left(a, "A");
+  const MemorySource right(b, "B");
+  StageClock clock;
+  const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = 1};
+  const auto begin = [&](std::uint64_t memory_bytes, const Selection& selection) {
+    Proof(left, right, {.memory_bytes = memory_bytes, .limit_bytes = memory_bytes, .selection = selection}, run);
+  };
+  begin(15'000, {});
+  begin(60'000, {.keep = 3});
+  CHECK(has(message_of<OutOfMemory>([&] { begin(15'000, {.keep = 3}); }), "block column 5 of B has "));
+  CHECK(has(message_of<OutOfMemory>([&] { begin(100, {.at_least = 9}); }), "block row "));
+}
+
 TEST_CASE("proof: long work says how long it takes before it starts, reports progress, and can be cancelled") {
   // 2.7e7 pairs: seconds, of which few pass.
   constexpr std::uint32_t kSide = 300;

@@ -240,6 +240,8 @@ class Engine:
         """A times its transpose; see :func:`spmm.gram`."""
         if _device.is_on_device(a):
             raise UsageError("gram", "is for matrices in host memory", "multiply(a, b) with a transpose b that lies on the device")
+        if "transpose_b" in options:
+            raise UsageError("gram", "takes no transpose_b", "give transpose_a=True for A^T * A, or leave it out for A * A^T")
         return self.multiply(a, a, transpose_a=transpose_a, transpose_b=not transpose_a, dtype=dtype, **options)
 
     def multiply_many(self, products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
