@@ -33,7 +33,7 @@ constexpr const char* kNotes = R"(
 Examples:
   spmm-bench --list
   spmm-bench --suite P --backend cpu --json before.json
-  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench --e2e
+  spmm-bench --case S1,S3 --kernel auto,two-pointer --work /scratch/bench
   spmm-bench --suite patterns --kernel all --max-seconds 20 --json patterns.json
   spmm-bench --diff before.json after.json --tolerance 1.05
 
@@ -45,11 +45,10 @@ begins once those of a kernel have taken so long together. The kernel "all" is a
 reference and host-driven, which run only by name. Within the memory limit of a case results go to the work folder.
 
 Columns: median (least-largest) of the runs. device = stages build, count, plan, multiply and compact. Each run
-uploads its inputs anew: device caches are cold. process = whole processes (--e2e), timed before this program starts
-CUDA itself.
+uploads its inputs anew: device caches are cold. tools/scripts/process_times.py times whole processes.
 
 --json writes a complete measurement: command, revision, date, machine, and per case and kernel the median, least and
-largest time of every stage, of whole products and processes (with their memory).
+largest time of every stage and of whole products.
 
 Exit codes: 0 all outputs the same (--diff: nothing slower), 1 an output differs (--diff: something got slower than
 --tolerance and beyond the spread of both, or broke), 2 usage, 65 malformed file, 66 no such file, 69 no kernel could
@@ -74,8 +73,7 @@ cli::OptionTable make_options() {
       ("devices", "CUDA devices that share each product: all, or numbers with commas between", value(), "N,N")  //
       ("threads", "host threads (default: all cores)", value(), "T")                                            //
       ("runs", "timed runs", value("5"), "N")                                                                   //
-      ("max-seconds", "longest run, and time for the runs of a kernel on a case", value(), "S")                 //
-      ("e2e", "also time whole processes of spmm, which lies beside this program");
+      ("max-seconds", "longest run, and time for the runs of a kernel on a case", value(), "S");
   options.add_options("Other work")         //
       ("diff", "compare two measurements")  //
       ("tolerance", "--diff: what counts as slower", value("1.1"), "RATIO");
@@ -92,7 +90,8 @@ fs::path suites_path(const cli::ParsedOptions& parsed) {
   if (const auto given = cli::option_text(parsed, "suites")) return given->value;
   fs::path usual = fs::path("data") / "suites.json";
   if (fs::exists(usual)) return usual;
-  fs::path above = tools::program_folder().parent_path().parent_path() / usual;
+  std::error_code ignored;
+  fs::path above = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().parent_path() / usual;
   if (fs::exists(above)) return above;
   throw UsageError("--suites", "data/suites.json is neither here nor above the program", "name the file with --suites");
 }
@@ -165,14 +164,9 @@ tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   if (const auto devices = cli::option_text(parsed, "devices")) {
     options.multiply.devices = cli::parse_devices(devices->value, devices->where);
   }
-  for (const char* const option : {"backend", "device", "devices", "threads"}) {
-    const auto typed = cli::option_text(parsed, option);
-    if (typed) options.process_words.insert(options.process_words.end(), {std::string("--") + option, typed->value});
-  }
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
   options.max_s = tools::option_number(parsed, "max-seconds", 0);
-  options.e2e = cli::option_flag(parsed, "e2e");
   options.kernels = kernels_of(tools::option_list(parsed, "kernel"), options.multiply.backend);
   return options;
 }
@@ -185,17 +179,14 @@ int run_cases(const std::vector<tools::BenchCase>& cases, const tools::BenchOpti
   bool any_ran = false;
   bool all_same = true;
   if (with_table) std::cout << tools::table_header() << std::flush;
-  std::vector<std::vector<tools::ProcessTimes>> processes;
-  for (const tools::BenchCase& one : cases) processes.push_back(time_processes(one, options));
-  for (std::size_t c = 0; c < cases.size(); ++c) {
-    const auto result = run_case(cases[c], options, processes[c],
-                                 [&](const tools::CaseResult& so_far, const tools::KernelResult& kernel) {
-                                   if (with_table) std::cout << tools::table_row(so_far, kernel) << std::flush;
-                                   if (!kernel.ran()) return;
-                                   if (!any_ran) json["device"] = kernel.runs.front().device;
-                                   any_ran = true;
-                                   all_same = all_same && kernel.validated();
-                                 });
+  for (const tools::BenchCase& one : cases) {
+    const auto result = run_case(one, options, [&](const tools::CaseResult& so_far, const tools::KernelResult& kernel) {
+      if (with_table) std::cout << tools::table_row(so_far, kernel) << std::flush;
+      if (!kernel.ran()) return;
+      if (!any_ran) json["device"] = kernel.runs.front().device;
+      any_ran = true;
+      all_same = all_same && kernel.validated();
+    });
     json["cases"].push_back(tools::case_result_json(result));
     if (json_file && with_table) tools::write_json(json_file->value, json);
   }

@@ -15,8 +15,7 @@ namespace {
 
 constexpr const char* kNote =
     "Every run reads and uploads its inputs anew, so caches of the device are cold; inputs are in the page cache of "
-    "the host as far as it holds them. Timed runs write to /dev/null, behind one that is not timed; e2e_s are whole "
-    "processes that write a file.";
+    "the host as far as it holds them. Timed runs write to /dev/null, behind one that is not timed.";
 
 template <class Figure>
 Json spread_of(const std::vector<Report>& runs, const Figure& figure) {
@@ -82,11 +81,6 @@ Json kernel_json(const KernelResult& kernel) {
                {"total_s", spread_of(kernel.runs, [](const Report& run) { return run.total_s; })},
                {"gpairs_per_s_multiply", pair_rate(first.pairs, multiply)}};
   if (!kernel.difference.empty()) json["difference"] = kernel.difference;
-  if (!kernel.processes.failure.empty()) json["e2e_failure"] = kernel.processes.failure;
-  if (!kernel.processes.s.empty()) {
-    json["e2e_s"] = spread_json(kernel.processes.s);
-    json["e2e_peak_resident_bytes"] = kernel.processes.peak_resident_bytes;
-  }
   return json;
 }
 
@@ -133,7 +127,7 @@ double device_ms(const Report& report) {
 
 std::string table_header() {
   const std::vector<std::string> names = {"case",      "kernel",           "chosen",  "pairs",     "multiply ms",
-                                          "device ms", "Gpair/s multiply", "total s", "process s", "same bytes"};
+                                          "device ms", "Gpair/s multiply", "total s", "same bytes"};
   return table_line(names) + table_line(std::vector<std::string>(names.size(), "---"));
 }
 
@@ -143,11 +137,9 @@ std::string table_row(const CaseResult& result, const KernelResult& kernel) {
         {result.what.name, kernel.kernel, (kernel.too_slow ? "skipped: " : "refused: ") + kernel.refusal});
   }
   const Json json = kernel_json(kernel);
-  std::string process = kernel.processes.failure.empty() ? "" : "failed";
-  if (json.contains("e2e_s")) process = range_text(json["e2e_s"]);
   return table_line({result.what.name, kernel.kernel, json["chosen"], short_number(json["pairs"].get<double>()),
                      range_text(json["multiply_ms"]), range_text(json["device_ms"]),
-                     short_number(json["gpairs_per_s_multiply"].get<double>()), range_text(json["total_s"]), process,
+                     short_number(json["gpairs_per_s_multiply"].get<double>()), range_text(json["total_s"]),
                      kernel.validated() ? "yes" : "NO: " + kernel.difference});
 }
 

@@ -1,16 +1,10 @@
-// Times kernels and whole processes on one case, and compares their results.
+// Times kernels on one case, and compares their results.
 #include "tools/bench/bench.hpp"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/run/parallel.hpp"
@@ -149,37 +143,6 @@ class CaseRun {
 
   [[nodiscard]] const std::string& baseline() const { return baseline_; }
 
-  /// Times processes of a kernel, each of which writes a new file. Errors: Interrupted.
-  [[nodiscard]] ProcessTimes time_processes(const std::string& kernel) const {
-    const fs::path report = options_.work / text("report-", getpid(), ".json");
-    std::vector<std::string> words = {
-        program_folder() / "spmm", a_, b_, out_, "--quiet", "--kernel", kernel, "--report", report};
-    words.insert(words.end(), options_.process_words.begin(), options_.process_words.end());
-    if (memory_bytes_ != 0) words.insert(words.end(), {"--memory-limit", std::to_string(memory_bytes_)});
-    ProcessTimes all;
-    double sum = 0;
-    std::string failure = refusal_of([&] {
-      while (all.s.size() < options_.num_runs && (!options_.max_s || sum < *options_.max_s)) {
-        fs::remove(out_);
-        const TimeLimit limit(options_.max_s, options_.multiply.cancel);
-        const auto [seconds, exit_code] = time_process(words, limit.stop_flag());
-        cli::check_cancelled("spmm-bench");
-        if (limit.expired()) throw TooSlow(*options_.max_s);
-        if (exit_code != 0) {
-          throw DeviceError(words[0], text("ended with exit code ", exit_code), "see its message above");
-        }
-        all.s.push_back(seconds);
-        sum += seconds;
-        if (!fs::exists(report)) continue;
-        all.peak_resident_bytes =
-            std::max(all.peak_resident_bytes, read_json(report).value("peak_host_bytes", all.peak_resident_bytes));
-        fs::remove(report);
-      }
-    });
-    if (!failure.empty()) return {.s = {}, .failure = std::move(failure)};
-    return all;
-  }
-
  private:
   void make_baseline(const Plan& plan) {
     for (const std::string& kernel : other_kernels(plan)) {
@@ -243,36 +206,6 @@ TimeLimit::TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* out
   });
 }
 
-std::pair<double, int> time_process(const std::vector<std::string>& argv, const std::atomic<bool>* stop) {
-  std::vector<char*> words;
-  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  const auto begin = Clock::now();
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, words[0], &actions, nullptr, words.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw IoError(argv[0], std::strerror(error), "build all programs of the project into one folder");
-  int status = 0;
-  for (bool asked = false; waitpid(pid, &status, WNOHANG) == 0;) {
-    if (!asked && is_set(stop)) {
-      kill(pid, SIGTERM);
-      asked = true;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
-  }
-  return {seconds_since(begin), WIFEXITED(status) ? WEXITSTATUS(status) : -1};
-}
-
-fs::path program_folder() {
-  std::error_code failed;
-  const auto program = fs::read_symlink("/proc/self/exe", failed);
-  if (failed) throw IoError("/proc/self/exe", failed.message(), "run on Linux with /proc mounted");
-  return program.parent_path();
-}
-
 fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions& options) {
   const MatrixHeader& header = one.header;
   const std::string more =
@@ -288,24 +221,14 @@ fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions
   return path;
 }
 
-std::vector<ProcessTimes> time_processes(const BenchCase& bench_case, const BenchOptions& options) {
-  std::vector<ProcessTimes> all;
-  if (!options.e2e) return all;
-  const CaseRun run(bench_case, options);
-  for (const std::string& kernel : options.kernels) all.push_back(run.time_processes(kernel));
-  return all;
-}
-
 CaseResult run_case(const BenchCase& bench_case, const BenchOptions& options,
-                    const std::vector<ProcessTimes>& processes,
                     const std::function<void(const CaseResult&, const KernelResult&)>& on_kernel) {
   CaseResult result;
   result.what = bench_case;
   CaseRun run(bench_case, options);
-  for (std::size_t k = 0; k < options.kernels.size(); ++k) {
-    KernelResult& kernel = result.kernels.emplace_back(run.run(options.kernels[k]));
+  for (const std::string& name : options.kernels) {
+    const KernelResult& kernel = result.kernels.emplace_back(run.run(name));
     result.baseline = run.baseline();
-    if (kernel.ran() && k < processes.size()) kernel.processes = processes[k];
     on_kernel(result, kernel);
   }
   return result;

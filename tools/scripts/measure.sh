@@ -9,7 +9,7 @@ usage: bash tools/scripts/measure.sh [--bin DIR] [--out DIR] [--work DIR] STEP..
 Measures on this machine, with programs that may have been built on another one. Every result is compared with that of a
 kernel that shares no code with it. Copy the files to data/measurements/, then run python3 tools/scripts/tables.py.
 
-  speed      cases S1 to S6: device stages, whole processes                                      gpu-speed.json
+  speed      cases S1 to S6: device stages                                                       gpu-speed.json
   reference  the kernels that the fast ones are compared with                                    gpu-reference.json
   density    time against the share of stored blocks, m = 4 and 8                                gpu-density.json
   shapes     skewed shapes beside even ones of equal work; other ranges of values                gpu-shapes.json
@@ -19,7 +19,7 @@ kernel that shares no code with it. Copy the files to data/measurements/, then r
   kernels    every kernel on every case of the above                                             gpu-kernels.json
   cusparse   cuSPARSE and Warp beside spmm; PYTHONPATH and SPMM_LIBRARY name the Python package  gpu-cusparse.json
   scipy      SciPy beside the CPU backend                                                        cpu-scipy.json
-  processes  whole processes on the GPU, on the CPU, and where auto takes them                   processes.json
+  processes  whole processes on the GPU, on the CPU, and where auto takes them    processes.json, gpu-processes.json
   cpu        cases P1 to P5 on two threads of the CPU                                            cpu-speed.json
 
   --bin      folder of spmm, spmm-bench and spmm-dense (build/bin)
@@ -61,7 +61,7 @@ script() {
 
 measure() {
   case $1 in
-    speed) bench gpu-speed.json --backend cuda --suite S --e2e ;;
+    speed) bench gpu-speed.json --backend cuda --suite S ;;
     reference) bench gpu-reference.json --backend cuda --case S1,S2,S5,S6 --kernel two-pointer,binary-search,host-driven --runs 3 --max-seconds 15 ;;
     density) bench gpu-density.json --backend cuda --suite density-m4,density-m8 --kernel two-pointer,rows,dense-tiled,dense-tensor --runs 2 --max-seconds 10 ;;
     shapes) bench gpu-shapes.json --backend cuda --runs 2 --suite values,shapes,shapes-fit --max-seconds 10 ;;
@@ -75,8 +75,11 @@ measure() {
     kernels) bench gpu-kernels.json --backend cuda --suite S,patterns,density-m8,density-m4,shapes-fit,shapes,values,all-sides --kernel all --runs 2 --max-seconds 20 ;;
     cusparse) script cusparse_bench gpu-cusparse.json --suite peers --case S1,S2,S5,rmat-1e6-m1,uniform-m2,uniform-m3,stencil-27-m1 ;;
     scipy) script scipy_bench cpu-scipy.json --suite P,cpu-patterns --runs 3 --max-seconds 20 ;;
-    processes) script process_times processes.json --suite P,cpu-patterns,patterns --case S1,S2,S5 --runs 2 --max-seconds 6 ;;
-    cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P --e2e ;;
+    processes)
+      script process_times processes.json --suite P,cpu-patterns,patterns --case S1,S2,S5 --runs 2 --max-seconds 6 &&
+        script process_times gpu-processes.json --suite S --backends cuda --write
+      ;;
+    cpu) bench cpu-speed.json --backend cpu --threads 2 --suite P ;;
     *) usage; exit 2 ;;
   esac
 }
