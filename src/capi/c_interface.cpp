@@ -61,64 +61,12 @@ void hand_out(Report report, const cli::RunNames& names, spmm_report** report_ou
   *report_out = kept.release();
 }
 
-/// What a product in memory leaves: rows x cols elements.
-struct MemoryResult {
-  std::uint64_t rows;
-  std::uint64_t cols;
-  spmm_matrix** matrix;
-  spmm_report** report;
-};
-
-void multiply_in_memory(spmm_engine* engine, const Source& a, const Source& b, const ProductCall& call,
-                        const MemoryResult& result) {
-  call.check_nothing_added();
-  auto matrix = std::make_unique<spmm_matrix>();
-  auto& arrays = matrix->arrays.emplace<BsrMatrix<std::uint32_t>>();
-  const auto sink = make_bsr_sink(arrays, result.rows, result.cols);
-  Report finished = engine->engine.multiply(a, b, *sink, call.options());
-  hand_out(std::move(finished), {}, result.report);
-  *result.matrix = matrix.release();
-}
-
 /// Errors: ShapeError.
 void check_types(ElementType type, ElementType other, const std::string& names) {
   if (type == other) return;
   throw ShapeError(names,
                    "elements of " + std::string(element_name(type)) + " against " + std::string(element_name(other)),
                    "convert one of them");
-}
-
-/// A product of another type than u16, or one whose C blocks are given. Errors: ShapeError, UsageError.
-void multiply_chains(spmm_engine* engine, const spmm_bsr& a, const spmm_bsr& b, const ProductCall& call,
-                     spmm_matrix** result, spmm_report** report) {
-  const std::string name_a = name_of(a.name, "matrix A");
-  const std::string name_b = name_of(b.name, "matrix B");
-  const ElementType type = element_type(a.element_type, name_a);
-  const ElementType type_b = element_type(b.element_type, name_b);
-  check_types(type, type_b, name_a + " and " + name_b);
-  with_element_type(type, [&]<class T>() {
-    using Result = ProductOf<T>;
-    const spmm_product_options& given = call.given();
-    Accumulation<Result> onto{.is_mask = given.is_mask != 0};
-    BsrView<Result> view_c;
-    if (given.c != nullptr) {
-      const spmm_bsr c = known_fields(given.c, "spmm_bsr c");
-      check_types(result_of(type), element_type(c.element_type, "matrix C"), "the product and matrix C");
-      view_c = bsr_view<Result>(c, "matrix C", given.beta == nullptr);
-      onto.c = &view_c;
-    }
-    if (given.alpha != nullptr) onto.alpha = *static_cast<const Result*>(given.alpha);
-    if (given.beta != nullptr) onto.beta = *static_cast<const Result*>(given.beta);
-    auto matrix = std::make_unique<spmm_matrix>();
-    Report finished;
-    BsrView<T> view_a = bsr_view<T>(a, name_a);
-    BsrView<T> view_b = bsr_view<T>(b, name_b);
-    view_a.name = name_a;
-    view_b.name = name_b;
-    matrix->arrays = engine->engine.multiply(view_a, view_b, call.options(), &finished, onto);
-    hand_out(std::move(finished), {}, report);
-    *result = matrix.release();
-  });
 }
 
 /// Errors: UsageError.
@@ -313,20 +261,33 @@ spmm_status spmm_multiply_bsr(spmm_engine* engine, const spmm_bsr* a, const spmm
     const spmm_bsr given_a = known_fields(&required(a, "a"), "spmm_bsr a");
     const spmm_bsr given_b = known_fields(&required(b, "b"), "spmm_bsr b");
     const ProductCall call(options);
-    if (given_a.element_type != SPMM_U16 || given_b.element_type != SPMM_U16 || call.given().c != nullptr) {
-      return multiply_chains(engine, given_a, given_b, call, result, report);
-    }
+    const spmm_product_options& given = call.given();
     const std::string name_a = name_of(given_a.name, "matrix A");
     const std::string name_b = name_of(given_b.name, "matrix B");
-    const auto view_a = bsr_view<std::uint16_t>(given_a, name_a);
-    const auto view_b = bsr_view<std::uint16_t>(given_b, name_b);
-    const auto factor_a = as_factor(view_a, call.options().transpose_a);
-    const auto factor_b = as_factor(view_b, call.options().transpose_b);
-    const std::uint32_t n = padded_side(factor_a, factor_b, name_a, name_b);
-    checked_rows(call.options().rows, static_cast<std::uint32_t>(factor_a.rows / factor_a.m));  // not padded
-    const auto source_a = make_bsr_source(view_a, n, name_a);
-    const auto source_b = make_bsr_source(view_b, n, name_b);
-    multiply_in_memory(engine, *source_a, *source_b, call, {factor_a.rows, factor_b.cols, result, report});
+    const ElementType type = element_type(given_a.element_type, name_a);
+    check_types(type, element_type(given_b.element_type, name_b), name_a + " and " + name_b);
+    with_element_type(type, [&]<class T>() {
+      using Result = ProductOf<T>;
+      Accumulation<Result> onto{.is_mask = given.is_mask != 0};
+      BsrView<Result> view_c;
+      if (given.c != nullptr) {
+        const spmm_bsr c = known_fields(given.c, "spmm_bsr c");
+        check_types(result_of(type), element_type(c.element_type, "matrix C"), "the product and matrix C");
+        view_c = bsr_view<Result>(c, "matrix C", given.beta == nullptr);
+        onto.c = &view_c;
+      }
+      if (given.alpha != nullptr) onto.alpha = *static_cast<const Result*>(given.alpha);
+      if (given.beta != nullptr) onto.beta = *static_cast<const Result*>(given.beta);
+      auto matrix = std::make_unique<spmm_matrix>();
+      Report finished;
+      BsrView<T> view_a = bsr_view<T>(given_a, name_a);
+      BsrView<T> view_b = bsr_view<T>(given_b, name_b);
+      view_a.name = name_a;
+      view_b.name = name_b;
+      matrix->arrays = engine->engine.multiply(view_a, view_b, call.options(), &finished, onto);
+      hand_out(std::move(finished), {}, report);
+      *result = matrix.release();
+    });
   });
 }
 
@@ -336,9 +297,9 @@ spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks* a, cons
     required(engine, "engine");
     required(result, "result");
     const ProductCall call(options);
+    call.check_nothing_added();
     const auto source = [](const spmm_blocks* blocks, const char* which, const char* usual) {
       const spmm_blocks given = known_fields(&required(blocks, which), which);
-      const std::string name = name_of(given.name, usual);
       if (given.num_blocks != 0) {
         required(given.index, "index");
         required(given.values, "values");
@@ -350,12 +311,15 @@ spmm_status spmm_multiply_blocks(spmm_engine* engine, const spmm_blocks* a, cons
                                 .m = given.block_side,
                                 .index = {reinterpret_cast<const BlockIndex*>(given.index), num_blocks},
                                 .values = {given.values, num_blocks * elements}},
-                               name);
+                               name_of(given.name, usual));
     };
     const auto source_a = source(a, "a", "matrix A");
     const auto source_b = source(b, "b", "matrix B");
     const std::uint32_t n = source_a->header().n;
-    multiply_in_memory(engine, *source_a, *source_b, call, {n, n, result, report});
+    auto matrix = std::make_unique<spmm_matrix>();
+    const auto sink = make_bsr_sink(matrix->arrays.emplace<BsrMatrix<std::uint32_t>>(), n, n);
+    hand_out(engine->engine.multiply(*source_a, *source_b, *sink, call.options()), {}, report);
+    *result = matrix.release();
   });
 }
 
