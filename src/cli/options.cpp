@@ -38,6 +38,8 @@ std::string variable_name(const std::string& option) {
   return name;
 }
 
+constexpr std::uint64_t kMaxDevice = 1023;
+
 /// Words of other programs, and what they are called here.
 constexpr std::pair<const char*, const char*> kElsewhere[] = {
     {"gpu", "cuda"}, {"j", "threads"}, {"jobs", "threads"}, {"V", "version"}};
@@ -312,21 +314,46 @@ Backend backend_option(const ParsedOptions& parsed) {
   return backend;
 }
 
+unsigned threads_option(const ParsedOptions& parsed) {
+  constexpr std::uint64_t kMaxThreads = 4096;
+  return static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
+}
+
+int device_option(const ParsedOptions& parsed) {
+  const auto given = option_text(parsed, "device");
+  if (!given || given->value == "auto" || given->value == "-1") return -1;
+  return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
+}
+
+std::vector<int> devices_option(const ParsedOptions& parsed) {
+  const auto given = option_text(parsed, "devices");
+  return given ? parse_devices(given->value, given->where) : std::vector<int>{};
+}
+
+std::optional<OptionText> file_option(const ParsedOptions& parsed, const std::string& option) {
+  auto given = option_text(parsed, option);
+  if (given && given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a file");
+  return given;
+}
+
+void check_dash(const std::string& path, const std::string& what, Dash dash) {
+  if (path != "-" || dash == Dash::allowed) return;
+  if (dash == Dash::refused_input) {
+    throw UsageError("command line",
+                     "the " + what + " is -, but standard input will not do: it is read by position, more than once",
+                     "store it in a file first (cat > /dev/shm/a.bin), or give ./- for a file of that name");
+  }
+  throw UsageError("command line", "the " + what + " is -, but standard output will not do: the header is written last",
+                   "name a file (/dev/shm/c.bin, then cat it), or give ./- for a file of that name");
+}
+
 std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,
                                 Dash dash) {
-  if (parsed.count(name) > 0 && !parsed.text(name).empty()) {
-    const std::string path = parsed.text(name);
-    if (path != "-" || dash == Dash::allowed) return path;
-    if (dash == Dash::refused_input) {
-      throw UsageError("command line",
-                       "the " + what + " is -, but standard input will not do: it is read by position, more than once",
-                       "store it in a file first (cat > /dev/shm/a.bin), or give ./- for a file of that name");
-    }
-    throw UsageError("command line",
-                     "the " + what + " is -, but standard output will not do: the header is written last",
-                     "name a file (/dev/shm/c.bin, then cat it), or give ./- for a file of that name");
+  if (parsed.count(name) == 0 || parsed.text(name).empty()) {
+    throw UsageError("command line", "the " + what + " is missing", "give its path; --help shows examples");
   }
-  throw UsageError("command line", "the " + what + " is missing", "give its path; --help shows examples");
+  check_dash(parsed.text(name), what, dash);
+  return parsed.text(name);
 }
 
 std::uint64_t parse_bytes(const std::string& text, const std::string& where) {
@@ -359,7 +386,6 @@ std::uint64_t parse_verify(const std::string& text, const std::string& where) {
 }
 
 std::vector<int> parse_devices(const std::string& text, const std::string& where) {
-  constexpr std::uint64_t kMaxDevice = 1023;
   if (text == "auto") return {};
   if (text == "all") return {kAllDevices};
   std::vector<int> devices;

@@ -122,7 +122,8 @@ class OptionTable {
   [[nodiscard]] const ProgramPage& page() const { return page_; }
 
   /// Refuses more positionals than declared, and an option that is given twice. A misspelt option is reported with the
-  /// one that may be meant. Variables that were options once (SPMM_KERNEL) get a warning. Errors: UsageError, OptionError.
+  /// one that may be meant. Variables that were options once (SPMM_KERNEL) get a warning. Errors: UsageError,
+  /// OptionError.
   [[nodiscard]] ParsedOptions parse(int argc, const char* const* argv) const;
 
  private:
@@ -166,11 +167,25 @@ std::size_t option_choice(const ParsedOptions& parsed, const std::string& option
 /// --backend. Errors: UsageError, DeviceError if it is cuda and this build has none.
 Backend backend_option(const ParsedOptions& parsed);
 
+/// --threads; 0 = every core, also if it is not given. Errors: UsageError.
+unsigned threads_option(const ParsedOptions& parsed);
+
+/// --device; -1 = choose, also if it is not given. Errors: UsageError.
+int device_option(const ParsedOptions& parsed);
+
+/// --devices, as parse_devices(). Errors: UsageError.
+std::vector<int> devices_option(const ParsedOptions& parsed);
+
+/// An option that names a file; nothing if it is not given. Errors: UsageError (an empty name).
+std::optional<OptionText> file_option(const ParsedOptions& parsed, const std::string& option);
+
 /// Whether "-" stands for a standard stream.
 enum class Dash : std::uint8_t { refused_input, refused_output, allowed };
 
-/// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError, also for "-" where the
-/// program must read or write at places that it chooses.
+/// Errors: UsageError for "-" where the program must read or write at places that it chooses.
+void check_dash(const std::string& path, const std::string& what, Dash dash);
+
+/// A positional that must be there. `what` says what it is ("output file"). Errors: UsageError, also as check_dash().
 std::string required_positional(const ParsedOptions& parsed, const std::string& name, const std::string& what,
                                 Dash dash = Dash::refused_input);
 

@@ -70,7 +70,7 @@ class Gen(Place):
                 2 @ --k 1 --max-value 65536 | from 0 to 65535
                 2 @ --k 1 --zero-blocks 2 | --zero-blocks
                 2 @ --k 1 --order random | give shuffled or sorted
-                2 @ --k 1 --threads 0 | --threads
+                2 @ --k 1 --threads 4097 | --threads
                 2 @ --k 1 --seed -1 | --seed
                 2 @ a --k 1 | unexpected argument
                 2 @ --n 8 --k 1 | --n: is given more than once""".strip().splitlines():

@@ -61,7 +61,7 @@ class Rows(Workplace):
         self.expect(BAD_DATA, run("spmm-batch", "jobs.tsv"), "p.bin is an input of line 1")
         for words, code, said in ((["--verify", "full"], USAGE, "does not go with the blocks of C"),
                                   (["--kernel", "row-merge"], USAGE, "does not go with the blocks of C"),
-                                  (["--plan"], USAGE, "has no --plan"), (["--report", "p.bin"], USAGE, "is the same file"),
+                                  (["--plan"], USAGE, "is given together with --plan"), (["--report", "p.bin"], USAGE, "is the same file"),
                                   (["--memory-limit", "2k"], MEMORY, "does not run out of core")):
             self.expect(code, cpu("--pattern", "p.bin", *words, "a.bin", "b.bin", "x.bin"), said)
             self.assertFalse(os.path.exists("x.bin"))

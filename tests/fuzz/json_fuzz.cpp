@@ -15,7 +15,6 @@ void fuzz_json(Bytes bytes) {
     for (const tools::BenchSuite& suite : suites) names.push_back(suite.name);
     for (const tools::BenchCase& one : tools::select_cases(suites, names, {})) {
       require(one.block_density() <= 1, "a case has room for its blocks");
-      tools::case_json(one);
     }
     tools::suites_text(suites);
   });

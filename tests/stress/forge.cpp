@@ -204,12 +204,12 @@ bool is_proven(const std::string& a, const std::string& b, const std::string& c,
   StageClock clock;
   const Run run{.clock = clock, .on_progress = kNoProgress, .cancel = nullptr, .num_threads = num_threads};
   tools::VerifyFilesOptions options;
-  options.rows = product.rows;
-  options.selection = product.selection;
+  options.product.rows = product.rows;
+  options.product.selection = product.selection;
   options.key = key;
   options.memory_limit_bytes = limit;
   try {
-    return tools::verify_files(a, b, c, options, run).result.num_wrong == 0;
+    return tools::verify_files(a, b, c, options, run).num_wrong == 0;
   } catch (const FormatError&) {
     return false;
   } catch (const ShapeError&) {

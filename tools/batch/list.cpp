@@ -198,7 +198,6 @@ double parse_seconds(const std::string& text, const std::string& where) {
 
 namespace {
 
-constexpr std::uint64_t kMaxThreads = 4096;
 constexpr std::uint64_t kMaxInFlight = 1024;
 
 constexpr const char* kNotes = R"(
@@ -312,20 +311,17 @@ BatchOptions parse_batch_options(int argc, const char* const* argv) {
 
   options.list = cli::required_positional(parsed, "jobs", "list of jobs", cli::Dash::allowed);
   if (const auto shard = cli::option_text(parsed, "shard")) options.shard = parse_shard(shard->value, shard->where);
-  const auto file = [&](const std::string& option) {
-    const auto given = cli::option_text(parsed, option);
-    if (given && given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a file");
-    return given ? given->value : "";
-  };
-  options.report = file_of_shard(file("report"), options.shard);
-  options.log = file("log");
+  if (const auto report = cli::file_option(parsed, "report")) {
+    options.report = file_of_shard(report->value, options.shard);
+  }
+  if (const auto log = cli::file_option(parsed, "log")) options.log = log->value;
   if (options.log.empty() && options.list != "-") options.log = options.list + ".log";
   options.resume = cli::option_flag(parsed, "resume");
   if (options.resume && options.log.empty()) {
     throw UsageError("--resume", "standard input has no log", "name one with --log");
   }
 
-  options.num_threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
+  options.num_threads = cli::threads_option(parsed);
   options.max_in_flight = static_cast<unsigned>(cli::option_count(parsed, "in-flight", 1, kMaxInFlight).value_or(0));
   options.memory_limit_bytes = cli::memory_limit_option(parsed);
   if (const auto grace = cli::option_text(parsed, "grace")) options.grace_s = parse_seconds(grace->value, grace->where);

@@ -28,8 +28,8 @@ struct BenchCase {
   std::optional<std::uint32_t> bandwidth;
   std::optional<std::uint32_t> group;
   std::uint32_t max_value = 2047;
-  std::optional<double> memory_share;       ///< memory limit, over the bytes of both operands
-  std::optional<std::string> compare_with;  ///< a case of about the same work, for readers of the measurement
+  std::optional<double> memory_share;  ///< memory limit, over the bytes of both operands
+  std::string json;                    ///< its fields, as data/suites.json has them
 
   /// Share of the blocks that are stored.
   [[nodiscard]] double block_density() const;
@@ -55,9 +55,6 @@ std::vector<BenchCase> select_cases(const std::vector<BenchSuite>& suites, const
 
 /// Every suite with its cases, one line each.
 std::string suites_text(const std::vector<BenchSuite>& suites);
-
-/// The fields of a case as data/suites.json has them.
-Json case_json(const BenchCase& bench_case);
 
 // ---- runs
 

@@ -25,9 +25,7 @@ namespace {
 using namespace spmm;
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxThreads = 1024;
 constexpr std::uint64_t kMaxRuns = 10'000;
-constexpr std::uint64_t kMaxDevice = 4095;
 
 constexpr const char* kNotes = R"(
 Examples:
@@ -156,14 +154,9 @@ int run_diff(const cli::ParsedOptions& parsed) {
 tools::BenchOptions bench_options(const cli::ParsedOptions& parsed) {
   tools::BenchOptions options;
   options.multiply.backend = cli::backend_option(parsed);
-  options.multiply.num_threads =
-      static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(0));
-  if (const auto device = cli::option_count(parsed, "device", 0, kMaxDevice)) {
-    options.multiply.device = static_cast<int>(*device);
-  }
-  if (const auto devices = cli::option_text(parsed, "devices")) {
-    options.multiply.devices = cli::parse_devices(devices->value, devices->where);
-  }
+  options.multiply.num_threads = cli::threads_option(parsed);
+  options.multiply.device = cli::device_option(parsed);
+  options.multiply.devices = cli::devices_option(parsed);
   options.multiply.cancel = &cli::cancel_flag();
   options.num_runs = static_cast<unsigned>(*cli::option_count(parsed, "runs", 1, kMaxRuns));
   options.max_s = tools::option_number(parsed, "max-seconds", 0);

@@ -153,7 +153,7 @@ Json bench_json(const BenchOptions& options, const std::vector<std::string>& com
 }
 
 Json case_result_json(const CaseResult& result) {
-  Json json = case_json(result.what);
+  Json json = Json::parse(result.what.json);
   json["block_density"] = result.what.block_density();
   json["yardstick"] = result.baseline;  // the key in the layout of the files
   json["compared_by"] = "checksum";

@@ -52,10 +52,13 @@ BenchCase read_case(const Json& json, std::string where) {
     if (!share.is_number() || share <= 0) fail("memory_share is no number above 0");
     out.memory_share = share;
   }
-  if (json.contains("compare_with")) out.compare_with = string("compare_with", "");
+  string("compare_with", "");  // for readers of the measurement: a case of about the same work
   for (const auto& [key, value] : json.items()) {
     if (!kKnown.contains(key)) fail("unknown key \"" + key + "\"");
   }
+  Json fields = {{"pattern", out.pattern}, {"max_value", out.max_value}};
+  fields.update(json);
+  out.json = fields.dump();
   return out;
 }
 
@@ -128,16 +131,6 @@ std::string suites_text(const std::vector<BenchSuite>& suites) {
     }
   }
   return lines;
-}
-
-Json case_json(const BenchCase& one) {
-  Json json = {{"name", one.name},           {"n", one.header.n},      {"m", one.header.m},
-               {"k", one.header.num_blocks}, {"pattern", one.pattern}, {"max_value", one.max_value}};
-  if (one.bandwidth) json["bandwidth"] = *one.bandwidth;
-  if (one.group) json["group"] = *one.group;
-  if (one.memory_share) json["memory_share"] = *one.memory_share;
-  if (one.compare_with) json["compare_with"] = *one.compare_with;
-  return json;
 }
 
 }  // namespace spmm::tools

@@ -58,10 +58,7 @@ int run(const cli::ParsedOptions& parsed) {
   }
   const std::string out = names.back();
   names.pop_back();
-  if (out == "-") {
-    throw UsageError("command line", "the output is -, but standard output will not do: the header is written last",
-                     "name a file (/dev/shm/c.bin, then cat it), or give ./- for a file of that name");
-  }
+  cli::check_dash(out, "output", cli::Dash::refused_output);
   io::reject_foreign_ending(out);
   std::vector<MatrixHeader> headers;
   std::uint64_t num_blocks = 0;

@@ -44,8 +44,8 @@ std::optional<double> option_number(const cli::ParsedOptions& parsed, const std:
 }
 
 unsigned option_threads(const cli::ParsedOptions& parsed) {
-  constexpr std::uint64_t kMaxThreads = 1024;
-  return static_cast<unsigned>(cli::option_count(parsed, "threads", 1, kMaxThreads).value_or(usable_cores()));
+  const unsigned given = cli::threads_option(parsed);
+  return given != 0 ? given : usable_cores();
 }
 
 std::string format(const char* pattern, ...) {

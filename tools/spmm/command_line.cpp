@@ -16,9 +16,6 @@
 namespace spmm::cli {
 namespace {
 
-constexpr std::uint64_t kMaxThreads = 4096;
-constexpr std::uint64_t kMaxDevice = 1023;
-
 /// What --help shows of spmm; --help all shows the rest.
 const std::vector<std::string> kFirstOptions = {"backend", "threads", "memory-limit", "plan",    "transpose-a",
                                                 "rows",    "verify",  "report",       "version", "help"};
@@ -87,22 +84,6 @@ OptionTable describe(const std::string& program) {
   return options;
 }
 
-int wanted_device(const ParsedOptions& parsed) {
-  const auto given = option_text(parsed, "device");
-  if (!given || given->value == "auto" || given->value == "-1") return -1;
-  return static_cast<int>(parse_count(given->value, given->where, 0, kMaxDevice));
-}
-
-/// Errors: UsageError, also if ranks have a device each.
-std::vector<int> wanted_devices(const ParsedOptions& parsed, const std::string& program) {
-  const auto given = option_text(parsed, "devices");
-  if (!given || given->value == "auto") return {};
-  if (program != "spmm") {
-    throw UsageError(given->where, "is not an option of " + program, "start a rank for each device");
-  }
-  return parse_devices(given->value, given->where);
-}
-
 void set_files(CliOptions& options, const ParsedOptions& parsed) {
   const bool is_gram = option_flag(parsed, "gram");
   const char* const last = is_gram ? "B" : "OUT";
@@ -129,40 +110,33 @@ void check_other_file(const OptionText& given, const std::vector<std::filesystem
   }
 }
 
-/// Errors: UsageError, also if nothing is computed or there are several processes.
-void set_pattern(CliOptions& options, const ParsedOptions& parsed, const std::string& program) {
-  const auto given = option_text(parsed, "pattern");
-  if (!given) return;
-  if (program != "spmm") {
-    throw UsageError(given->where, "is not an option of " + program, "multiply with spmm, --rows for each host");
-  }
-  if (options.plan) throw UsageError(given->where, "has no --plan: the product is computed in memory", "leave one out");
-  if (given->value.empty()) throw UsageError(given->where, "the file name is empty", "name a matrix");
-  options.run.pattern = given->value;
-}
-
-void set_report(CliOptions& options, const ParsedOptions& parsed) {
-  const auto given = option_text(parsed, "report");
-  if (!given) return;
-  if (given->value.empty())
-    throw UsageError(given->where, "the file name is empty", "name a file, or - for standard output");
-  options.report = given->value;
-  if (options.report == "-") return;
-  check_other_file(*given, {options.a, options.b, options.out, options.run.pattern}, "report");
-}
-
-/// Errors: UsageError, also if nothing is computed or there are several processes.
-void set_trace(CliOptions& options, const ParsedOptions& parsed, const std::string& program) {
-  const auto given = option_text(parsed, "trace");
-  if (!given) return;
-  if (program != "spmm") throw UsageError(given->where, "is not an option of " + program, "trace a run of spmm");
-  if (options.plan)
+/// The file of an option of spmm alone; nothing if it is not given. Errors: UsageError, also with --plan.
+std::optional<OptionText> file_of_spmm(const ParsedOptions& parsed, const std::string& option,
+                                       const std::string& program, const char* instead) {
+  const auto given = file_option(parsed, option);
+  if (!given) return given;
+  if (program != "spmm") throw UsageError(given->where, "is not an option of " + program, instead);
+  if (option_flag(parsed, "plan")) {
     throw UsageError(given->where, "is given together with --plan, which runs nothing", "leave one out");
-  if (given->value.empty() || given->value == "-") {
-    throw UsageError(given->where, "names no file", "name one such as trace.json");
   }
-  options.trace = given->value;
-  check_other_file(*given, {options.a, options.b, options.out, options.report, options.run.pattern}, "trace");
+  return given;
+}
+
+void set_other_files(CliOptions& options, const ParsedOptions& parsed, const std::string& program) {
+  if (const auto given = file_of_spmm(parsed, "pattern", program, "multiply with spmm, --rows for each host")) {
+    options.run.pattern = given->value;
+  }
+  if (const auto given = file_option(parsed, "report")) {
+    options.report = given->value;
+    if (options.report != "-") {
+      check_other_file(*given, {options.a, options.b, options.out, options.run.pattern}, "report");
+    }
+  }
+  if (const auto given = file_of_spmm(parsed, "trace", program, "trace a run of spmm")) {
+    if (given->value == "-") throw UsageError(given->where, "names no file", "name one such as trace.json");
+    options.trace = given->value;
+    check_other_file(*given, {options.a, options.b, options.out, options.report, options.run.pattern}, "trace");
+  }
 }
 
 /// Errors: UsageError for what is no file, but nearly a subcommand or an option.
@@ -276,9 +250,12 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
   if (options.answer) return options;
 
   options.run.backend = backend_option(parsed);
-  options.run.device = wanted_device(parsed);
-  options.run.devices = wanted_devices(parsed, program);
-  options.run.num_threads = static_cast<unsigned>(option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
+  options.run.device = device_option(parsed);
+  options.run.devices = devices_option(parsed);
+  if (!options.run.devices.empty() && program != "spmm") {
+    throw UsageError("--devices", "is not an option of " + program, "start a rank for each device");
+  }
+  options.run.num_threads = threads_option(parsed);
   options.run.memory_limit_bytes = memory_limit_option(parsed);
   if (const auto seed = option_count(parsed, "verify-seed", 1)) options.run.verify_seed = options.run.proof_key = *seed;
   set_product_options(options.run, parsed);
@@ -292,9 +269,7 @@ CliOptions parse_options(int argc, const char* const* argv, const std::string& p
     throw UsageError("--quiet", "is given together with --verbose", "leave one of them out");
   }
   set_files(options, parsed);
-  set_pattern(options, parsed, program);
-  set_report(options, parsed);
-  set_trace(options, parsed, program);
+  set_other_files(options, parsed, program);
   return options;
 }
 

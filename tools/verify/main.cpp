@@ -12,6 +12,7 @@
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "tools/common/matrix_file.hpp"
+#include "tools/common/options.hpp"
 #include "tools/spmm/command_line.hpp"
 #include "tools/spmm/subcommands.hpp"
 #include "tools/verify/verify_files.hpp"
@@ -19,8 +20,6 @@
 namespace {
 
 using namespace spmm;
-
-constexpr std::uint64_t kMaxThreads = 4096;
 
 constexpr const char* kNotes = R"(
 Examples:
@@ -64,7 +63,6 @@ int run(const cli::ParsedOptions& parsed) {
   const std::string a = cli::required_positional(parsed, "a", "left operand (A)");
   const std::string b = cli::required_positional(parsed, "b", "right operand (B)");
   const std::string c = cli::required_positional(parsed, "c", "product (C)");
-  const auto threads = static_cast<unsigned>(cli::option_count(parsed, "threads", 0, kMaxThreads).value_or(0));
   const auto seed = cli::option_count(parsed, "verify-seed", 1);
   const std::uint64_t memory_limit =
       cli::option_bytes(parsed, "memory-limit").value_or(available_memory_bytes() / 100 * 90);
@@ -74,10 +72,7 @@ int run(const cli::ParsedOptions& parsed) {
   const tools::VerifyFilesOptions options{
       .any_order = cli::option_flag(parsed, "any-order"),
       .allow_zero_blocks = cli::option_flag(parsed, "allow-zero-blocks"),
-      .transpose_a = product.transpose_a,
-      .transpose_b = product.transpose_b,
-      .rows = product.rows,
-      .selection = product.selection,
+      .product = product,
       .key = seed.value_or(0),
       .memory_limit_bytes = memory_limit,
       .on_notice = quiet ? NoticeFn() : [](const std::string& notice) { cli::note("spmm-verify", notice); }};
@@ -86,15 +81,14 @@ int run(const cli::ParsedOptions& parsed) {
   const Run run{.clock = clock,
                 .on_progress = no_progress,
                 .cancel = &cli::cancel_flag(),
-                .num_threads = threads != 0 ? threads : usable_cores()};
-  const tools::VerifiedFiles verified = tools::verify_files(a, b, c, options, run);
-  const ProofResult& result = verified.result;
+                .num_threads = tools::option_threads(parsed)};
+  const ProofResult result = tools::verify_files(a, b, c, options, run);
   if (result.num_wrong != 0) {
     std::cout << text("different: ", result.differences, "\n");
     return cli::kNegative;
   }
   if (!quiet) {
-    std::cout << text("proven: ", verified.num_blocks, " blocks, ", result.num_rows, " element rows",
+    std::cout << text("proven: ", result.num_blocks, " blocks, ", result.num_rows, " element rows",
                       seed ? text(", key ", *seed) : "",
                       result.num_saturated > 0 ? ", " + cli::saturation_text(result.num_saturated) : "",
                       result.num_exact > 0 ? text(", ", result.num_exact, " block rows computed again") : "", "\n");

@@ -2,7 +2,6 @@
 #include "tools/verify/verify_files.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <span>
@@ -44,8 +43,8 @@ void check_records(const io::InputFile& c, std::uint64_t first, std::span<const 
 
 }  // namespace
 
-VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem::path& b,
-                           const std::filesystem::path& c, const VerifyFilesOptions& options, const Run& run) {
+ProofResult verify_files(const std::filesystem::path& a, const std::filesystem::path& b, const std::filesystem::path& c,
+                         const VerifyFilesOptions& options, const Run& run) {
   const io::InputFile file_a(a, ElementType::u16);
   const io::InputFile file_b(b, ElementType::u16);
   const io::InputFile file(c, ElementType::u32);
@@ -57,15 +56,15 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
   check_blocks(file_b, kProgram);
   if (options.any_order) check_blocks(file, kProgram);
   const std::uint32_t nb = file.header().blocks_per_side();
-  const RowRange rows = checked_rows(options.rows, nb);
-  const bool is_whole_a = rows.covers(nb) && !options.transpose_a;
-  const auto factor_a = is_whole_a ? nullptr : io::make_factor_source(file_a, options.transpose_a, rows, run);
-  const auto factor_b = options.transpose_b ? io::make_factor_source(file_b, true, {}, run) : nullptr;
+  const RowRange rows = checked_rows(options.product.rows, nb);
+  const bool is_whole_a = rows.covers(nb) && !options.product.transpose_a;
+  const auto factor_a = is_whole_a ? nullptr : io::make_factor_source(file_a, options.product.transpose_a, rows, run);
+  const auto factor_b = options.product.transpose_b ? io::make_factor_source(file_b, true, {}, run) : nullptr;
   const Source& left = factor_a ? *factor_a : static_cast<const Source&>(file_a);
   const Source& right = factor_b ? *factor_b : static_cast<const Source&>(file_b);
   constexpr std::uint64_t kLeastBytes = 64u << 10;  // for operands
-  const std::uint64_t fixed =
-      Proof::resident_bytes(left.header(), 0, options.selection) + Proof::finish_bytes(left.header(), right.header());
+  const std::uint64_t fixed = Proof::resident_bytes(left.header(), 0, options.product.selection) +
+                              Proof::finish_bytes(left.header(), right.header());
   if (options.memory_limit_bytes != 0 && fixed + kLeastBytes > options.memory_limit_bytes) {
     throw OutOfMemory("--memory-limit",
                       text("the proof needs ", human_bytes(fixed + kLeastBytes), " at least, the limit is ",
@@ -78,7 +77,7 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
                .limit_bytes = options.memory_limit_bytes,
                .rows = rows,
                .allow_zero_blocks = options.allow_zero_blocks,
-               .selection = options.selection,
+               .selection = options.product.selection,
                .on_notice = options.on_notice},
               run);
 
@@ -88,7 +87,6 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
     if (!flaw) return;
     check_ascends(file, flaw->record, flaw->before, flaw->at, "give --any-order for files of other programs");
   };
-  std::atomic<std::uint64_t> num_saturated{0};
   const std::uint64_t per_read = std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / bytes);
   run.parallel_for(file.num_records(), per_read, [&](std::uint64_t begin, std::uint64_t end) {
     run.check_cancelled();
@@ -97,7 +95,6 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
     const std::span<const std::byte> records(raw.data(), raw.size());
     if (!options.any_order) check_order(order.add(begin, records));
     check_records(file, begin, records, rows, proof);
-    num_saturated += count_saturated(records);
   });
   check_order(order.close());
   file.check_unchanged();
@@ -108,11 +105,10 @@ VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem
     });
     return true;
   };
-  VerifiedFiles verified{
-      .result = proof.finish(find_row, run), .num_blocks = file.num_records(), .num_saturated = num_saturated};
+  ProofResult result = proof.finish(find_row, run);
   file_a.check_unchanged();
   file_b.check_unchanged();
-  return verified;
+  return result;
 }
 
 }  // namespace spmm::tools

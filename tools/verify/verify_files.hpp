@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/run/run.hpp"
-#include "spmm/types.hpp"
+#include "spmm/options.hpp"
 #include "verify/proof.hpp"
 
 namespace spmm::tools {
@@ -13,25 +13,16 @@ namespace spmm::tools {
 struct VerifyFilesOptions {
   bool any_order = false;                ///< blocks of C in any order
   bool allow_zero_blocks = false;        ///< of C
-  bool transpose_a = false;              ///< C is the product of the transpose of A
-  bool transpose_b = false;              ///< the same of B
-  RowRange rows{};                       ///< C has these block rows of the product, and no others
-  Selection selection{};                 ///< and these elements
+  ProductOptions product{};              ///< transposes, rows and selection that C was made with
   std::uint64_t key = 0;                 ///< of the random numbers; 0 = those of the system
   std::uint64_t memory_limit_bytes = 0;  ///< 0 = none
   NoticeFn on_notice{};                  ///< may be empty
 };
 
-struct VerifiedFiles {
-  ProofResult result{};
-  std::uint64_t num_blocks = 0;     ///< of C
-  std::uint64_t num_saturated = 0;  ///< elements of C at the limit
-};
-
 /// Memory: for A, B and with any_order C, one after the other, what check_blocks() takes, in addition to
 /// what the proof takes within the limit. Errors: FormatError (an operand or C breaks the format), ShapeError,
 /// InputError, IoError, OutOfMemory, Interrupted.
-VerifiedFiles verify_files(const std::filesystem::path& a, const std::filesystem::path& b,
-                           const std::filesystem::path& c, const VerifyFilesOptions& options, const Run& run);
+ProofResult verify_files(const std::filesystem::path& a, const std::filesystem::path& b, const std::filesystem::path& c,
+                         const VerifyFilesOptions& options, const Run& run);
 
 }  // namespace spmm::tools

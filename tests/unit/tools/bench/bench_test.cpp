@@ -94,7 +94,8 @@ TEST_CASE("bench: suites are data", "[tools][bench]") {
       INFO(one.name);
       CHECK_NOTHROW(tools::make_pattern(one.pattern, one.header.blocks_per_side(), one.header.num_blocks,
                                         one.pattern_options(1)));
-      if (one.compare_with) CHECK_NOTHROW(tools::select_cases(suites, {}, {*one.compare_with}));
+      const std::string other = tools::Json::parse(one.json).value("compare_with", one.name);
+      CHECK_NOTHROW(tools::select_cases(suites, {}, {other}));
     }
   }
   const auto chosen = tools::select_cases(suites, {"P", "P"}, {"S3", "P1"});
