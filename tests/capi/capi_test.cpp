@@ -7,7 +7,6 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <string>
 #include <thread>
@@ -85,14 +84,19 @@ ProductMatrix as_product(const spmm_matrix* matrix) {
 }
 
 /// "/plan/candidates/-/kernel" of every value; items of an array are one.
+void add_keys(const nlohmann::json& json, const std::string& path, std::set<std::string>& keys) {
+  if (!json.is_structured() || json.empty()) {
+    keys.insert(path);
+    return;
+  }
+  for (const auto& [key, value] : json.items()) add_keys(value, path + "/" + (json.is_array() ? "-" : key), keys);
+}
+
 std::set<std::string> key_set(const nlohmann::json& json) {
   std::set<std::string> keys;
-  const nlohmann::json flat = json.flatten();
-  for (const auto& [path, ignored] : flat.items()) {
-    keys.insert(std::regex_replace(path, std::regex("/[0-9]+"), "/-"));
-  }
-  keys.erase("/command");  // an empty list, and one of words
-  keys.erase("/command/-");
+  for (const auto& [key, value] : json.items()) add_keys(value, key, keys);
+  keys.erase("command");  // an empty list, and one of words
+  keys.erase("command/-");
   return keys;
 }
 

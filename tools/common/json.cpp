@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
@@ -20,14 +20,12 @@ namespace {
 
 constexpr int kMeasurementSchema = 1;
 
-/// The first group of the first line of a file in which the expression is found; "" if there is none.
-std::string found_in(const char* path, const char* expression) {
-  std::ifstream in(path);
-  std::smatch match;
-  for (std::string line; std::getline(in, line);) {
-    if (std::regex_search(line, match, std::regex(expression))) return match[1];
-  }
-  return "";
+/// What follows these words in a text, up to an end or the text's; "" if it does not have them.
+std::string text_after(const std::string& words, const std::string& text, char end) {
+  const std::size_t at = text.find(words);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = text.find_first_not_of(" \t:", at + words.size());
+  return begin == std::string::npos ? "" : text.substr(begin, text.find(end, begin) - begin);
 }
 
 }  // namespace
@@ -61,23 +59,26 @@ Json spread_json(std::vector<double> values) {
 
 Json measurement_head(const std::string& program, const std::vector<std::string>& command) {
   const std::string version = version_string();
-  std::smatch revision;
-  std::regex_search(version, revision, std::regex("\\(git ([^)]*)\\)"));
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  const std::string cpus{std::istreambuf_iterator<char>(cpuinfo), {}};
+  const std::string revision = text_after("(git ", version, ')');
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
   char date[32] = "";
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  Json machine = {{"cpu", found_in("/proc/cpuinfo", "^model name\\s*: (.*)")},
+  Json machine = {{"cpu", text_after("model name", cpus, '\n')},
                   {"cores", usable_cores()},
                   {"memory_bytes", ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE)}};
   // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ..."
-  const std::string driver = found_in("/proc/driver/nvidia/version", " ([0-9]+[.][0-9.]+) ");
+  std::ifstream words("/proc/driver/nvidia/version");
+  std::string driver;
+  while (words >> driver && (std::isdigit(driver[0]) == 0 || driver.find('.') == std::string::npos)) driver.clear();
   if (!driver.empty()) machine["nvidia_driver"] = driver;
   return {{"schema", kMeasurementSchema},
           {"program", program},
           {"version", version},
-          {"revision", revision.empty() ? "unknown" : revision[1].str()},
+          {"revision", revision.empty() ? "unknown" : revision},
           {"date", date},
           {"command", command},
           {"machine", std::move(machine)}};
