@@ -1,4 +1,4 @@
-// Random products of arrays whose elements are no u16.
+// Random products of arrays of all types of elements, of u16 in given blocks alone.
 #pragma once
 
 #include <cstdint>

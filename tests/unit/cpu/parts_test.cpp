@@ -1,13 +1,10 @@
-// The parts of the row-merge kernel on their own: sort, packing, output, predicted memory.
+// The parts of the row-merge kernel on their own: sort, arrays, predicted memory.
 #include <algorithm>
 #include <random>
 
 #include "base/memory/aligned_array.hpp"
 #include "cpu/operands/digit_sorter.hpp"
-#include "cpu/operands/operand.hpp"
-#include "cpu/operands/pack_block.hpp"
-#include "cpu/operands/prepared.hpp"
-#include "cpu/output/queue.hpp"
+#include "cpu/simd/isa.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "support/stress_case.hpp"
@@ -30,35 +27,6 @@ TEST_CASE("cpu: the sort by digits is stable and compares the given bits only") 
       std::sort(expected.begin(), expected.end());
       const std::uint64_t* const sorted = cpu::DigitSorter().sort(items.data(), size, scratch.data(), first, last);
       CHECK(std::equal(expected.begin(), expected.end(), sorted));
-    }
-  }
-}
-
-TEST_CASE("cpu: packed blocks hold every element once and zeros elsewhere") {
-  for (std::uint32_t m = 1; m <= 64; ++m) {
-    for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2}) {
-      const cpu::PackedShape shape = cpu::packed_shape(isa, m);
-      std::vector<std::uint16_t> block(m * m);
-      for (std::size_t e = 0; e < block.size(); ++e) block[e] = static_cast<std::uint16_t>(e + 1);
-      const auto* raw = reinterpret_cast<const std::byte*>(block.data());
-      std::vector<std::uint16_t> a(shape.a_elements(), 7);
-      std::vector<std::uint16_t> b(shape.b_elements(), 7);
-      const std::uint32_t bits = cpu::choose_pack_a(shape)(shape, raw, a.data());
-      CHECK(bits == cpu::choose_pack_b(shape)(shape, raw, b.data()));
-      CHECK(bits >= m * m);
-      CHECK(bits < 2 * m * m);
-      bool same = true;
-      for (std::uint32_t r = 0; r < m; ++r) {
-        for (std::uint32_t c = 0; c < m; ++c) {
-          const std::size_t at_b =
-              shape.packing == cpu::Packing::rows ? r * shape.cols + c : (r / 2 * shape.cols + c) * 2 + r % 2;
-          same &= a[r * shape.inner + c] == block[r * m + c] && b[at_b] == block[r * m + c];
-        }
-      }
-      CHECK(same);
-      const auto num_zeros = [](const auto& values) { return std::count(values.begin(), values.end(), 0); };
-      CHECK(num_zeros(a) == static_cast<std::ptrdiff_t>(shape.a_elements() - m * m));
-      CHECK(num_zeros(b) == static_cast<std::ptrdiff_t>(shape.b_elements() - m * m));
     }
   }
 }

@@ -1,15 +1,12 @@
-// Small blocks in tiles: layout of B, windows of columns, sorted tiles.
+// Small blocks in tiles: windows of columns, sorted tiles.
 #include "cpu/simd/layout.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <random>
 #include <set>
 #include <vector>
 
-#include "cpu/operands/prepared.hpp"
-#include "cpu/operands/tile_operand.hpp"
 #include "cpu/simd/isa.hpp"
 #include "cpu/simd/tile_kernel.hpp"
 #include "support/catch.hpp"
@@ -19,14 +16,6 @@
 
 namespace spmm::test {
 namespace {
-
-/// Both operands as a backend prepares them.
-cpu::Prepared prepared(const BlockMatrix& a, const BlockMatrix& b) {
-  StageClock clock;
-  const ProgressFn no_progress;
-  const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
-  return cpu::prepare(MemorySource(a), MemorySource(b), cpu::packed_shape(cpu::Isa::avx2, a.m), run);
-}
 
 /// Elements on both sides of what the kernel of paired rows takes.
 constexpr std::uint32_t kLargest[] = {65'535, cpu::kMaxPairedElement};
@@ -53,36 +42,6 @@ void add_row(MatrixBuilder& a, MatrixBuilder& b, std::uint32_t number, const Wid
 }
 
 }  // namespace
-
-TEST_CASE("cpu: tiles hold every block once and zeros elsewhere") {
-  for (const std::uint32_t m : {1u, 2u, 3u}) {
-    const BlockMatrix b = random_matrix(61 * m, m, 700, 65'535, m);
-    const cpu::Prepared product = prepared(b, b);
-    StageClock clock;
-    const ProgressFn no_progress;
-    const Run run{.clock = clock, .on_progress = no_progress, .num_threads = 2};
-    const cpu::TileOperand tiles = cpu::make_tiles(product.b, m, false, run);
-    const std::uint32_t per_tile = cpu::tile_blocks(m);
-    const std::uint32_t stride = cpu::kTileLanes / per_tile;
-    std::vector<std::uint16_t> expected(tiles.values.size(), 0);
-    std::size_t found = 0;
-    for (std::uint32_t row = 0; row < product.b.num_rows(); ++row) {
-      for (std::uint32_t y = tiles.row_ptr[row]; y < tiles.row_ptr[row + 1]; ++y) {
-        if (y > tiles.row_ptr[row]) REQUIRE(tiles.cols[y - 1] < tiles.cols[y]);
-        for (std::size_t x = 0; x < b.index.size(); ++x) {
-          const BlockIndex at = b.index[x];
-          if (at.i != product.b.rows[row] || at.j / per_tile != tiles.cols[y]) continue;
-          ++found;
-          for (std::uint32_t e = 0; e < m * m; ++e) {
-            expected[(std::size_t{y} * m + e / m) * 8 + at.j % per_tile * stride + e % m] = b.block(x)[e];
-          }
-        }
-      }
-    }
-    CHECK(found == b.index.size());
-    CHECK(std::equal(expected.begin(), expected.end(), tiles.values.begin()));
-  }
-}
 
 TEST_CASE("cpu: rows of small blocks that a window does not hold") {
   for (const auto& [m, largest] :

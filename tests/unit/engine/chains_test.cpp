@@ -1,13 +1,12 @@
-// Products of host arrays of all number types by an engine: the oracle's bits, options, limits, errors.
+// Products of host arrays of all number types by an engine: rounding, long rows, limits, errors. Their bits are the
+// differential driver's.
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "spmm/spmm.hpp"
@@ -17,48 +16,6 @@
 namespace spmm::test {
 namespace {
 
-template <class T>
-void check_products(std::uint64_t seed, int count) {
-  Engine engine;
-  for (int x = 0; x < count; ++x) {
-    Random random(seed + static_cast<std::uint64_t>(x));
-    const std::uint32_t m = random_side(random);
-    INFO(element_name(kElementType<T>) << ", seed " << seed + static_cast<std::uint64_t>(x) << ", side " << m);
-    const auto [a, b] = random_operands<T>(m, 30000, random);
-    const BsrMatrix<T> given_a = arrays_of(a, order_of(a.at, x % 2 == 1, random));
-    const BsrMatrix<T> given_b = arrays_of(b, order_of(b.at, x % 3 == 1, random));
-    ProductOptions options;
-    options.max_threads = 1 + static_cast<unsigned>(x) % 8;
-    if (has_cuda_device() && x % 4 == 3) options.backend = Backend::cuda;
-    Report report;
-    const GivenResult<T> given = random_result(a, b, x % 2 == 0, random);
-    const BsrMatrix<ProductOf<T>> old = arrays_of(given, m);
-    const BsrView<ProductOf<T>> view = old.view();
-    const Accumulation<ProductOf<T>> onto{.c = &view,
-                                          .is_mask = x % 2 != 0,
-                                          .alpha = static_cast<ProductOf<T>>(given.alpha),
-                                          .beta = static_cast<ProductOf<T>>(given.beta)};
-    const auto wanted = given_oracle(a, b, given);
-    for (const char* const isa : {"portable", "avx2", "avx512-vnni"}) {
-      ::setenv("SPMM_CPU_ISA", isa, 1);
-      try {
-        CHECK(has_bits(multiply(engine, given_a.view(), given_b.view(), options, &report, onto), wanted));
-        CHECK(report.c_blocks == wanted.at.col.size());
-        CHECK(report.plan.kernel == "chains");
-        if constexpr (kSaturates<T>) {
-          const auto at_limit = std::count(wanted.values.begin(), wanted.values.end(), kMaxVal);
-          CHECK(report.saturated_elements == static_cast<std::uint64_t>(at_limit));
-        } else {
-          CHECK(is_product(multiply(engine, given_a.view(), given_b.view(), options), a, b));
-        }
-      } catch (const UsageError&) {
-        CHECK(std::string(isa) != "portable");  // this machine has no such instructions
-      }
-    }
-    ::unsetenv("SPMM_CPU_ISA");
-  }
-}
-
 /// 2 x 2 blocks of side 2, one is missing.
 template <class T>
 BsrMatrix<T> tiny() {
@@ -66,12 +23,6 @@ BsrMatrix<T> tiny() {
 }
 
 }  // namespace
-
-#define SPMM_TEST_TYPE(T, name)                                     \
-  TEST_CASE("an engine multiplies host arrays of " #name) {         \
-    check_products<T>(1000, std::is_floating_point_v<T> ? 24 : 10); \
-  }
-SPMM_ELEMENT_TYPES(SPMM_TEST_TYPE)
 
 TEST_CASE("bits do not depend on how the caller rounds") {
   for (const ChainValueKind kind : {ChainValueKind::special, ChainValueKind::wide}) {
@@ -92,14 +43,14 @@ TEST_CASE("bits do not depend on how the caller rounds") {
 
 TEST_CASE("rows of C that are larger than a buffer, in parts of columns") {
   Random random(3);
-  for (const std::uint32_t m : {1u, 2u, 16u}) {
+  for (const std::uint32_t m : {1u, 16u}) {
     const std::uint32_t cols = 250'000 / (m * m) + 3;
     const auto a =
         random_chain_matrix<double>(random_pattern(5, 6, 0.6, false, random), m, ChainValueKind::wide, random);
     const auto b =
         random_chain_matrix<double>(random_pattern(6, cols, 0.4, false, random), m, ChainValueKind::wide, random);
     const BsrMatrix<double> given_a = arrays_of(a, order_of(a.at, false, random));
-    const BsrMatrix<double> given_b = arrays_of(b, order_of(b.at, m == 2, random));
+    const BsrMatrix<double> given_b = arrays_of(b, order_of(b.at, m == 1, random));
     const auto wanted = chain_oracle(a, b);
     const BsrMatrix<double> old{.rows = 5 * m,
                                 .cols = std::uint64_t{cols} * m,

@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "io/factor_source.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"
@@ -63,6 +64,18 @@ TEST_CASE("a changed file has another identity: same size, same time of modifica
   write_bytes(folder / "new.bin", one_block(1));
   std::filesystem::rename(folder / "new.bin", path);
   CHECK(settled_identity(path) != third);
+}
+
+TEST_CASE("a transposed operand has an identity of its own") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "x.bin", one_block(1));
+  const std::string plain = settled_identity(folder / "x.bin");
+  const auto source = open_file_source(folder / "x.bin");
+  StageClock clock;
+  const ProgressFn no_progress;
+  const auto transposed = io::make_factor_source(*source, true, {}, {.clock = clock, .on_progress = no_progress});
+  CHECK_FALSE(transposed->identity().empty());
+  CHECK(transposed->identity() != plain);
 }
 
 TEST_CASE("a matrix in memory has no identity") {
