@@ -3,25 +3,10 @@
 
 #include "fuzz/fuzz_support.hpp"
 #include "spmm/io.hpp"
+#include "support/matrices.hpp"
 
 namespace spmm::fuzz {
 namespace {
-
-/// The bytes that a file with this matrix has.
-template <class T>
-std::string packed(const BlockList<T>& matrix) {
-  std::string file;
-  for (const std::uint32_t field : {matrix.n, matrix.m, static_cast<std::uint32_t>(matrix.index.size())}) {
-    append_u32(file, field);
-  }
-  const std::size_t area = std::size_t{matrix.m} * matrix.m;
-  for (std::size_t x = 0; x < matrix.index.size(); ++x) {
-    append_u32(file, matrix.index[x].i);
-    append_u32(file, matrix.index[x].j);
-    file.append(reinterpret_cast<const char*>(matrix.values.data() + x * area), area * sizeof(T));
-  }
-  return file;
-}
 
 /// A header whose sizes fit the bytes that follow, except where `bend` says otherwise.
 std::string with_header(InputBytes& in, bool wide) {
@@ -49,7 +34,7 @@ std::string with_header(InputBytes& in, bool wide) {
 
 template <class Read>
 void read_and_compare(const std::string& path, const std::string& file, const Read& read) {
-  accepted([&] { require(packed(read(path)) == file, "what is accepted is read as it is"); });
+  accepted([&] { require(test::file_of(read(path)) == file, "what is accepted is read as it is"); });
 }
 
 }  // namespace

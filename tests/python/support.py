@@ -44,9 +44,9 @@ def as_arrays(dense, m, index=np.int64):
     return indptr, np.nonzero(stored)[1].astype(index), np.ascontiguousarray(blocks[stored]).astype(np.uint16)
 
 
-def as_dense(bsr):
+def as_dense(bsr, dtype=np.int64):
     """Of a Bsr."""
-    out = np.zeros(bsr.shape, dtype=np.int64)
+    out = np.zeros(bsr.shape, dtype)
     m = bsr.data.shape[1]
     for row in range(len(bsr.indptr) - 1):
         for block in range(bsr.indptr[row], bsr.indptr[row + 1]):

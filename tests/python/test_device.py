@@ -12,7 +12,7 @@ import numpy as np
 import spmm
 from spmm import _device, _dlpack, _many
 from spmm._blocks import _Places
-from support import as_dense, needs_scipy, sp
+from support import as_dense, exact_product, needs_scipy, sp
 
 try:
     import torch
@@ -108,11 +108,6 @@ def random_blocks(rows, cols, side, seed, largest):
     return np.kron(stored, np.ones((side, side), dtype=np.int64)) * generator.integers(0, largest + 1, (rows, cols))
 
 
-def product_of(a, b):
-    exact = a.astype(object) @ b.astype(object)
-    return np.minimum(exact, 2**32 - 1).astype(np.int64)
-
-
 class Refusals(unittest.TestCase):
     def test_arrays_that_are_wrong_say_which(self):
         good = pretended()
@@ -137,7 +132,6 @@ class Refusals(unittest.TestCase):
     def test_memory_of_the_host_is_refused(self):
         with self.assertRaises(spmm.DeviceError):
             spmm.multiply(pretended(), pretended())
-
 
     def test_many_products(self):
         good = (pretended(), pretended())
@@ -334,8 +328,8 @@ class Torch(unittest.TestCase):
                     on_a, on_b = (self.tensor(x, side, kind) for x in (a, b))
                     c = spmm.multiply(on_a, on_b, dtype="uint32")
                     self.assertEqual(c.layout, torch.sparse_csr if side == 1 else torch.sparse_bsr)
-                    np.testing.assert_array_equal(c.to_dense().cpu().numpy(), product_of(a, b))
-                    self.assertEqual(c.saturated_elements, int((product_of(a, b) == 2**32 - 1).sum()))
+                    np.testing.assert_array_equal(c.to_dense().cpu().numpy(), exact_product(a, b))
+                    self.assertEqual(c.saturated_elements, int((exact_product(a, b) == 2**32 - 1).sum()))
 
     @staticmethod
     def tensor(dense, side, kind):
@@ -344,7 +338,7 @@ class Torch(unittest.TestCase):
 
     def test_streams_errors_and_memory(self):
         a = random_blocks(64, 64, 4, 3, 2047)
-        expected = product_of(a, a)
+        expected = exact_product(a, a)
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             c = spmm.multiply(self.tensor(a, 4, torch.int32), self.tensor(a, 4, torch.int32), dtype="uint32")
@@ -374,7 +368,6 @@ class Torch(unittest.TestCase):
         del c
         self.assertEqual(torch.cuda.memory_allocated(), before)
         self.assertEqual(report["plan"]["backend"], "cuda")
-
 
     @staticmethod
     def random_tensor(seed, side, kind):
@@ -431,11 +424,11 @@ class Torch(unittest.TestCase):
             dense = [random_blocks(64, 64, side, seed, 255) for seed in (1, 2)]
             a, b = (self.tensor(x, side, kind) for x in dense)
             with spmm.plan(a, b, dtype="uint32") as plan:
-                expected = product_of(*dense)
+                expected = exact_product(*dense)
                 np.testing.assert_array_equal(plan(a.values(), b.values()).to_dense().cpu().numpy(), expected)
                 self.assertEqual(plan(a.values(), b.values()).layout, a.layout)
                 larger = [x.values().to(torch.int32) * 200 for x in (a, b)]
-                exact = product_of(*(x * 200 for x in dense))
+                exact = exact_product(*(x * 200 for x in dense))
                 np.testing.assert_array_equal(plan(*larger).to_dense().cpu().numpy(), exact)
                 out = torch.empty((plan.num_blocks, side, side), dtype=torch.int32, device="cuda")
                 given = [x.to(torch.int16) for x in larger]
@@ -467,7 +460,7 @@ class Torch(unittest.TestCase):
             pairs = [tuple(self.tensor(x, side, kind) for x in pair) for pair in dense]
             products = spmm.multiply_many(pairs, dtype="uint32")
             self.assertEqual(len(products), 40)
-            expected = [product_of(a, b) for a, b in dense]
+            expected = [exact_product(a, b) for a, b in dense]
             for found, exact in zip(products, expected):
                 np.testing.assert_array_equal(found.to_dense().cpu().numpy(), exact)
             self.assertEqual(products.saturated_elements, sum(int((x == 2**32 - 1).sum()) for x in expected))
@@ -541,7 +534,7 @@ class Torch(unittest.TestCase):
 
     def test_workspace_of_the_caller(self):
         a = random_blocks(256, 256, 4, 3, 65535)
-        tensor, expected = self.tensor(a, 4, torch.int32), product_of(a, a)
+        tensor, expected = self.tensor(a, 4, torch.int32), exact_product(a, a)
         before = torch.cuda.memory_allocated()
         allocations = []
         for workspace in ("engine", "caller"):
@@ -588,7 +581,7 @@ class Torch(unittest.TestCase):
         del c  # tensors keep the memory
         gc.collect()
         found = torch.sparse_bsr_tensor(indptr, indices, data, (64, 64)).to_dense().cpu().numpy()
-        np.testing.assert_array_equal(found, product_of(a, a))
+        np.testing.assert_array_equal(found, exact_product(a, a))
         self.assertEqual(saturated, int((found == 2**32 - 1).sum()))
         many = spmm.multiply_many([(arrays, arrays)] * 5)
         for one in (many[0], many[4]):
@@ -602,7 +595,7 @@ class CuPy(unittest.TestCase):
         a, b = random_blocks(48, 64, 1, 1, 65535), random_blocks(64, 32, 1, 2, 65535)
         on_a, on_b = (cupy_sparse.csr_matrix(cupy.asarray(x, dtype=cupy.float64)) for x in (a, b))
         c = spmm.multiply(on_a, on_b, dtype="uint32")
-        np.testing.assert_array_equal(c.toarray().get(), product_of(a, b).astype(np.float64))
+        np.testing.assert_array_equal(c.toarray().get(), exact_product(a, b).astype(np.float64))
         for kind in (cupy.float32, cupy.float64):  # elements as they are
             c32 = spmm.multiply(*(x.astype(kind) for x in (on_a, on_b)))
             host = spmm.multiply(*(x.astype(kind).get() for x in (on_a, on_b)))
@@ -615,10 +608,10 @@ class CuPy(unittest.TestCase):
         np.testing.assert_array_equal(cupy.asarray(found.data).ravel().get(), c.data.get().astype(np.uint32))
         np.testing.assert_array_equal(cupy.asarray(found.indptr).get(), c.indptr.get())
         for product in spmm.multiply_many([(on_a, on_b)] * 3, dtype="uint32"):
-            np.testing.assert_array_equal(product.toarray().get(), product_of(a, b).astype(np.float64))
+            np.testing.assert_array_equal(product.toarray().get(), exact_product(a, b).astype(np.float64))
         blocks = [spmm.csr_to_bsr(x, (4, 4)) for x in (on_a, on_b)]
         found = spmm.multiply(*blocks)
-        expected = product_of(a, b)
+        expected = exact_product(a, b)
         self.assertEqual(found.saturated_elements, int((expected == 2**32 - 1).sum()))
         of_blocks = spmm.Bsr(*(cupy.from_dlpack(x).get() for x in found[:3]), found.shape)
         np.testing.assert_array_equal(as_dense(of_blocks), expected)

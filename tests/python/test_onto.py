@@ -5,8 +5,8 @@ import unittest
 
 import numpy as np
 import spmm
-from support import needs_scipy, sp
-from test_types import RESULTS, dense, random_bsr
+from support import as_dense, needs_scipy, sp
+from test_types import RESULTS, random_bsr
 
 
 class Onto(unittest.TestCase):
@@ -18,19 +18,19 @@ class Onto(unittest.TestCase):
             wide = np.float64 if result[0] == "f" else np.int64
             for m in (1, 3, 4):
                 a, b = random_bsr(rng, dtype, 9, 7, m), random_bsr(rng, dtype, 7, 8, m)
-                product = dense(a, wide) @ dense(b, wide)
+                product = as_dense(a, wide) @ as_dense(b, wide)
                 plain = spmm.multiply(a, b)
                 c = spmm.Bsr(plain.indptr, plain.indices, rng.normal(0, 9, plain.data.shape).astype(result), plain.shape)
                 close = dict(rtol=1e-4 if result == "float32" else 1e-12, atol=1e-1 if result == "float32" else 1e-9)
                 added = spmm.multiply(a, b, alpha=3, beta=-2, c=c)
-                np.testing.assert_allclose(dense(added, wide), 3 * product - 2 * dense(c, wide), **close)
+                np.testing.assert_allclose(as_dense(added, wide), 3 * product - 2 * as_dense(c, wide), **close)
                 same = spmm.multiply(a, b, alpha=1, beta=0, c=c._replace(data=c.data.astype("int8")))  # is not read
                 self.assertEqual(same.data.tobytes(), plain.data.tobytes())
                 some = random_bsr(rng, "float64", 9, 8, m)
                 masked = spmm.multiply(a, b, pattern=some)
                 self.assertEqual(masked.indices.tolist(), some.indices.tolist())
-                stored = dense(some._replace(data=np.ones(some.data.shape)), wide) != 0
-                np.testing.assert_allclose(dense(masked, wide), np.where(stored, product, 0), **close)
+                stored = as_dense(some._replace(data=np.ones(some.data.shape)), wide) != 0
+                np.testing.assert_allclose(as_dense(masked, wide), np.where(stored, product, 0), **close)
 
     @needs_scipy
     def test_scipy(self):

@@ -3,7 +3,7 @@ import unittest
 
 import numpy as np
 import spmm
-from support import needs_scipy, sp
+from support import as_dense, needs_scipy, sp
 
 RESULTS = {"float64": "float64", "float32": "float32", "float16": "float32", "int8": "int64", "uint8": "int64", "int16": "int64",
            "int32": "int64", "uint32": "int64", "int64": "int64", "uint16": "uint32"}
@@ -17,16 +17,6 @@ def random_bsr(rng, dtype, rows, columns, m):
                     (rows * m, columns * m))
 
 
-def dense(bsr, dtype):
-    out = np.zeros(bsr.shape, dtype)
-    m = bsr.data.shape[1]
-    for row in range(len(bsr.indptr) - 1):
-        for block in range(bsr.indptr[row], bsr.indptr[row + 1]):
-            column = bsr.indices[block] * m
-            out[row * m:(row + 1) * m, column:column + m] = bsr.data[block]
-    return out
-
-
 class Types(unittest.TestCase):
     def test_the_result_follows_the_operands(self):
         rng = np.random.default_rng(1)
@@ -36,7 +26,7 @@ class Types(unittest.TestCase):
                 c = spmm.multiply(a, b, backend="cpu")
                 self.assertEqual((c.data.dtype, c.saturated_elements), (np.dtype(result), 0))
                 wide = np.float64 if result[0] == "f" else np.int64
-                np.testing.assert_allclose(dense(c, wide), dense(a, wide) @ dense(b, wide), rtol=0,
+                np.testing.assert_allclose(as_dense(c, wide), as_dense(a, wide) @ as_dense(b, wide), rtol=0,
                                            atol=2e-2 if result == "float32" else 1e-9)
                 again = spmm.multiply(a, b, backend="cpu", threads=3)
                 self.assertEqual(c.data.tobytes(), again.data.tobytes())
@@ -137,7 +127,7 @@ class Types(unittest.TestCase):
         for m in (1, 4):
             a, b = random_bsr(rng, "float64", 7, 9, m), random_bsr(rng, "float64", 5, 7, m)
             c = spmm.multiply(a, b, transpose_a=True, transpose_b=True)
-            np.testing.assert_allclose(dense(c, np.float64), dense(a, np.float64).T @ dense(b, np.float64).T, atol=1e-9)
+            np.testing.assert_allclose(as_dense(c, np.float64), as_dense(a, np.float64).T @ as_dense(b, np.float64).T, atol=1e-9)
         with self.assertRaisesRegex(spmm.FormatError, "matrix A, indices"):
             spmm.multiply(a._replace(indices=a.indices + 9), b, transpose_a=True)
 

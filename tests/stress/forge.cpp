@@ -2,12 +2,11 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
-#include <fstream>
 #include <functional>
 
 #include "base/run/run.hpp"
 #include "spmm/spmm.hpp"
+#include "support/files.hpp"
 #include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
@@ -50,19 +49,10 @@ struct Forged {
     if (place == c.index.end() || *place != at) insert(static_cast<std::size_t>(place - c.index.begin()), at, value);
   }
 
-  [[nodiscard]] std::vector<char> bytes() const {
-    MatrixHeader header = c.header();
-    header.num_blocks = static_cast<std::uint32_t>(header.num_blocks + more_blocks);
-    std::vector<char> file;
-    const auto put = [&](const void* from, std::size_t count) {
-      file.insert(file.end(), static_cast<const char*>(from), static_cast<const char*>(from) + count);
-    };
-    for (const std::uint32_t word : {header.n, header.m, header.num_blocks}) put(&word, sizeof word);
-    const std::size_t num_elements = c.index.empty() ? 0 : c.values.size() / c.index.size();
-    for (std::size_t x = 0; x < c.index.size(); ++x) {
-      put(&c.index[x], sizeof(BlockIndex));
-      put(c.values.data() + x * num_elements, num_elements * sizeof(std::uint32_t));
-    }
+  [[nodiscard]] std::string bytes() const {
+    std::string file = file_of(c);
+    const auto num_blocks = static_cast<std::uint32_t>(c.header().num_blocks + more_blocks);
+    file.replace(8, sizeof num_blocks, reinterpret_cast<const char*>(&num_blocks), sizeof num_blocks);
     file.resize(
         static_cast<std::size_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(file.size()) + more_bytes)));
     return file;
@@ -194,10 +184,6 @@ constexpr std::array<Forgery, 37> kForgeries = {{
     {"bytes at the end", [](Forged& f, Random& r) { f.more_bytes = static_cast<std::int64_t>(r.up_to(8 * f.elements())); }},
 }};
 
-void write_bytes(const std::string& path, const std::vector<char>& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
 /// Whether spmm-verify takes the file for the product. Errors: what it throws, but for files that break the format.
 bool is_proven(const std::string& a, const std::string& b, const std::string& c, const ProductOptions& product,
                std::uint64_t key, std::uint64_t limit, unsigned num_threads) {
@@ -273,7 +259,7 @@ std::string problem_of_proofs(const StressCase& c, const std::string& folder, st
   write_matrix(a, left);
   write_matrix(b, right);
   const Forged whole{.c = c.expected};
-  const std::vector<char> right_bytes = whole.bytes();
+  const std::string right_bytes = whole.bytes();
   write_bytes(result, right_bytes);
   const unsigned num_threads = static_cast<unsigned>(1 + random.below(3));
   const std::uint64_t limit = std::max<std::uint64_t>(c.options.memory_limit_bytes, 1u << 24);
@@ -282,7 +268,7 @@ std::string problem_of_proofs(const StressCase& c, const std::string& folder, st
   for (const Forgery& forgery : kForgeries) {
     Forged forged = whole;
     if (!forged.c.index.empty()) forgery.apply(forged, random);
-    const std::vector<char> bytes = forged.bytes();
+    const std::string bytes = forged.bytes();
     if (bytes == right_bytes) continue;
     write_bytes(result, bytes);
     ++num_forged;

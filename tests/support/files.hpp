@@ -1,6 +1,7 @@
-// Folders, bytes of files, and what is said of an error: what tests of files and programs share.
+// Folders, bytes of files, variables of the environment, and what is said of an error.
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -45,6 +46,22 @@ class WorkingFolder {
  private:
   TemporaryFolder folder_;
   std::filesystem::path before_;
+};
+
+/// A variable of the environment while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { before_.empty() ? ::unsetenv(name_) : ::setenv(name_, before_.c_str(), 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::string before_{};
 };
 
 /// The message of the E that `action` throws. Other exceptions pass.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "spmm/types.hpp"
@@ -23,6 +24,21 @@ BlockMatrix transposed(const BlockMatrix& matrix);
 
 /// The transpose of a result, sorted by (i, j) as results are.
 ProductMatrix transposed_product(const ProductMatrix& matrix);
+
+/// The bytes of a file with this matrix.
+template <class T>
+std::string file_of(const BlockList<T>& matrix) {
+  const MatrixHeader header = matrix.header();
+  std::string bytes;
+  const auto put = [&](const void* from, std::size_t count) { bytes.append(static_cast<const char*>(from), count); };
+  for (const std::uint32_t word : {header.n, header.m, header.num_blocks}) put(&word, sizeof word);
+  const std::size_t elements = matrix.index.empty() ? 0 : matrix.values.size() / matrix.index.size();
+  for (std::size_t x = 0; x < matrix.index.size(); ++x) {
+    put(&matrix.index[x], sizeof(BlockIndex));
+    put(matrix.values.data() + x * elements, elements * sizeof(T));
+  }
+  return bytes;
+}
 
 /// The same blocks in another order of records.
 BlockMatrix shuffled(const BlockMatrix& matrix, std::uint64_t seed);

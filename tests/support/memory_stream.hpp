@@ -15,6 +15,7 @@
 #include "spmm/report.hpp"
 #include "spmm/stream.hpp"
 #include "spmm/types.hpp"
+#include "support/matrices.hpp"
 
 namespace spmm::test {
 
@@ -24,23 +25,14 @@ inline const ProgressFn kNoProgress;
 class MemorySource : public Source {
  public:
   explicit MemorySource(const BlockMatrix& matrix, std::string name = "matrix")
-      : header_(matrix.header()), name_(std::move(name)) {
-    const std::size_t value_bytes = std::size_t{matrix.m} * matrix.m * sizeof(std::uint16_t);
-    records_.resize(matrix.index.size() * input_record_bytes(matrix.m));
-    std::byte* to = records_.data();
-    for (std::size_t x = 0; x < matrix.index.size(); ++x) {
-      std::memcpy(to, &matrix.index[x], kIndexBytes);
-      std::memcpy(to + kIndexBytes, matrix.block(x), value_bytes);
-      to += kIndexBytes + value_bytes;
-    }
-  }
+      : header_(matrix.header()), name_(std::move(name)), file_(file_of(matrix)) {}
 
   [[nodiscard]] const MatrixHeader& header() const override { return header_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
     if (on_read) on_read();
     const std::uint64_t record = input_record_bytes(header_.m);
-    if (count != 0) std::memcpy(dst, records_.data() + first * record, count * record);
+    if (count != 0) std::memcpy(dst, file_.data() + kHeaderBytes + first * record, count * record);
   }
   void check_unchanged() const override {}
 
@@ -49,7 +41,7 @@ class MemorySource : public Source {
  private:
   MatrixHeader header_;
   std::string name_;
-  std::vector<std::byte> records_;
+  std::string file_;
 };
 
 /// Collects what is written. Keeps the newest buffers for a while before it releases them, as a writer does.

@@ -193,17 +193,11 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
   return Process(argv, options).wait();
 }
 
-int exit_status_under_thread_limit(unsigned num_threads, const std::function<int()>& body) {
+int exit_status_of(const std::function<int()>& body) {
   constexpr int kFailed = 125;
   const pid_t child = fork();
   check(child >= 0 ? 0 : errno, "fork");
   if (child == 0) {
-    // The limit counts all processes of the user: one that no other process is likely to have, where that can be
-    // chosen.
-    constexpr unsigned kUser = 61234;
-    const rlimit limit{.rlim_cur = num_threads, .rlim_max = num_threads};
-    if (geteuid() == 0 && (setgid(kUser) != 0 || setuid(kUser) != 0)) _exit(kFailed);
-    if (setrlimit(RLIMIT_NPROC, &limit) != 0) _exit(kFailed);
     try {
       _exit(body());
     } catch (...) {
@@ -214,6 +208,18 @@ int exit_status_under_thread_limit(unsigned num_threads, const std::function<int
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) && WEXITSTATUS(status) != kFailed ? WEXITSTATUS(status) : -1;
+}
+
+int exit_status_under_thread_limit(unsigned num_threads, const std::function<int()>& body) {
+  return exit_status_of([&] {
+    // The limit counts all processes of the user: one that no other process is likely to have, where that can be
+    // chosen.
+    constexpr unsigned kUser = 61234;
+    const rlimit limit{.rlim_cur = num_threads, .rlim_max = num_threads};
+    if (geteuid() == 0 && (setgid(kUser) != 0 || setuid(kUser) != 0)) throw std::runtime_error("setuid");
+    if (setrlimit(RLIMIT_NPROC, &limit) != 0) throw std::runtime_error("setrlimit");
+    return body();
+  });
 }
 
 }  // namespace spmm::test

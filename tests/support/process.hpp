@@ -73,8 +73,11 @@ class Process {
 /// Runs a program to its end.
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options = {});
 
-/// Runs `body` in a child process as a user without special rights who may have `num_threads` threads in all (0: none
-/// beyond those there are). Returns what `body` returns, or -1 when it throws or a signal ends it.
+/// Runs `body` in a child process. Returns what `body` returns, or -1 when it throws or a signal ends it.
+int exit_status_of(const std::function<int()>& body);
+
+/// As above, as a user without special rights who may have `num_threads` threads in all (0: none beyond those there
+/// are).
 int exit_status_under_thread_limit(unsigned num_threads, const std::function<int()>& body);
 
 }  // namespace spmm::test

@@ -25,6 +25,14 @@ struct SystemCalls {
 extern const SystemCalls real_calls;
 extern SystemCalls system_calls;
 
+/// Gives the system's own back at its end.
+struct CallsRestored {
+  CallsRestored() = default;
+  CallsRestored(const CallsRestored&) = delete;
+  CallsRestored& operator=(const CallsRestored&) = delete;
+  ~CallsRestored() { system_calls = real_calls; }
+};
+
 /// The most blocks that a result holds; lower it to see what happens at the end.
 extern std::uint64_t most_output_blocks;
 inline constexpr std::uint64_t kMostOutputBlocks = 0xFFFF'FFFFu;

@@ -1,7 +1,6 @@
 // What all programs share: numbers, options, exit codes.
 #include "cli/program.hpp"
 
-#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <sstream>
@@ -14,10 +13,12 @@
 #include "report/text.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 
 namespace {
 
 using namespace spmm;
+using test::Variable;
 
 /// Takes over standard error while it lives.
 class CapturedErrors {
@@ -65,18 +66,6 @@ cli::ParsedOptions parse(std::vector<const char*> words) {
   auto options = some_options();
   return options.parse(static_cast<int>(words.size()), words.data());
 }
-
-/// A variable of the environment, taken away at the end.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 }  // namespace
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -15,18 +14,15 @@
 #include "cpu/simd/layout.hpp"
 #include "plan/registry.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/memory_stream.hpp"
 #include "support/oracle.hpp"
 
 namespace spmm::test {
 
-/// Forces an instruction set while it lives; "" = none forced.
-class ForcedIsa {
- public:
-  explicit ForcedIsa(const std::string& name) { setenv("SPMM_CPU_ISA", name.c_str(), 1); }
-  ~ForcedIsa() { unsetenv("SPMM_CPU_ISA"); }
-  ForcedIsa(const ForcedIsa&) = delete;
-  ForcedIsa& operator=(const ForcedIsa&) = delete;
+/// Forces an instruction set while it lives.
+struct ForcedIsa : Variable {
+  explicit ForcedIsa(const std::string& name) : Variable("SPMM_CPU_ISA", name) {}
 };
 
 inline std::vector<std::string> available_isas() {

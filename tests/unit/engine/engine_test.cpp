@@ -1,7 +1,6 @@
 // Many products on one engine: at once, one after the other, and in want of memory. All on the CPU backend.
 #include "spmm/engine.hpp"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -77,25 +76,14 @@ TEST_CASE("an engine belongs to the process that made it") {
   const test::ProductCase one = test::make_product_case(4, 60, 700, "auto");
   auto engine = std::make_unique<Engine>(EngineOptions{.num_threads = 4});
   REQUIRE(engine->multiply(one.a, one.b, on_cpu()) == one.expected);  // starts threads
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
+  const int status = test::exit_status_of([&] {
     ::alarm(60);
-    int status = 1;
-    try {
-      engine->multiply(one.a, one.b, on_cpu());
-    } catch (const UsageError& error) {
-      status = std::string(error.what()).find("make an engine after fork()") == std::string::npos ? 2 : 0;
-    }
+    const std::string message = test::message_of<UsageError>([&] { engine->multiply(one.a, one.b, on_cpu()); });
     engine.reset();
-    if (status == 0 && !(Engine().multiply(one.a, one.b, on_cpu()) == one.expected)) status = 3;
-    ::_exit(status);
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+    if (message.find("make an engine after fork()") == std::string::npos) return 2;
+    return Engine().multiply(one.a, one.b, on_cpu()) == one.expected ? 0 : 3;
+  });
+  CHECK(status == 0);
   CHECK(engine->multiply(one.a, one.b, on_cpu()) == one.expected);
 }
 

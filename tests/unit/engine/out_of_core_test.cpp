@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
@@ -79,19 +78,6 @@ struct Scratch {
   io::ScratchFile spare = io::ScratchFile::make(folders, 4u << 20, why);
   StageClock clock{};
   Run run{.clock = clock, .on_progress = test::kNoProgress, .cancel = nullptr, .num_threads = 2};
-};
-
-struct Environment {
-  Environment(const char* name, const char* value) : name_(name), was_set_(std::getenv(name) != nullptr) {
-    if (was_set_) before_ = std::getenv(name);
-    setenv(name, value, 1);
-  }
-  ~Environment() { was_set_ ? setenv(name_, before_.c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  bool was_set_;
-  std::string before_{};
 };
 
 }  // namespace
@@ -210,9 +196,7 @@ TEST_CASE("a disk that is full while operands are sorted or merged") {
   const Operands operands(dense, test::random_matrix(16 * 64, 16, 64 * 64, 300, 2));
   constexpr std::uint64_t kLimit = 1'200'000;
   REQUIRE(operands.check(within(kLimit)).plan.num_slabs > 1);
-  struct Restore {
-    ~Restore() { test::system_calls = test::real_calls; }
-  } const restore;
+  const test::CallsRestored table;
   test::system_calls.fallocate = [](int, int, off_t, off_t) {
     errno = EOPNOTSUPP;
     return -1;
@@ -265,10 +249,8 @@ TEST_CASE("without a folder on a disk the product is refused, and the message sa
   Report report;
   CHECK(engine.multiply(diagonal, diagonal, options, &report).index.size() == 10'000);
   CHECK(report.plan.scratch_bytes == 3 * 10'000 * input_record_bytes(8));
-  const Environment nowhere("TMPDIR", "/nowhere");
-  struct Restore {
-    ~Restore() { test::system_calls = test::real_calls; }
-  } const restore;
+  const test::Variable nowhere("TMPDIR", "/nowhere");
+  const test::CallsRestored table;
   test::system_calls.fallocate = [](int, int, off_t, off_t) {
     errno = ENOSPC;
     return -1;

@@ -10,6 +10,7 @@
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/wrapped_calls.hpp"
 #include "unit/io/io_support.hpp"
 
@@ -32,16 +33,6 @@ BlockList<T> random_matrix(std::uint32_t n, std::uint32_t m, std::uint32_t count
   }
   for (std::uint64_t e = 0; e < std::uint64_t{count} * m * m; ++e) matrix.values.push_back(static_cast<T>(random()));
   return matrix;
-}
-
-template <class T>
-std::string packed_bytes(const BlockList<T>& matrix) {
-  std::string bytes = header_bytes(matrix.n, matrix.m, static_cast<std::uint32_t>(matrix.index.size()));
-  for (std::size_t b = 0; b < matrix.index.size(); ++b) {
-    bytes += packed(matrix.index[b].i, matrix.index[b].j);
-    for (std::size_t e = 0; e < std::size_t{matrix.m} * matrix.m; ++e) bytes += packed(matrix.block(b)[e]);
-  }
-  return bytes;
 }
 
 std::string all_records(const Source& source) {
@@ -83,13 +74,13 @@ TEST_CASE("round trips keep every byte and the order") {
     INFO("n " << n << ", m " << m << ", blocks " << count);
     const auto matrix = random_matrix<std::uint16_t>(n, m, count);
     write_matrix(path, matrix);
-    CHECK((bytes_of(path) == packed_bytes(matrix)));
+    CHECK((bytes_of(path) == file_of(matrix)));
     CHECK((read_matrix(path) == matrix));
     CHECK((read_header(path) == matrix.header()));
 
     const auto product = random_matrix<std::uint32_t>(n, m, count);
     write_product(path, product);
-    CHECK((bytes_of(path) == packed_bytes(product)));
+    CHECK((bytes_of(path) == file_of(product)));
     CHECK((read_product(path) == product));
     CHECK((read_header(path, ElementType::u32) == product.header()));
   }
@@ -122,7 +113,7 @@ TEST_CASE("file and memory sources give the same records") {
   const auto memory = make_memory_source(matrix, "matrix A");
   CHECK(file->name() == path.string());
   CHECK(memory->name() == "matrix A");
-  const std::string expected = packed_bytes(matrix).substr(kHeaderBytes);
+  const std::string expected = file_of(matrix).substr(kHeaderBytes);
   const std::size_t record = input_record_bytes(4);
   for (const Source* source : {file.get(), memory.get()}) {
     CHECK((source->header() == matrix.header()));
@@ -203,7 +194,7 @@ TEST_CASE("a file that changes its length while it is read is refused") {
 
 TEST_CASE("memory sink: records become a matrix when published") {
   const auto product = random_matrix<std::uint32_t>(320, 4, 500);
-  const std::string records = packed_bytes(product).substr(kHeaderBytes);
+  const std::string records = file_of(product).substr(kHeaderBytes);
   const std::size_t record = output_record_bytes(4);
   ProductMatrix out = random_matrix<std::uint32_t>(8, 8, 1);
   const ProductMatrix old = out;
@@ -259,11 +250,10 @@ TEST_CASE("no matrix is returned of a file that grew while it was read") {
   const TemporaryFolder folder;
   growing = folder / "a.bin";
   write_bytes(growing, header_bytes(4, 2, 2) + record16(2, 0, 1) + record16(2, 1, 0));
-  const auto before = system_calls;
+  const CallsRestored table;
   system_calls.pread = pread_of_growing;
   num_first_reads = 0;
   const std::string message = message_of<FormatError>([&] { read_matrix(growing); });
-  system_calls = before;
   CHECK(has(message, "a.bin"));
   CHECK(num_first_reads == 1);
 }

@@ -24,15 +24,6 @@ using io::OutputFile;
 using io::TempKind;
 namespace fs = std::filesystem;
 
-/// Gives the table back as it was.
-struct CallsRestored {
-  SystemCalls before = system_calls;
-  CallsRestored() = default;
-  CallsRestored(const CallsRestored&) = delete;
-  CallsRestored& operator=(const CallsRestored&) = delete;
-  ~CallsRestored() { system_calls = before; }
-};
-
 /// Two of three calls are interrupted.
 std::atomic<int> num_calls{0};
 bool is_interrupted() {
@@ -121,7 +112,6 @@ TEST_CASE("a reservation that fails and leaves the file longer does not change t
     file.publish();
     CHECK(fs::file_size(folder / "c") == kHeaderBytes + content.size());
   }
-  const CallsRestored interrupted;
   system_calls.fallocate = [](int, int, off_t, off_t) { return is_interrupted() ? -1 : 0; };
   num_calls = 0;
   OutputFile file(folder / "c", {});

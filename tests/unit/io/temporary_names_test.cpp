@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -41,7 +40,7 @@ TEST_CASE("a signal of the publishing thread waits until the rename is done") {
   struct sigaction action {};
   action.sa_handler = [](int) { ++num_handled; };
   ::sigaction(SIGTERM, &action, &before);
-  const SystemCalls table = system_calls;
+  const CallsRestored table;
   system_calls.renameat = [](int from_folder, const char* from, int to_folder, const char* to) {
     ::raise(SIGTERM);
     num_handled_in_rename += num_handled;
@@ -55,31 +54,22 @@ TEST_CASE("a signal of the publishing thread waits until the rename is done") {
     CHECK(num_handled_in_rename == 0);
     CHECK(num_handled == 1);
   }
-  system_calls = table;
   ::sigaction(SIGTERM, &before, nullptr);
 }
 
 /// Runs `body` in a child process in which SIGTERM removes temporary files and ends the process, as the second signal
 /// does in the programs. Returns its exit status.
 int status_of_child(const std::function<void()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
+  return exit_status_of([&] {
     struct sigaction action {};
     action.sa_handler = [](int) {
       remove_temporary_files();
       ::_exit(kEnded);
     };
     ::sigaction(SIGTERM, &action, nullptr);
-    try {
-      body();
-    } catch (...) {
-      ::_exit(1);
-    }
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    body();
+    return 0;
+  });
 }
 
 TEST_CASE("the process ends while outputs with names are open") {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <optional>
 #include <random>
 #include <span>
 #include <vector>
 
 #include "spmm/types.hpp"
+#include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
 #include "verify/proof.hpp"
 
@@ -17,13 +17,9 @@ namespace spmm::test {
 
 /// Packed records of a result, in its order.
 inline std::vector<std::byte> packed(const ProductMatrix& c) {
-  const std::uint64_t record = output_record_bytes(c.m);
-  std::vector<std::byte> bytes(c.index.size() * record);
-  for (std::size_t x = 0; x < c.index.size(); ++x) {
-    std::memcpy(bytes.data() + x * record, &c.index[x], kIndexBytes);
-    std::memcpy(bytes.data() + x * record + kIndexBytes, c.block(x), record - kIndexBytes);
-  }
-  return bytes;
+  const std::string file = file_of(c);
+  const auto records = std::as_bytes(std::span(file)).subspan(kHeaderBytes);
+  return {records.begin(), records.end()};
 }
 
 inline FindRow find_in(const ProductMatrix& c) {
