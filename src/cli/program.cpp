@@ -37,7 +37,8 @@ int fail(const std::string& program, int code, const std::string& message) {
 
 /// The same without memory.
 int fail_without_memory(const std::string& program) noexcept {
-  constexpr std::string_view kMessage = ": error: out of memory; lower --memory-limit or --threads if the program has them, or free memory\n";
+  constexpr std::string_view kMessage =
+      ": error: out of memory; lower --memory-limit or --threads if the program has them, or free memory\n";
   for (const std::string_view words : {std::string_view(program), kMessage}) {
     [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, words.data(), words.size());
   }
@@ -181,7 +182,8 @@ std::string help_page(const ProgramPage& about, const std::string& notes) {
     page += option_line(options[o], column) + wrapped(options[o].description + otherwise, column);
   }
   std::string list;
-  if (!about.subcommands.empty()) list = "\nSubcommands, as spmm gen; spmm help NAME shows the options of one:\n";
+  if (!about.subcommands.empty())
+    list = "\nSubcommands, as spmm gen; spmm help NAME shows the options of one, ./NAME is a file:\n";
   for (const SubcommandName& one : about.subcommands) {
     list += text("  ", one.word, std::string(10 - std::min<std::size_t>(9, one.word.size()), ' '), one.summary, "\n");
   }

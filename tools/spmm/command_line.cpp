@@ -141,7 +141,7 @@ void set_other_files(CliOptions& options, const ParsedOptions& parsed, const std
 
 /// Errors: UsageError for what is no file, but nearly a subcommand or an option.
 void check_first_word(const std::string& word, const ProgramPage& page) {
-  if (word.starts_with("-") || std::filesystem::exists(std::filesystem::symlink_status(word))) return;
+  if (word.starts_with("-") || word == "help" || std::filesystem::exists(std::filesystem::symlink_status(word))) return;
   std::vector<std::string> words;
   for (const SubcommandName& one : page.subcommands) words.push_back(one.word);
   std::string meant = suggestion(word, words);

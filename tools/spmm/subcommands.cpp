@@ -38,7 +38,7 @@ constexpr Subcommand kSubcommands[] = {
     {"spmm-batch", "makes many products, from a list", batch_main},
     {"spmm-bench", "times kernels on named cases", bench_main},
 #endif
-    {"spmm-help", "lists the subcommands; with the name of one: its options", help_main},
+    {"spmm-help", "shows this; with the name of a subcommand its options", help_main},
 };
 
 /// By its name as a program ("spmm-gen"), or as a word. Without memory: whatever fails here would have no message.
@@ -49,41 +49,20 @@ const Subcommand* find(std::string_view name, bool is_program) {
   return nullptr;
 }
 
-std::string list_of_subcommands() {
-  constexpr std::size_t kColumn = 10;
-  std::string list =
-      "spmm A B OUT multiplies two block-sparse matrices; spmm --help shows its options.\n\nSubcommands:\n";
-  for (const Subcommand& subcommand : kSubcommands) {
-    const std::string word = subcommand.word();
-    list += text("  ", word, std::string(kColumn - word.size(), ' '), subcommand.summary, "\n");
-  }
-  return list +
-         "\nspmm NAME is the program spmm-NAME, and its messages begin with that; spmm help NAME shows its options.\n"
-         "An operand that is called like a subcommand is given as ./NAME.\n"
-         "Programs of their own: spmm-mpi, spmm-dense.\n";
-}
-
+/// "spmm help NAME"; without a name spmm prints its own help.
 int help_main(int argc, char** argv) {
-  const std::string_view word = argc > 1 ? argv[1] : "help";
-  const Subcommand* about = find(word, false);
-  if (argc <= 2 && about != nullptr && about->main != help_main) {
+  const Subcommand* about = argc == 2 ? find(argv[1], false) : nullptr;
+  if (about != nullptr && about->main != help_main) {
     char option[] = "--help";
     char* words[] = {const_cast<char*>(about->program), option, nullptr};
     return about->main(2, words);
   }
-  return cli::run_program("spmm", [&] {
-    if (argc > 2) {
-      throw UsageError("help", text("unexpected argument \"", argv[2], "\""),
-                       "name one subcommand; spmm help lists them");
-    }
-    if (about == nullptr && word != "--help" && word != "-h") {
-      std::vector<std::string> known;
-      for (const Subcommand& subcommand : kSubcommands) known.emplace_back(subcommand.word());
-      throw UsageError("help", text("\"", word, "\" is no subcommand", cli::suggestion(argv[1], known)),
-                       "spmm help lists them");
-    }
-    cli::print_answer(list_of_subcommands());
-    return cli::kOk;
+  return cli::run_program("spmm", [&]() -> int {
+    if (argc != 2) throw UsageError("help", "takes one word", "name one subcommand; spmm --help lists them");
+    std::vector<std::string> known;
+    for (const Subcommand& subcommand : kSubcommands) known.emplace_back(subcommand.word());
+    throw UsageError("help", text("\"", argv[1], "\" is no subcommand", cli::suggestion(argv[1], known)),
+                     "spmm --help lists them");
   });
 }
 
@@ -106,6 +85,7 @@ std::optional<int> run_subcommand(int argc, char** argv) {
                        text("for the file write ./", argv[1], ", for the subcommand ", named->program));
     });
   }
+  if (named->main == help_main && argc == 2) return std::nullopt;
   // What messages and reports name.
   argv[1] = program_invocation_short_name = const_cast<char*>(named->program);
   return named->main(argc - 1, argv + 1);
