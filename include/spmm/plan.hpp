@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,14 +18,6 @@ constexpr std::string_view backend_name(Backend b) {
   return b == Backend::cuda ? "cuda" : b == Backend::cpu ? "cpu" : "auto";
 }
 
-/// What a choice between the backends was made from: predicted seconds of the whole run. 0 = it does not fit.
-struct BackendTimes {
-  double cuda_s = 0;  ///< start of the device included
-  double cpu_s = 0;   ///< on the CPU
-
-  friend bool operator==(const BackendTimes&, const BackendTimes&) = default;
-};
-
 /// A CUDA device that computes a product, or a share of it.
 struct DeviceShare {
   int number = 0;                ///< of CUDA
@@ -36,22 +27,19 @@ struct DeviceShare {
   std::uint64_t num_panels = 0;  ///< after a run
   std::uint64_t num_blocks = 0;  ///< after a run: C blocks that are not zero
   double multiply_s = 0;         ///< after a run: its part of the stage; the stage lasts while any device is in it
-
-  friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };
 
 /// The plan of a run: what a caller may read of a decision. Expected numbers are for evenly
 /// spread blocks, unless `exact` or `sampled` says otherwise.
 struct Plan {
-  Backend backend = Backend::automatic;    ///< that runs
-  std::string kernel{};                    ///< name of the multiply kernel
-  bool transpose_a = false;                ///< A is transposed while it is read
-  bool transpose_b = false;                ///< the same of B
-  RowRange rows{};                         ///< block rows of C that are computed
-  std::string why_backend{};               ///< one clause, unless the faster one was chosen
-  bool gpu_failed = false;                 ///< a GPU that is there could not be used: why_backend says why
-  std::optional<BackendTimes> compared{};  ///< it was, from these times
-  bool exact = false;                      ///< decided with the exact number of pairs, not with the expected one
+  Backend backend = Backend::automatic;  ///< that runs
+  std::string kernel{};                  ///< name of the multiply kernel
+  bool transpose_a = false;              ///< A is transposed while it is read
+  bool transpose_b = false;              ///< the same of B
+  RowRange rows{};                       ///< block rows of C that are computed
+  std::string why_backend{};             ///< one clause
+  bool gpu_failed = false;               ///< a GPU that is there could not be used: why_backend says why
+  bool exact = false;                    ///< decided with the exact number of pairs, not with the expected one
   bool sampled = false;      ///< decided with the pairs of a sample of indices; else, and not exact: evenly spread
   unsigned num_threads = 1;  ///< host threads
   std::uint64_t host_limit_bytes = 0;    ///< never exceeded by buffers of the run
@@ -67,11 +55,6 @@ struct Plan {
   std::vector<DeviceShare> devices{};    ///< CUDA: those that share the product
   double proof_s = 0;                    ///< --verify full: seconds of each thread without saturated elements
   double predicted_s = 0;                ///< the whole run: start of the device, reading, product, writing
-
-  friend bool operator==(const Plan&, const Plan&) = default;
 };
-
-/// Why this backend, one clause.
-std::string reason_text(const Plan& plan);
 
 }  // namespace spmm

@@ -30,15 +30,14 @@ plan::Counts statistics_of(const Prepared& product, const Source& a, const Sourc
 
 }  // namespace
 
-ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& choice,
-                      const plan::Decide& decide, const Run& run) {
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& choice, const Run& run) {
   if (choice.kernel == "reference") return multiply_reference(a, b, output, choice, run);
   if (choice.kernel != "row-merge") throw std::logic_error("no CPU kernel: " + choice.kernel);
   const Isa isa = choose_isa();
   Prepared product = prepare(a, b, packed_shape(isa, a.header().m), run);
   {
     const auto timing = run.clock.scope(Stage::plan);
-    choice = decide(statistics_of(product, a, b, run.selection));
+    choice = plan::decide(statistics_of(product, a, b, run.selection), choice.limits);
     plan::throw_if_refused(choice);
   }
   Run decided = run;

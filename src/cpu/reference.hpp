@@ -3,7 +3,7 @@
 
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {

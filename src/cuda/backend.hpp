@@ -9,7 +9,7 @@
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "cuda/arrays/device_arrays.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {
@@ -54,17 +54,15 @@ StageHooks stage_hooks();
 /// C = A * B on run.device, records to `output` in order; with run.more_devices on all of them, records also at their
 /// places if the sink takes them so. Does not call sink.finish(). The device that is current on the caller's thread
 /// stays.
-/// `execution` is the expected decision; once pairs are counted, `decide` gives the exact one, which is run as it
-/// stands and left in `execution`.
+/// `execution` is the choice made from the headers; once pairs are counted, it is made again within its limits.
 /// Threads: several products may run on one context at once.
 /// Errors: FormatError, OutOfMemory, DeviceError, UsageError, Interrupted, what source and sink throw.
-ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& execution,
-                      const plan::Decide& decide, const DeviceRun& run);
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& execution, const DeviceRun& run);
 
-/// The product of run.arrays, whose values come later; sets the result's pattern. expected, decide: as multiply(), on
-/// one device. Values: decisions name a kernel that writes all C blocks with pairs. What `run` refers to, and the
+/// The product of run.arrays, whose values come later; sets the result's pattern. expected: as multiply(), on
+/// one device. Values: its limits name a kernel that writes all C blocks with pairs. What `run` refers to, and the
 /// sources' headers, must outlive it. Errors: as multiply().
 std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Choice& expected,
-                                             const plan::Decide& decide, const DeviceRun& run);
+                                             const DeviceRun& run);
 
 }  // namespace spmm::cuda

@@ -348,12 +348,6 @@ plan::Choice execution_within(std::uint64_t limit_bytes) {
   execution.device_limit_bytes = limit_bytes;
   return execution;
 }
-const plan::Decide& no_decision() {
-  static const plan::Decide kNone = [](const plan::Counts&) -> plan::Choice {
-    throw std::logic_error("chains are not decided on");
-  };
-  return kNone;
-}
 
 /// A plan of chains.
 class PlannedChains : public PlannedProduct {
@@ -399,7 +393,7 @@ class PlannedChains : public PlannedProduct {
   /// Everything on the device; the later goes first.
   struct Kept {
     Kept(std::uint64_t limit_bytes, const DeviceRun& run)
-        : pipeline({.device = run.device, .memory = run.memory}, execution_within(limit_bytes), no_decision(), run) {}
+        : pipeline({.device = run.device, .memory = run.memory}, execution_within(limit_bytes), run) {}
     Pipeline pipeline;
     std::optional<ChainList> list;
   };
@@ -545,7 +539,7 @@ ProductStats multiply_chains(const Source& a, const Source& b, std::uint64_t lim
                              const HostChains* host) {
   ProductStats stats;
   on_device(*run.device, !run.more_devices.empty(), [&] {
-    Pipeline pipeline({.device = run.device, .memory = run.memory}, execution_within(limit_bytes), no_decision(), run);
+    Pipeline pipeline({.device = run.device, .memory = run.memory}, execution_within(limit_bytes), run);
     if (host != nullptr) {
       stats = multiply_host(a, b, *host, pipeline, run);
     } else {

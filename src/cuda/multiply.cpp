@@ -111,15 +111,14 @@ ProductStats total(const std::vector<ProductStats>& stats, const Pipelines& pipe
 
 }  // namespace
 
-ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& execution,
-                      const plan::Decide& decide, const DeviceRun& run) {
+ProductStats multiply(const Source& a, const Source& b, Output& output, plan::Choice& execution, const DeviceRun& run) {
   const DeviceGuard guard(run.device->device());  // some device is current wherever buffers go
   std::vector<DeviceUse> uses{{.device = run.device, .memory = run.memory}};
   uses.insert(uses.end(), run.more_devices.begin(), run.more_devices.end());
   Pipelines pipelines;
   for (const DeviceUse& use : uses) {
     on_device(*use.device, uses.size() > 1, [&] {
-      pipelines.push_back({new Pipeline(use, execution, decide, run), {use.device->device()}});
+      pipelines.push_back({new Pipeline(use, execution, run), {use.device->device()}});
     });
   }
   std::vector<ProductStats> stats;

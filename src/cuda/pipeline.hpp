@@ -19,9 +19,10 @@
 #include "cuda/operands/counted_sort.hpp"
 #include "cuda/operands/operands.hpp"
 #include "cuda/output/panels.hpp"
-#include "plan/execution.hpp"
-#include "plan/memory/device_bytes.hpp"
+#include "plan/choice.hpp"
+#include "plan/need.hpp"
 #include "plan/registry.hpp"
+#include "plan/rule.hpp"
 
 namespace spmm::cuda {
 
@@ -74,10 +75,10 @@ inline bool wants_block_pairs(const plan::Choice& execution) {
 /// One device and one product. Threads: one at a time, with the device current.
 class Pipeline {
  public:
-  /// Values: expected = the decision made from the headers. All references must outlive it.
-  Pipeline(const DeviceUse& use, const plan::Choice& expected, const plan::Decide& decide, const DeviceRun& run)
+  /// Values: expected = the choice made from the headers. All references must outlive it.
+  Pipeline(const DeviceUse& use, const plan::Choice& expected, const DeviceRun& run)
       : execution_(expected),
-        decide_(decide),
+        limits_(expected.limits),
         run_(run),
         context_(*use.device),
         stream_(context_),
@@ -212,9 +213,21 @@ class Pipeline {
     return tiles;
   }
 
+  /// Chooses with what has been counted. Memory that the choice wants beyond what the product has reserved is taken at
+  /// once; where other products hold it, the product makes do with its own. Only row-rank asks for so much more than is
+  /// expected of headers.
   void decide(const plan::Counts& statistics) {
     const auto timing = run_.clock.scope(Stage::plan);
-    execution_ = decide_(statistics);
+    execution_ = plan::decide(statistics, limits_);
+    if (!execution_.is_refused() && plan::row_of(execution_.kernel).may_outgrow && run_.memory != nullptr) {
+      const std::uint64_t reserved = run_.memory->reserved().device;
+      const std::uint64_t need = execution_.device_need_bytes;
+      if (need > reserved && !run_.memory->grow_device(need - reserved)) {
+        plan::Limits less = limits_;
+        less.gpus.front().bytes = reserved;
+        execution_ = plan::decide(statistics, less);
+      }
+    }
     plan::throw_if_refused(execution_);
   }
 
@@ -263,7 +276,7 @@ class Pipeline {
   }
 
   plan::Choice execution_;
-  const plan::Decide& decide_;
+  const plan::Limits limits_;
   const DeviceRun& run_;
   DeviceContext& context_;
   Stream stream_;

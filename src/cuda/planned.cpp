@@ -197,12 +197,10 @@ class Planned : public PlannedProduct {
  public:
   static constexpr std::uint32_t kMaxElement = std::numeric_limits<std::uint16_t>::max();
 
-  Planned(const Source& a, const Source& b, const plan::Choice& expected, const plan::Decide& decide,
-          const DeviceRun& run)
-      : run_(run), decide_(decide) {
+  Planned(const Source& a, const Source& b, const plan::Choice& expected, const DeviceRun& run) : run_(run) {
     const DeviceGuard guard(device());
     check_arrays(*run_.arrays, *run_.device);
-    kept_ = {new Kept({.device = run_.device, .memory = run_.memory}, expected, decide_, run_), {device()}};
+    kept_ = {new Kept({.device = run_.device, .memory = run_.memory}, expected, run_), {device()}};
     Pipeline& pipeline = kept_->pipeline;
     SortedOperands parsed = read_arrays(*run_.arrays, nullptr, a.header(), pipeline.memory(), pipeline.events());
     const std::uint32_t largest = std::max(parsed.a.max_element, parsed.b.max_element);  // of the arrays; 0: no values
@@ -258,8 +256,7 @@ class Planned : public PlannedProduct {
  private:
   /// Everything on the device; the later goes first.
   struct Kept {
-    Kept(const DeviceUse& use, const plan::Choice& expected, const plan::Decide& decide, const DeviceRun& run)
-        : pipeline(use, expected, decide, run) {}
+    Kept(const DeviceUse& use, const plan::Choice& expected, const DeviceRun& run) : pipeline(use, expected, run) {}
     Pipeline pipeline;
     SortedOperands operands;
     ArrayCollector::Pattern pattern;
@@ -418,7 +415,6 @@ class Planned : public PlannedProduct {
   }
 
   DeviceRun run_;
-  plan::Decide decide_;
   OnDevice<Kept> kept_;
   std::uint64_t num_blocks_ = 0;
   // Element that products are prepared for; larger ones take longer. Listed pairs take the same time for all.
@@ -428,8 +424,8 @@ class Planned : public PlannedProduct {
 }  // namespace
 
 std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Choice& expected,
-                                             const plan::Decide& decide, const DeviceRun& run) {
-  return std::make_unique<Planned>(a, b, expected, decide, run);
+                                             const DeviceRun& run) {
+  return std::make_unique<Planned>(a, b, expected, run);
 }
 
 }  // namespace spmm::cuda

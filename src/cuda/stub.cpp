@@ -44,12 +44,11 @@ std::vector<std::uint64_t> fetch_indices(const void*, std::uint64_t, std::uint32
   return {};
 }
 
-ProductStats multiply(const Source&, const Source&, Output&, plan::Choice&, const plan::Decide&, const DeviceRun&) {
+ProductStats multiply(const Source&, const Source&, Output&, plan::Choice&, const DeviceRun&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }
 
-std::unique_ptr<PlannedProduct> plan_product(const Source&, const Source&, const plan::Choice&, const plan::Decide&,
-                                             const DeviceRun&) {
+std::unique_ptr<PlannedProduct> plan_product(const Source&, const Source&, const plan::Choice&, const DeviceRun&) {
   throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
 }
 

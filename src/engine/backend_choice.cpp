@@ -8,7 +8,7 @@
 #include "base/memory/machine_memory.hpp"
 #include "cuda/backend.hpp"
 #include "engine/product.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/times.hpp"
 #include "spmm/arrays.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "base/records/inputs.hpp"
 #include "base/run/parallel.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/options.hpp"
 #include "spmm/plan.hpp"
 #include "spmm/stream.hpp"

@@ -16,7 +16,7 @@
 #include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
 #include "engine/product.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "spmm/device.hpp"
 #include "spmm/error.hpp"
 #include "spmm/stream.hpp"
@@ -444,10 +444,7 @@ DevicePlan Engine::plan(const DeviceBsrView& a, const DeviceBsrView& b, const De
     throw OutOfMemory("a plan", "the product does not fit the memory of the device at once",
                       "raise EngineOptions::memory_limit_bytes, or free device memory");
   }
-  const plan::Decide decide = [limits, &run](const plan::Counts& counted) {
-    return decide_within_share(counted, limits, run);
-  };
-  state->planned = cuda::plan_product(inputs.a, inputs.b, expected, decide, run);
+  state->planned = cuda::plan_product(inputs.a, inputs.b, expected, run);
   return DevicePlan(std::move(state));
 }
 

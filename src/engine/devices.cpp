@@ -13,7 +13,7 @@
 #include "base/visible_gpus.hpp"
 #include "engine/backend_choice.hpp"
 #include "engine/product.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/times.hpp"
 #include "spmm/error.hpp"
 
@@ -180,11 +180,11 @@ plan::Limits EngineDevices::choose(const Inputs& inputs, const ProductOptions& p
     num_devices = std::max<std::size_t>(1, expected.devices.size());
     if (is_open) {
       limits.backend = expected.backend;
-      limits.compared = expected.compared;
+      limits.why_backend = expected.why_backend;
     }
-    if (is_open && expected.backend == Backend::cpu && expected.compared && expected.compared->cuda_s > 0) {
+    if (is_open && expected.backend == Backend::cpu && expected.cuda_s > 0) {
       const std::lock_guard lock(mutex_);
-      lost_s_ += std::max(0.0, expected.compared->cpu_s - expected.compared->cuda_s + of_all.gpus.front().start_s);
+      lost_s_ += std::max(0.0, expected.cpu_s - expected.cuda_s + of_all.gpus.front().start_s);
     }
   }
   limits.shares_always = true;  // it has been decided which

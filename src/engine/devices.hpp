@@ -15,7 +15,7 @@
 #include "base/run/parallel.hpp"
 #include "cuda/backend.hpp"
 #include "engine/product.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/options.hpp"
 
 namespace spmm {

@@ -11,7 +11,7 @@
 #include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
 #include "engine/out_of_core.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/out_of_core.hpp"
 #include "verify/exact_rows.hpp"
 #include "verify/proof.hpp"
@@ -123,15 +123,12 @@ void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Ch
   if (!stats.shares.empty()) report.plan.devices = stats.shares;
 }
 
-/// Reads both operands, counts, decides on what was counted, multiplies and writes. The exact decision replaces the
-/// expected one.
+/// Reads both operands, counts, chooses again with what was counted, multiplies and writes.
 ProductStats multiply_at_once(const Inputs& inputs, Output& output, plan::Choice& choice, const cuda::DeviceRun& run) {
-  const plan::Limits limits = choice.limits;
-  const plan::Decide decide = [&](const plan::Counts& counted) { return decide_within_share(counted, limits, run); };
   cuda::DeviceRun decided = run;
   decided.num_threads = choice.num_threads;
-  if (choice.backend == Backend::cpu) return cpu::multiply(inputs.a, inputs.b, output, choice, decide, decided);
-  return cuda::multiply(inputs.a, inputs.b, output, choice, decide, decided);
+  if (choice.backend == Backend::cpu) return cpu::multiply(inputs.a, inputs.b, output, choice, decided);
+  return cuda::multiply(inputs.a, inputs.b, output, choice, decided);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "cpu/simd/isa.hpp"
 #include "engine/sorted_matrix.hpp"
 #include "io/files/scratch_file.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/out_of_core.hpp"
 #include "plan/times.hpp"
 #include "spmm/error.hpp"

@@ -8,7 +8,7 @@
 #include "base/records/inputs.hpp"
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 
 namespace spmm {
 

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "cpu/simd/isa.hpp"
 #include "io/factor_source.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/registry.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
@@ -127,16 +127,6 @@ plan::Limits product_limits(const Options& options, std::uint64_t host_bytes) {
           .num_cores = num_cores,
           .host_bytes = host_bytes,
           .isa = cpu::choose_isa()};
-}
-
-plan::Choice decide_within_share(const plan::Counts& statistics, const plan::Limits& limits, const Run& run) {
-  plan::Choice e = plan::decide(statistics, limits);
-  if (e.is_refused() || !plan::row_of(e.kernel).may_outgrow || run.memory == nullptr) return e;
-  const std::uint64_t reserved = run.memory->reserved().device;
-  if (e.device_need_bytes <= reserved || run.memory->grow_device(e.device_need_bytes - reserved)) return e;
-  plan::Limits less = limits;
-  less.gpus.front().bytes = reserved;
-  return plan::decide(statistics, less);
 }
 
 void reserve_memory(const plan::Choice& choice, const cuda::DeviceRun& run, std::uint64_t extra_bytes,

@@ -11,7 +11,7 @@
 #include "base/records/inputs.hpp"
 #include "base/run/run.hpp"
 #include "cuda/backend.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/multiply.hpp"
 #include "spmm/stream.hpp"
 
@@ -63,11 +63,6 @@ unsigned num_threads(const Options& options, unsigned num_cores);
 
 /// Limits of a product with these options on this host, without devices. Errors: UsageError for an unknown kernel.
 plan::Limits product_limits(const Options& options, std::uint64_t host_bytes);
-
-/// The decision on exact statistics, within the limits of the one before. What it wants beyond the memory that the
-/// product has reserved is taken at once; where other products hold it, the product makes do with its own. Only
-/// row-rank asks for so much more than is expected of headers.
-plan::Choice decide_within_share(const plan::Counts& statistics, const plan::Limits& limits, const Run& run);
 
 /// Waits until the other products of the engine leave what this decision needs, or end_bytes if that is more, and
 /// extra_bytes. The first call of a product counts, before anything is allocated; a later one does nothing. A product

@@ -1,43 +1,37 @@
 // The way to run a product: backend, kernel, memory; at once or out of core.
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
+#include "plan/need.hpp"
 #include "plan/out_of_core.hpp"
 #include "plan/registry.hpp"
+#include "plan/rule.hpp"
 #include "plan/times.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm::plan {
 namespace {
 
-Backend wanted_backend(const Limits& limits) {
-  return limits.kernel != nullptr ? limits.kernel->backend : limits.backend;
-}
-
 /// The kernel that was named or that the rule takes; if that one does not fit, the first of the registry that does, or
 /// the refusal that asks for the least.
-Choice shape_of_best(const Counts& s, const Limits& limits, Backend backend) {
-  const auto shape_of = [&](const KernelRow& row) {
-    return backend == Backend::cuda ? cuda_shape(row, s, limits) : cpu_shape(row, s, limits);
-  };
-  if (limits.kernel != nullptr) return shape_of(*limits.kernel);
-  const auto of_cpu = [](const KernelRow& row) { return row.backend == Backend::cpu; };
-  const KernelRow& first = backend == Backend::cuda ? choose_kernel(s, limits.has_dense_tensor())
-                                                    : *std::ranges::find_if(registry(), of_cpu);
-  Choice best = shape_of(first);
+Choice choose_kernel(const Counts& s, const Limits& limits, Backend backend) {
+  if (limits.kernel != nullptr) return need(*limits.kernel, s, limits);
+  const bool has_hopper = limits.has_dense_tensor();
+  const std::string_view first = backend == Backend::cuda ? fastest_kernel(s, has_hopper) : "row-merge";
+  Choice best = need(row_of(first), s, limits);
   for (const KernelRow& row : registry()) {
     if (!best.is_refused()) break;
-    const bool is_usable = row.backend == backend && row.is_automatic && &row != &first &&
-                           (!row.needs_hopper || limits.has_dense_tensor()) &&
-                           (row.expansion != Expansion::tiles || s.tiles.counted);
-    if (!is_usable) continue;
-    Choice one = shape_of(row);
+    if (row.backend != backend || !row.is_automatic || row.name == first) continue;
+    if ((row.needs_hopper() && !has_hopper) || (row.expansion == Expansion::tiles && !s.tiles.counted)) continue;
+    Choice one = need(row, s, limits);
     const bool asks_less = one.refusal.lacks_memory() &&
                            (!best.refusal.lacks_memory() || one.refusal.need_bytes < best.refusal.need_bytes);
     if (!one.is_refused() || asks_less) best = std::move(one);
@@ -51,23 +45,30 @@ Choice decide_on_faster_backend(const Counts& s, Limits limits) {
   Choice cpu = decide(s, limits);
   limits.backend = Backend::cuda;
   Choice cuda = decide(s, limits);
-  cpu.backend = Backend::cpu;  // also if it is refused
-  cuda.backend = Backend::cuda;
-  const BackendTimes times{.cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s,
-                           .cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s};
-  const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda.predicted_s < cpu.predicted_s);
+  const auto text_of = [](double seconds, const char* where) {  // "0.07 s on the CPU"
+    if (seconds == 0) return text("does not fit ", where);
+    std::array<char, 32> number{};
+    std::snprintf(number.data(), number.size(), "%.2g s ", seconds);
+    return text(number.data(), where);
+  };
+  const double cpu_s = cpu.is_refused() ? 0 : cpu.predicted_s;
+  const double cuda_s = cuda.is_refused() ? 0 : cuda.predicted_s;
+  const bool takes_cuda = !cuda.is_refused() && (cpu.is_refused() || cuda_s < cpu_s);
+  const std::string of_cpu = text_of(cpu_s, "on the CPU");
+  const std::string of_cuda = text_of(cuda_s, "with CUDA");
   Choice e = std::move(takes_cuda ? cuda : cpu);
-  e.compared = times;
+  e.backend = takes_cuda ? Backend::cuda : Backend::cpu;  // also if it is refused
+  e.why_backend = text("predicted ", takes_cuda ? of_cuda : of_cpu, ", ", takes_cuda ? of_cpu : of_cuda);
+  e.cpu_s = cpu_s;
+  e.cuda_s = cuda_s;
   return e;
 }
 
 }  // namespace
 
 Choice decide_at_once(const Counts& given, const Limits& limits) {
-  Counts expected;
-  if (!given.exact) expected = expected_of_selection(given, limits.selection, limits.rows);
-  const Counts& s = given.exact ? given : expected;
-  const Backend wanted = wanted_backend(limits);
+  const Counts s = given.exact ? given : expected_of_selection(given, limits.selection, limits.rows);
+  const Backend wanted = limits.kernel != nullptr ? limits.kernel->backend : limits.backend;
   const Backend backend = wanted == Backend::cuda ? Backend::cuda : Backend::cpu;
   if (backend == Backend::cuda && limits.gpus.empty()) {
     Choice none;
@@ -77,20 +78,19 @@ Choice decide_at_once(const Counts& given, const Limits& limits) {
                     .hint = "use ProductOptions::backend = cpu, or check nvidia-smi"};
     return none;
   }
-  Choice e = shape_of_best(s, limits, backend);
+  Choice e = choose_kernel(s, limits, backend);
   e.limits = limits;
-  e.is_named = limits.kernel != nullptr;
   e.gpu_failed = limits.gpu_failed;
-  e.compared = limits.compared;
-  if (!e.compared) {  // if no backend was requested or chosen, only the CPU can run
-    e.why_backend = wanted == Backend::automatic ? limits.why_no_gpu : "asked for";
-  }
+  // If no backend was asked for or chosen before, only the CPU can run.
+  e.why_backend = !limits.why_backend.empty()    ? limits.why_backend
+                  : wanted == Backend::automatic ? limits.why_no_gpu
+                                                 : "asked for";
   e.exact = s.exact;
   e.sampled = s.sampled;
   e.expected_pairs = s.num_pairs;
   e.expected_output_blocks = s.num_c_blocks;
   if (backend == Backend::cuda) {
-    if (!e.is_refused() && s.exact) cut_row_panels(e, s, limits);
+    if (!e.is_refused() && s.exact) cut(e, s, limits);
     for (const Gpu& gpu : limits.gpus) {
       e.devices.push_back({.number = gpu.number, .name = gpu.name, .share = 1.0 / limits.num_gpus()});
     }
@@ -102,7 +102,7 @@ Choice decide_at_once(const Counts& given, const Limits& limits) {
 Choice decide(const Counts& s, const Limits& limits) {
   // A margin, not measured: predictions are off by more than that, but alike for both.
   constexpr double kWorthSharing = 0.9;
-  const Backend backend = wanted_backend(limits);
+  const Backend backend = limits.kernel != nullptr ? limits.kernel->backend : limits.backend;
   if (backend == Backend::automatic && !limits.gpus.empty()) return decide_on_faster_backend(s, limits);
   Choice e = decide_at_once(s, limits);
   if (!s.exact && e.refusal.lacks_memory()) {  // ranges come one after the other, on one device
@@ -181,20 +181,3 @@ void throw_if_refused(const Choice& choice) {
 }
 
 }  // namespace spmm::plan
-
-namespace spmm {
-
-std::string reason_text(const Plan& plan) {
-  if (!plan.compared) return plan.why_backend;
-  const auto text_of = [](double seconds, const char* where) {  // "0.07 s on the CPU"
-    if (seconds == 0) return text("does not fit ", where);
-    std::array<char, 32> number{};
-    std::snprintf(number.data(), number.size(), "%.2g s ", seconds);
-    return text(number.data(), where);
-  };
-  const std::string cpu = text_of(plan.compared->cpu_s, "on the CPU");
-  const std::string cuda = text_of(plan.compared->cuda_s, "with CUDA");
-  return plan.backend == Backend::cuda ? text("predicted ", cuda, ", ", cpu) : text("predicted ", cpu, ", ", cuda);
-}
-
-}  // namespace spmm

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/records/selector.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/times.hpp"
 
 namespace spmm::plan {

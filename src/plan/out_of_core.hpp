@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 
 namespace spmm::plan {
 

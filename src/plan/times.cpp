@@ -5,6 +5,7 @@
 
 #include "kernels/tuning.hpp"
 #include "plan/registry.hpp"
+#include "plan/rule.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::plan {
@@ -29,23 +30,13 @@ constexpr double kSortBytesPerS = 0.5e9;
 constexpr double kRangeThreadS = 30e-6;  // a range out of core, of each thread: lists allocated, woken for each stage
 
 // CUDA. Source: an H200 (kernels/README.md has the runs).
-constexpr double kLaunchesMs = 0.3;           // launches and waits that every product has
-constexpr double kBuildBytesPerMs = 8e8;      // raw records: parse, gather
-constexpr double kBuildBlocksPerMs = 1.3e7;   // sort, count
-constexpr double kResultBytesPerMs = 2e9;     // records written and packed
-constexpr double kDenseProductsPerMs = 8e11;  // byte products of dense-tensor
-constexpr double kTileSlowness = 1.5;         // tile-tensor over dense-tensor's time for full tiles
-constexpr double kTiledTermsPerMs = 6.5e9;    // multiply-adds of dense-tiled
-constexpr double kListedSlowness = 3;         // of pairs where C blocks are listed or found, of sides above 2
-constexpr double kListedSmallSlowness = 10;   // of such pairs of sides 1 and 2
-/// Pairs a ms where every C block is visited.
-double pairs_per_ms(std::uint32_t m) {
-  constexpr double kSmall[] = {3.5e8, 1.2e8, 1.1e8, 1.1e8};
-  if (m <= 4) return kSmall[m - 1];
-  constexpr double kTermsPerMs[] = {2.1e10, 4e10};  // multiply-adds of blocks as they are padded, sides to 24 and above
-  const double side = kernels::padded_side(m);
-  return kTermsPerMs[side <= 24 ? 0 : 1] / (side * side * side);
-}
+constexpr double kLaunchesMs = 0.3;          // launches and waits that every product has
+constexpr double kBuildBytesPerMs = 8e8;     // raw records: parse, gather
+constexpr double kBuildBlocksPerMs = 1.3e7;  // sort, count
+constexpr double kResultBytesPerMs = 2e9;    // records written and packed
+constexpr double kWorkPerMs = 8e11;          // as rule.cpp counts it
+constexpr double kListedSlowness = 3;        // of pairs where C blocks are listed or found, of sides above 2
+constexpr double kListedSmallSlowness = 20;  // of such pairs of sides 1 and 2
 
 // The CPU, one thread. Source: whole processes on 16 cores of a Xeon, data/measurements/processes.json; four fifths of
 // its cases set these, and the others agree.
@@ -87,36 +78,16 @@ double overlapped(double one, double other) {
   return std::max(one, other) + kExposed * std::min(one, other);
 }
 
-/// Milliseconds of the work of a CUDA kernel between the build and packed records, on a device like the measured one. 0
-/// for the baselines, which are not predicted.
-double products_ms(const KernelRow& kernel, const Counts& s) {
-  const double m = s.m();
-  switch (kernel.expansion) {
-    case Expansion::byte_planes:
-      return dense_byte_products(s) / kDenseProductsPerMs;
-    case Expansion::tiles:
-      return s.num_pairs * m * m * m * kernels::num_byte_products(kernels::num_byte_planes(s.max_element)) *
-             kTileSlowness / kDenseProductsPerMs;
-    case Expansion::elements: {
-      const double side = s.nb() * m;
-      return static_cast<double>(s.a_rows) * m * side * side / kTiledTermsPerMs;
-    }
-    case Expansion::none:
-      break;
-  }
-  const bool lists = kernel.listing == Listing::wherever_it_fits || (kernel.listing != Listing::never && is_listed(s));
-  const double slowness = !lists ? 1 : s.m() <= 2 ? kListedSmallSlowness : kListedSlowness;
-  return s.num_pairs / pairs_per_ms(s.m()) * slowness;
-}
-
-/// Milliseconds of a CUDA kernel from parsing to packed records.
+/// Milliseconds of a CUDA kernel from parsing to packed records. 0 for the baselines, which are not predicted.
 double device_ms(const KernelRow& kernel, const Counts& s, const Limits& limits) {
   if (kernel.b_by_columns) return 0;
   const Gpu& device = limits.gpus.front();
   const double build = input_bytes(s.a) / kBuildBytesPerMs + input_bytes(s.b) / kBuildBytesPerMs +
                        static_cast<double>(s.num_blocks()) / kBuildBlocksPerMs;
-  const double of_all =
-      products_ms(kernel, s) / device.arithmetic + output_bytes(s) / kResultBytesPerMs / device.memory;
+  const bool lists = kernel.listing == Listing::wherever_it_fits || (kernel.listing != Listing::never && is_listed(s));
+  const double slowness = !lists || kernel.is_dense() ? 1 : s.m() <= 2 ? kListedSmallSlowness : kListedSlowness;
+  const double of_all = kernel_work(kernel, s) / kWorkPerMs * slowness / device.arithmetic +
+                        output_bytes(s) / kResultBytesPerMs / device.memory;
   return kLaunchesMs + build / device.memory + of_all / limits.num_gpus();
 }
 

@@ -2,7 +2,7 @@
 // backends, devices and ways out of core. Pure functions.
 #pragma once
 
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 
 namespace spmm::plan {
 

@@ -121,7 +121,7 @@ void add_plan(JsonWriter& json, const Plan& plan) {
   json.open("plan", '{')
       .add("backend", backend_name(plan.backend))
       .add("kernel", plan.kernel)
-      .add("reason", reason_text(plan))
+      .add("reason", plan.why_backend)
       .add("threads", plan.num_threads)
       .add("host_limit_bytes", plan.host_limit_bytes)
       .add("host_need_bytes", plan.host_need_bytes)
@@ -177,7 +177,7 @@ std::string report_json(const Report& report, const RunNames& names, const Repor
       .add("total_s", report.total_s)
       .add("backend", backend_name(plan.backend))
       .add("kernel", plan.kernel)
-      .add("reason", reason_text(plan))
+      .add("reason", plan.why_backend)
       .add("device", report.device);
   if (!plan.devices.empty()) add_devices(json, plan.devices, plan.devices.size() > 1);
   json.add("threads", plan.num_threads);

@@ -103,7 +103,7 @@ std::string summary_line(const Report& report) {
               rows_text(report.plan.rows, report.c.blocks_per_side()), report.c_blocks, " blocks, ", report.pairs,
               " pairs, ", human_number(pairs_per_s), format("pair/s, %.3f s, ", report.total_s),
               backend_name(report.plan.backend), " ", report.plan.kernel, " on ", report.device,
-              report.plan.gpu_failed ? " (" + reason_text(report.plan) + ")" : "",
+              report.plan.gpu_failed ? " (" + report.plan.why_backend + ")" : "",
               report.saturated_elements > 0 ? ", " + saturation_text(report.saturated_elements) : "",
               report.dropped_elements > 0 ? ", " + num_elements(report.dropped_elements) + " dropped" : "",
               report.proof.is_proven ? ", " + proof_text(report.proof) : "",
@@ -139,7 +139,7 @@ std::string plan_text(const MatrixHeader& a, const MatrixHeader& b, const Plan& 
   if (!plan.rows.covers(a.blocks_per_side())) {
     lines += text("C: block rows ", plan.rows.first, ":", plan.rows.end, " alone\n");
   }
-  lines += text("backend: ", backend_name(plan.backend), " (", reason_text(plan), ")\nkernel: ", plan.kernel,
+  lines += text("backend: ", backend_name(plan.backend), " (", plan.why_backend, ")\nkernel: ", plan.kernel,
                 out_of_core_line(plan), proof_limit_line(plan), "\nthreads: ", plan.num_threads, "\n");
   lines += text("host memory: ", human_bytes(plan.host_need_bytes), " needed, limit ",
                 human_bytes(plan.host_limit_bytes), "\n");

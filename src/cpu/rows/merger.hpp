@@ -15,7 +15,7 @@
 
 namespace spmm::cpu {
 
-/// Memory: bounded, however long rows are (plan/memory/host_bytes.hpp). Threads: one.
+/// Memory: bounded, however long rows are (cpu/simd/layout.cpp). Threads: one.
 class RowMerger {
  public:
   RowMerger(const RowProduct& product, const Run& run);

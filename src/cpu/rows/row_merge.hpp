@@ -5,7 +5,7 @@
 #include "base/run/run.hpp"
 #include "cpu/operands/prepared.hpp"
 #include "cpu/simd/isa.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cpu {

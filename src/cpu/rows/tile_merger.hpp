@@ -27,7 +27,7 @@ struct TileProduct {
 
 /// Rows whose tiles lie within a window are summed there, slot by tile column; others are halved until they do, or
 /// until their tiles are few enough to be sorted, slot by rank. Memory: bounded, however long rows are
-/// (plan/memory/host_bytes.hpp). Threads: one.
+/// (cpu/simd/layout.cpp). Threads: one.
 class TileMerger {
  public:
   TileMerger(const TileProduct& product, const Run& run);

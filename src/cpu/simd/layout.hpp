@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cpu {

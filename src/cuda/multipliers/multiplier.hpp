@@ -14,7 +14,7 @@
 #include "cuda/output/panels.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/rows/launch.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 
 namespace spmm::cuda {
 

@@ -13,7 +13,7 @@
 #include "kernels/blocks/selection.hpp"
 #include "kernels/rows/launch.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/memory/device_bytes.hpp"
+#include "plan/need.hpp"
 
 namespace spmm::cuda {
 namespace {

@@ -10,8 +10,8 @@
 #include "kernels/blocks/launch.hpp"
 #include "kernels/tiles/launch.hpp"
 #include "kernels/views.hpp"
-#include "plan/execution.hpp"
-#include "plan/memory/device_bytes.hpp"
+#include "plan/choice.hpp"
+#include "plan/need.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {

@@ -16,7 +16,7 @@
 #include "base/records/errors.hpp"
 #include "base/run/output.hpp"
 #include "base/run/run.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/stream.hpp"
 
 namespace spmm::cuda {

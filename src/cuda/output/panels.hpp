@@ -8,7 +8,7 @@
 
 #include "cuda/device/raii.hpp"
 #include "kernels/views.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/types.hpp"
 
 namespace spmm::cuda {

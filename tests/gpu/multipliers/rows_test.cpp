@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/tuning.hpp"
-#include "plan/memory/device_bytes.hpp"
+#include "plan/need.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
 #include "support/gpu_kernels.hpp"

@@ -2,13 +2,12 @@
 #include <cstdint>
 
 #include "kernels/blocks/launch.hpp"
-#include "plan/memory/device_bytes.hpp"
 #include "support/catch.hpp"
 
 using namespace spmm;
 
 TEST_CASE("library work space grows by less than a byte per item") {
-  // The bound that tests/unit/plan/device_bytes_test.cpp counts with.
+  // The bound of panel_c_block_bytes() beside packed records.
   const auto bound = [](std::uint64_t count) { return (1u << 20) + count; };
   for (const std::uint64_t count : {0u, 1u, 1000u, 100'000u, 5'000'000u, 100'000'000u, 1'000'000'000u}) {
     INFO(count);

@@ -28,7 +28,14 @@ TEST_CASE("cpu: more result blocks than a file holds are refused") {
 
 TEST_CASE("cpu: an unknown kernel or instruction set is refused") {
   const auto a = random_matrix(8, 4, 2, 9, 1);
-  CHECK_THROWS_AS(run_cpu(a, a, {.kernel = "two-pointer"}), std::logic_error);  // never another kernel instead
+  const MemorySource source(a);
+  MemorySink sink(a.header());
+  Output output(sink);
+  StageClock clock;
+  const ProgressFn silent;
+  const Run run{.clock = clock, .on_progress = silent};
+  plan::Choice other = make_execution({.kernel = "two-pointer"}, plan::expected_counts(a.header(), a.header()));
+  CHECK_THROWS_AS(cpu::multiply(source, source, output, other, run), std::logic_error);  // never another one instead
   Options options;
   options.backend = Backend::cpu;
   for (const std::string kernel : {"two-pointer", "no-such-kernel", ""}) {

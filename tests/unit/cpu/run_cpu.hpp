@@ -10,6 +10,8 @@
 
 #include "base/run/run.hpp"
 #include "cpu/backend.hpp"
+#include "cpu/reference.hpp"
+#include "cpu/rows/row_merge.hpp"
 #include "cpu/simd/kernels.hpp"
 #include "cpu/simd/layout.hpp"
 #include "plan/registry.hpp"
@@ -61,12 +63,13 @@ inline plan::Choice make_execution(const Settings& settings, const plan::Counts&
 inline ProductStats run_streams(const Source& a, const Source& b, Sink& sink, const Settings& settings = {},
                                 const ProgressFn& on_progress = {}, const std::atomic<bool>* cancel = nullptr) {
   StageClock clock;
-  plan::Choice choice = make_execution(settings, plan::expected_counts(a.header(), b.header()));
-  const auto decide = [&](const plan::Counts& exact) { return make_execution(settings, exact); };
+  const plan::Choice choice = make_execution(settings, plan::expected_counts(a.header(), b.header()));
   Output output(sink);
-  return cpu::multiply(
-      a, b, output, choice, decide,
-      {.clock = clock, .on_progress = on_progress, .cancel = cancel, .num_threads = settings.num_threads});
+  const Run run{.clock = clock, .on_progress = on_progress, .cancel = cancel, .num_threads = settings.num_threads};
+  if (settings.kernel == "reference") return cpu::multiply_reference(a, b, output, choice, run);
+  const cpu::Isa isa = cpu::choose_isa();
+  cpu::Prepared product = cpu::prepare(a, b, cpu::packed_shape(isa, a.header().m), run);
+  return cpu::multiply_row_merge(product, isa, output, choice, run);
 }
 
 /// The product, after checking that the statistics agree with it.

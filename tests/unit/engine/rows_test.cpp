@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/factor_source.hpp"
-#include "plan/execution.hpp"
+#include "plan/choice.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "support/catch.hpp"
 #include "unit/plan/plan_support.hpp"
 

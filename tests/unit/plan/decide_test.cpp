@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/tuning.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/registry.hpp"
 #include "spmm/error.hpp"
 #include "spmm/multiply.hpp"
@@ -49,7 +49,6 @@ TEST_CASE("each kernel that is named is decided for, or refused as data") {
     CHECK(e.kernel == row.name);
     CHECK(e.backend == row.backend);
     CHECK(e.host_need_bytes <= limits.host_bytes);
-    CHECK(e.is_named);
     CHECK(e.predicted_s > 0);
     limits.host_bytes = 1000;
     const plan::Choice none = plan::decide(s, limits);  // does not throw
@@ -73,7 +72,7 @@ TEST_CASE("what a kernel needs is asked of the machine") {
   const plan::Choice e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
   CHECK(e.kernel == "row-merge");
-  CHECK(reason_text(e) == "no CUDA device");
+  CHECK(e.why_backend == "no CUDA device");
 }
 
 TEST_CASE("the kernel follows density, device and memory") {
@@ -111,7 +110,7 @@ TEST_CASE("dense-tensor takes two byte planes where a third one does not fit, an
   CHECK(planes(16'384) == 2);
   const auto shape = [&](std::uint32_t max_element) {
     const plan::Counts s = counted(evenly_spread(32'768, 8, 1e4, max_element));
-    return plan::cuda_shape(plan::row_of("dense-tensor"), s, limits);
+    return plan::need(plan::row_of("dense-tensor"), s, limits);
   };
   std::uint64_t too_little = 0;
   for (std::uint64_t enough = std::uint64_t{1} << 30; enough - too_little > 1;) {  // the least within which it runs
@@ -184,21 +183,19 @@ TEST_CASE("without a wish the backend is taken that ends first") {
   const plan::Counts s = evenly_spread(8'192, 8, 1e5);
   plan::Limits limits = open_machine();
   const plan::Choice cold = plan::decide(s, limits);
-  REQUIRE(cold.compared);
-  CHECK(cold.predicted_s == cold.compared->cpu_s);
-  CHECK(cold.compared->cuda_s > 0.35);
-  CHECK(reason_text(cold).find("on the CPU") < reason_text(cold).find("with CUDA"));
+  CHECK(cold.predicted_s == cold.cpu_s);
+  CHECK(cold.cuda_s > 0.35);
+  CHECK(cold.why_backend.find("on the CPU") < cold.why_backend.find("with CUDA"));
   limits.gpus[0].start_s = 0;  // it has been started
   const plan::Choice warm = plan::decide(s, limits);
   CHECK(warm.backend == Backend::cuda);
-  REQUIRE(warm.compared);
-  CHECK(warm.predicted_s == warm.compared->cuda_s);
-  CHECK(warm.compared->cuda_s + 0.35 == Approx(cold.compared->cuda_s));
-  CHECK(warm.compared->cpu_s == cold.compared->cpu_s);
+  CHECK(warm.predicted_s == warm.cuda_s);
+  CHECK(warm.cuda_s + 0.35 == Approx(cold.cuda_s));
+  CHECK(warm.cpu_s == cold.cpu_s);
 
   // What was predicted for the other backend is what it is predicted for by itself.
   limits.backend = Backend::cpu;
-  CHECK(plan::decide(s, limits).predicted_s == cold.compared->cpu_s);
+  CHECK(plan::decide(s, limits).predicted_s == cold.cpu_s);
   limits.backend = Backend::cuda;
   CHECK(plan::decide(s, limits).why_backend == "asked for");
   CHECK_FALSE(plan::decide(s, limits).gpu_failed);
@@ -217,8 +214,8 @@ TEST_CASE("a backend on which the product does not fit is left to the other one"
   limits.gpus[0].bytes = 1'000;
   const plan::Choice e = plan::decide(s, limits);
   CHECK(e.backend == Backend::cpu);
-  CHECK(e.compared->cuda_s == 0);
-  CHECK(reason_text(e).find("does not fit with CUDA") != std::string::npos);
+  CHECK(e.cuda_s == 0);
+  CHECK(e.why_backend.find("does not fit with CUDA") != std::string::npos);
 }
 
 TEST_CASE("panels are as wide as B, not as the grid") {

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "cpu/simd/layout.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/registry.hpp"
 #include "support/catch.hpp"
 #include "unit/plan/plan_support.hpp"

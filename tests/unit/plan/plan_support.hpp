@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "plan/decide.hpp"
-#include "plan/memory/device_bytes.hpp"
+#include "plan/choice.hpp"
+#include "plan/need.hpp"
 
 namespace spmm::test {
 

@@ -7,7 +7,7 @@
 #include "kernels/dense/layout.hpp"
 #include "kernels/tiles/grid.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/panels/panels.hpp"
 #include "plan/panels/row_cut.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // The rule that chooses a CUDA kernel, against the times in data/measurements.
-#include "plan/registry.hpp"
+#include "plan/rule.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/times.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
@@ -106,7 +106,7 @@ std::vector<MeasuredCase> measured_cases() {
 }
 
 std::string chosen(const plan::Counts& s) {
-  return std::string(plan::choose_kernel(s, true).name);
+  return std::string(plan::fastest_kernel(s, true));
 }
 
 }  // namespace

@@ -7,9 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "plan/decide.hpp"
+#include "plan/choice.hpp"
 #include "plan/panels/tile_panels.hpp"
 #include "plan/registry.hpp"
+#include "plan/rule.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/plan/plan_support.hpp"

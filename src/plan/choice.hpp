@@ -1,11 +1,9 @@
-// What a choice is made from, limits and counts, and what it says: all that backends and out_of_core.cpp need to
-// run a product. They decide nothing.
+// What a choice is made from, limits and counts, and what it says: all that backends and out_of_core.cpp need to run a
+// product. Pure: decide() is called with expected counts before anything is read, and again once pairs are counted.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,19 +32,17 @@ struct Gpu {
   double arithmetic = 1;          ///< multiprocessors times clock, over those of the measured device (times.cpp)
   double memory = 1;              ///< bandwidth, likewise
   double start_s = 0;             ///< until it can be used; 0: its context exists
-
-  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 /// What options and machine allow, and which backend was chosen before.
 struct Limits {
-  Backend backend = Backend::automatic;    ///< asked for, or chosen before
-  bool gpu_failed = false;                 ///< a GPU that is there could not be used
-  std::optional<BackendTimes> compared{};  ///< it was chosen before, from these times
-  const KernelRow* kernel = nullptr;       ///< asked for; null = the fastest
-  bool force = false;                      ///< no limit on the launches of host-driven
-  Selection selection{};                   ///< elements of C that are kept
-  RowRange rows{};                         ///< block rows of C, for how much of it a triangle leaves
+  Backend backend = Backend::automatic;  ///< asked for, or chosen before
+  bool gpu_failed = false;               ///< a GPU that is there could not be used
+  std::string why_backend{};             ///< where it was chosen before
+  const KernelRow* kernel = nullptr;     ///< asked for; null = the fastest
+  bool force = false;                    ///< no limit on the launches of host-driven
+  Selection selection{};                 ///< elements of C that are kept
+  RowRange rows{};                       ///< block rows of C, for how much of it a triangle leaves
   unsigned num_threads = 1;
   unsigned num_cores = 1;  ///< more threads than this are not faster
   std::uint64_t host_bytes = 0;
@@ -55,8 +51,6 @@ struct Limits {
   bool shares_always = false;    ///< all of them do; else only where the product is predicted to end earlier
   bool discards_result = false;  ///< the output is a character device, such as /dev/null
   Isa isa = Isa::portable;
-
-  friend bool operator==(const Limits&, const Limits&) = default;
 
   [[nodiscard]] std::uint32_t num_gpus() const { return static_cast<std::uint32_t>(gpus.size()); }
   /// What each of the devices has at least. Values: there is one.
@@ -121,8 +115,6 @@ struct Refusal {
   std::string hint{};
   std::uint64_t need_bytes = 0;  ///< memory: of the smallest way that there is
 
-  friend bool operator==(const Refusal&, const Refusal&) = default;
-
   [[nodiscard]] bool lacks_memory() const { return kind == Kind::host_memory || kind == Kind::device_memory; }
 };
 
@@ -132,30 +124,34 @@ inline Refusal host_memory_refusal(std::uint64_t need_bytes) {
 
 /// Values: kernel = a name of the registry.
 struct Choice : Plan {
-  bool is_named = false;  ///< the kernel was asked for
-  Layout operand_layout = Layout::rows;
-  bool wants_row_counts = false;      ///< exact: panels cannot be cut before pairs are known row by row; count again
-  bool wants_tile_counts = false;     ///< exact: tile-tensor may be faster; decide again with its tiles counted
-  std::uint64_t panel_bytes = 0;      ///< output records of one panel at most (GPU: on the device; CPU: per buffer)
-  std::uint64_t num_buffers = 0;      ///< host buffers that hold output on its way to the sink
-  std::uint64_t max_tile_stages = 0;  ///< with it: products of tiles that would already take longer
-  std::uint64_t max_c_blocks = 0;     ///< CUDA: C blocks of a panel at most; listed panels: pairs
-  std::vector<Panel> panels{};        ///< CUDA, exact
-  std::uint32_t dense_columns = 0;    ///< dense kernels: block columns of B that are expanded at a time
-  std::uint32_t num_planes = 0;       ///< byte planes of the dense operands
-  Limits limits{};                    ///< within which it was decided; out of core: those of a range
+  double cuda_s = 0;                     ///< predicted with CUDA, where the backends were compared; 0: it does not fit
+  double cpu_s = 0;                      ///< the same on the CPU
+  Layout operand_layout = Layout::rows;  ///< CUDA, exact
+  bool wants_row_counts = false;         ///< exact: panels cannot be cut before pairs are known row by row; count again
+  bool wants_tile_counts = false;        ///< exact: tile-tensor may be faster; decide again with its tiles counted
+  std::uint64_t panel_bytes = 0;         ///< CPU: output records of a buffer at most
+  std::uint64_t num_buffers = 0;         ///< host buffers that hold output on its way to the sink
+  std::uint64_t max_tile_stages = 0;     ///< with it: products of tiles that would already take longer
+  std::uint64_t max_c_blocks = 0;        ///< CUDA: C blocks of a panel at most; listed panels: pairs
+  std::vector<Panel> panels{};           ///< CUDA, exact
+  std::uint32_t dense_columns = 0;       ///< dense kernels: block columns of B that are expanded at a time
+  std::uint32_t num_planes = 0;          ///< byte planes of the dense operands
+  Limits limits{};                       ///< within which it was decided; out of core: those of a range
   Refusal refusal{};
-
-  friend bool operator==(const Choice&, const Choice&) = default;
 
   [[nodiscard]] bool is_refused() const { return refusal.kind != Refusal::Kind::none; }
   [[nodiscard]] bool is_out_of_core() const { return scratch_bytes != 0; }
 };
 
+/// The way to run a product: the backend by predicted time, the kernel by rule (rule.hpp). Where nothing fits at once
+/// and the counts are expected ones, the product runs out of core; what does not fit then is refused, as data.
+/// Values: never throws for lack of memory.
+Choice decide(const Counts& s, const Limits& limits);
+
+/// The fastest way that keeps both operands in memory as a whole; refused if there is none.
+Choice decide_at_once(const Counts& s, const Limits& limits);
+
 /// Turns a refusal into the exception that it stands for. Errors: OutOfMemory, DeviceError, UsageError.
 void throw_if_refused(const Choice& choice);
-
-/// The exact decision, which a backend asks for when it has counted.
-using Decide = std::function<Choice(const Counts&)>;
 
 }  // namespace spmm::plan

@@ -1,38 +1,75 @@
-// Memory and panels of a CUDA kernel.
-#include <algorithm>
-#include <cmath>
+// What a product needs of memory, and the threads, buffers and panels that fit.
+#include "plan/need.hpp"
 
+#include <algorithm>
+#include <string>
+
+#include "base/records/selector.hpp"
 #include "base/text.hpp"
 #include "kernels/dense/layout.hpp"
 #include "kernels/tuning.hpp"
-#include "plan/decide.hpp"
-#include "plan/memory/device_bytes.hpp"
-#include "plan/registry.hpp"
-#include "spmm/saturate.hpp"
+#include "plan/panels/tile_panels.hpp"
+#include "plan/rule.hpp"
 
 namespace spmm::plan {
 namespace {
 
-constexpr std::uint32_t kTileRows = 128;  // of every dense kernel: elements
+// ---- CPU ----
 
-Refusal device_memory_refusal(const char* what, std::uint64_t need) {
-  return {.kind = Refusal::Kind::device_memory, .what = what, .need_bytes = need};
+/// The largest output buffers that are useful. Larger ones have left the caches when they are used again; with smaller
+/// ones threads wait for each other's older units. Multiply with 8, 4, 2 and 1 MB, two threads on a quiet machine: P3
+/// 87, 73, 94, 114 ms, P5 221, 219, 243, 254, 27-point stencil, m = 8: 190, 200, 221, 283. Pages that a small product
+/// uses a part of are cleared by the system all the same: 600 products of n = 1,024, m = 8, k = 1,000, four at a time
+/// on two cores, 190 to 270 a second with 8 MB, 640 to 870 with an eighth of the result.
+std::uint64_t useful_buffer_bytes(const Counts& s, std::uint64_t record) {
+  constexpr std::uint64_t kNearBytes = 4u << 20;
+  constexpr std::uint64_t kLeastBytes = 256u << 10;
+  constexpr double kBuffersOfResult = 8;
+  const double bytes = s.num_c_blocks * static_cast<double>(record) / kBuffersOfResult;
+  if (bytes >= static_cast<double>(kNearBytes)) return std::max(record, kNearBytes);
+  return std::max({record, kLeastBytes, static_cast<std::uint64_t>(bytes)});
 }
 
-/// Whether a kernel reads blocks padded to a side that it is compiled for.
-bool pads_blocks(const KernelRow& kernel) {
-  return !kernel.b_by_columns && !kernel.is_dense() && !kernel.reads_unpadded;
+Choice need_on_cpu(const KernelRow& kernel, const Counts& s, const Limits& limits) {
+  constexpr std::uint64_t kEnoughBytes = 512u << 10;  // rather than smaller buffers, fewer threads
+  Choice e;
+  e.backend = Backend::cpu;
+  e.kernel = kernel.name;
+  e.host_limit_bytes = limits.host_bytes;
+  const std::uint64_t record = output_record_bytes(std::max(1u, s.m()));
+  const HostBytes bytes = kernel.host_bytes(s.a, s.b, limits.isa, s.a_span);
+  const std::uint64_t of_selector = RecordSelector::memory_bytes(
+      limits.selection, s.m(), static_cast<std::uint32_t>(std::min<std::uint64_t>(s.nb(), s.b.num_blocks)));
+  const auto total = [&](unsigned threads, std::uint64_t buffers, std::uint64_t buffer_bytes) {
+    return bytes.total(threads, buffers, buffer_bytes) + threads * of_selector;
+  };
+  const std::uint64_t useful = useful_buffer_bytes(s, record);
+  const std::uint64_t enough = std::max<std::uint64_t>(1, std::min(useful, kEnoughBytes) / record) * record;
+  const unsigned wanted = std::max(1u, limits.num_threads);
+  for (unsigned threads = kernel.max_threads == 0 ? wanted : std::min(wanted, kernel.max_threads);
+       threads > 0 && e.panel_bytes < enough; threads = threads * 3 / 4) {
+    if (total(threads, 0, 0) > limits.host_bytes) continue;
+    const std::uint64_t room = limits.host_bytes - bytes.resident - threads * (bytes.per_thread + of_selector);
+    // With two buffers a thread and two for the sink no thread waits; the last one of fewer than that is kept for the
+    // oldest unit, so that one more than there are threads is the least.
+    for (const unsigned buffers : {2 * threads + 2, (3 * threads + 3) / 2, threads + 1}) {
+      const std::uint64_t whole = std::min(useful, room / buffers) / record * record;
+      if (whole <= e.panel_bytes) continue;
+      e.num_threads = threads;
+      e.num_buffers = buffers;
+      e.panel_bytes = whole;
+      if (whole >= enough) break;
+    }
+  }
+  if (e.panel_bytes == 0) {
+    e.refusal = host_memory_refusal(total(1, 2, record));
+  } else {
+    e.host_need_bytes = total(e.num_threads, static_cast<unsigned>(e.num_buffers), e.panel_bytes);
+  }
+  return e;
 }
 
-/// Whether panels may be multiplied from lists of pairs, which name blocks in file order.
-bool may_list(const KernelRow& kernel) {
-  return pads_blocks(kernel) && kernel.listing != Listing::bounded;
-}
-
-/// Whether that side is not m itself.
-bool is_padded(std::uint32_t m) {
-  return kernels::padded_side(m) != m;
-}
+// ---- CUDA ----
 
 /// C blocks of a panel: as many as are useful and fit in addition to the operands.
 void size_panels(Choice& e, const KernelRow& kernel, const Counts& s, const OperandBytes& operands) {
@@ -102,6 +139,13 @@ TileCounts all_tiles(const kernels::TileGrid& grid, std::uint64_t b_blocks) {
   return all;
 }
 
+/// Everything that a panel of tile-tensor takes: its C blocks, packed records, tiles of A and lists.
+std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m) {
+  return panel.c_blocks * dense_panel_c_block_bytes(m) +
+         kernels::OperandTileLayout(panel.a_tiles, panel.row_tiles, kernels::kTileBytesA).total +
+         kernels::TileListLayout(panel.row_tiles, panel.c_tiles, panel.stages).total;
+}
+
 /// Panels of whole rows of tiles, as large as they are useful and fit in addition to the tiles of B.
 void size_tiles(Choice& e, const kernels::TileGrid& grid, const TileCounts& tiles, const Counts& s,
                 const OperandBytes& operands) {
@@ -131,33 +175,17 @@ void size_ring(Choice& e, std::uint64_t num_devices) {
   if (e.host_need_bytes > e.host_limit_bytes) e.refusal = host_memory_refusal(e.host_need_bytes);
 }
 
-/// Whether the largest element everywhere would saturate a panel on average: else high bytes prove nothing.
-/// A C block whose sums do not grow fast enough gives up by itself, so a prefilter in vain costs little.
-bool can_saturate(const Panel& panel, const Counts& s) {
-  const auto largest = static_cast<double>(s.max_element);
-  const double c_blocks = static_cast<double>(panel.num_rows) * panel.num_columns;
-  return static_cast<double>(panel.num_pairs) / c_blocks * s.m() * largest * largest >= kMaxVal;
-}
-
-/// Most pairs of a run, or C blocks that it may have.
-std::uint64_t most_of_run(const RowPairs& pairs, bool is_bounded, std::uint32_t num_columns) {
-  std::uint64_t most = 0;
-  for (std::size_t x = 0; x < pairs.num_runs(); ++x) {
-    most = std::max(most, is_bounded ? run_bound(pairs, x, num_columns) : pairs.offsets[x + 1] - pairs.offsets[x]);
-  }
-  return most;
-}
-
-/// host-driven launches once per C block.
-void limit_launches(Choice& e, const Counts& s, const Limits& limits) {
-  std::uint64_t launches = 0;
-  for (const Panel& panel : e.panels) launches += panel.max_c_blocks();
-  if (limits.force || s.b_columns == 0 || launches <= kernels::kMaxHostDrivenLaunches) return;
-  e.refusal = {.kind = Refusal::Kind::usage,
-               .what = "ProductOptions::kernel host-driven",
-               .problem = text("up to ", launches, " launches, one per result block; more than ",
-                               kernels::kMaxHostDrivenLaunches, " take minutes"),
-               .hint = "use another kernel, or ProductOptions::force = true"};
+/// Scratch of a row of small-blocks must stay within what its C blocks bring: a long row has a work unit for each of
+/// its chunks.
+bool small_blocks_fit(const Counts& s) {
+  if (s.nb() == 0 || !s.exact) return true;
+  const std::uint64_t longest = s.row_pairs.max_row_pairs;
+  if (kernels::sorts_rows(s.m(), longest, std::max(1u, s.c_columns()))) return true;
+  const kernels::SmallShape least = kernels::small_shape(s.m(), s.c_columns(), kernels::kSmallestBytes);
+  constexpr std::uint64_t kUnitBytes = 28;  // the unit, its look-back state, its records and their place
+  const std::uint64_t per_pair = panel_c_block_bytes(s.m()) - 3 * output_record_bytes(s.m());
+  return longest <= least.hash_slots || (kUnitBytes * (least.rank_chunks + 1) <= per_pair * (least.hash_slots + 1) &&
+                                         kUnitBytes * (least.dense_chunks + 1) <= per_pair * (least.rank_pairs + 1));
 }
 
 /// Why a kernel cannot run a product, or "".
@@ -170,39 +198,18 @@ std::string refusal_of(const KernelRow& kernel, const Counts& s, const Limits& l
     if (std::uint64_t{s.nb()} * s.m() > kernels::kMaxTileSide) return text("takes n up to ", kernels::kMaxTileSide);
     if (s.tiles.counted && s.tiles.rows.empty() && s.tiles.stages != 0) return "too many products of tiles";
   }
-  return kernel.refusal == nullptr ? "" : kernel.refusal(s);
+  if (kernel.name == "small-blocks" && !small_blocks_fit(s)) return "rows with many pairs, and too many block columns";
+  return "";
 }
 
-/// Asks for the tiles of tile-tensor if another kernel takes long enough for them to be worth counting.
-void want_tile_counts(Choice& e, const Counts& s, const Limits& limits) {
-  if (limits.kernel != nullptr || s.tiles.counted || !limits.has_dense_tensor() || limits.num_gpus() > 1) return;
-  const std::uint64_t worth = tile_stages_worth(s);
-  // They lie where a copy of A's elements will be, or could be.
-  if (worth == 0 || tile_grid(s).map_bytes() > std::uint64_t{2} * s.m() * s.m() * s.a.num_blocks) return;
-  e.wants_tile_counts = true;
-  e.max_tile_stages = worth;
-}
-
-/// Panels of a product that several devices share: a few for each, unless they were tiny.
-std::uint64_t num_shared_panels(const Choice& e, const Counts& s, std::uint64_t num_gpus) {
-  constexpr std::uint64_t kOfDevice = 8;  // it downloads one while it computes the next
-  const std::uint64_t least_c_blocks = kernels::kRingSlotBytes / output_record_bytes(s.m());
-  const auto c_blocks = static_cast<std::uint64_t>(s.num_c_blocks);
-  const std::uint64_t of_device = std::max(kOfDevice, c_blocks / e.max_c_blocks / num_gpus + 1);
-  const std::uint64_t useful = std::max<std::uint64_t>(1, c_blocks / least_c_blocks);
-  return useful < num_gpus ? useful : std::min(of_device, useful / num_gpus) * num_gpus;
-}
-
-}  // namespace
-
-Choice cuda_shape(const KernelRow& kernel, const Counts& s, const Limits& limits) {
+Choice need_on_cuda(const KernelRow& kernel, const Counts& s, const Limits& limits) {
   Choice e;
   e.backend = Backend::cuda;
   e.kernel = kernel.name;
   e.num_threads = std::max(1u, limits.num_threads);
   e.host_limit_bytes = limits.host_bytes;
   e.device_limit_bytes = limits.device_bytes();
-  const bool lacks_hopper = kernel.needs_hopper && !limits.has_dense_tensor();
+  const bool lacks_hopper = kernel.needs_hopper() && !limits.has_dense_tensor();
   const std::string problem = lacks_hopper ? text(limits.gpus.front().name, " has no warpgroup matrix products")
                                            : refusal_of(kernel, s, limits);
   if (!problem.empty()) {
@@ -212,76 +219,70 @@ Choice cuda_shape(const KernelRow& kernel, const Counts& s, const Limits& limits
                  .hint = "leave ProductOptions::kernel out"};
     return e;
   }
-  OperandBytes operands = operand_device_bytes(s.a, s.b, pads_blocks(kernel) ? kernels::padded_side(s.m()) : s.m());
+  OperandBytes operands = operand_device_bytes(s.a, s.b, kernel.pads_blocks() ? kernels::padded_side(s.m()) : s.m());
   if (limits.selection.upper_triangle) {  // begin and end of each block's pairs
     operands.resident += std::uint64_t{8} * s.a.num_blocks;
     operands.build_peak += std::uint64_t{8} * s.a.num_blocks;
   }
   size_panels(e, kernel, s, operands);
-  if (!e.is_refused() && kernel.expansion == Expansion::tiles) {
-    e.num_planes = kernels::num_byte_planes(s.max_element);
+  if (e.is_refused()) return e;
+  if (kernel.expansion == Expansion::tiles) {
     const kernels::TileGrid grid = tile_grid(s);
+    e.num_planes = grid.num_planes;
     size_tiles(e, grid, s.tiles.counted ? s.tiles : all_tiles(grid, s.b.num_blocks), s, operands);
     if (!s.tiles.counted) e.panels.clear();
-  } else if (!e.is_refused() && kernel.is_dense()) {
+  } else if (kernel.is_dense()) {
     size_dense(e, kernel, s, operands);
   }
   if (!e.is_refused()) size_ring(e, limits.num_gpus());
-  if (e.is_refused()) return e;
-  const std::uint64_t record = output_record_bytes(s.m());
-  e.panel_bytes = e.max_c_blocks * record;
-  const bool in_file_order = kernel.is_dense() || (may_list(kernel) && is_listed(s) && !is_padded(s.m()));
-  e.operand_layout = kernel.b_by_columns   ? Layout::b_by_columns
-                     : in_file_order       ? Layout::rows_file_order
-                     : pads_blocks(kernel) ? Layout::rows
-                                           : Layout::rows_unpadded;
   return e;
 }
 
-void cut_row_panels(Choice& e, const Counts& s, const Limits& limits) {
-  const KernelRow& kernel = row_of(e.kernel);
-  if (kernel.expansion == Expansion::tiles) {  // cut with its sizes, once tiles are counted
-    e.wants_tile_counts = !s.tiles.counted;
-    e.max_tile_stages = kAnyTileStages;
-    return;
-  }
-  want_tile_counts(e, s, limits);
-  // Runs that are an eighth of a panel leave panels unevenly filled; a kernel that lists nothing cuts between rows.
-  const std::uint32_t columns = kernel.is_dense()      ? s.nb()
-                                : !kernel.b_by_columns ? s.c_columns()
-                                : s.b_columns != 0     ? s.b_columns
-                                                       : std::min(s.b.num_blocks, s.nb());
-  e.wants_row_counts = s.row_pairs.rows_per_run > 1 &&
-                       (kernel.listing == Listing::never ||
-                        most_of_run(s.row_pairs, kernel.listing == Listing::bounded, columns) > e.max_c_blocks / 8);
-  if (e.wants_row_counts) return;
-  std::uint64_t max_c_blocks = e.max_c_blocks;
-  std::uint64_t pair_step = 0;
-  if (limits.num_gpus() > 1 && s.a_rows != 0) {  // panels of about equal work
-    const std::uint64_t num = num_shared_panels(e, s, limits.num_gpus());
-    const std::uint64_t step = std::max(1u, kTileRows / s.m());  // block rows of a tile
-    const std::uint64_t rows = ((s.a_rows - 1) / num / step + 1) * step;
-    if (kernel.is_dense()) max_c_blocks = std::min(max_c_blocks, rows * columns);
-    if (!kernel.is_dense()) pair_step = static_cast<std::uint64_t>(s.num_pairs) / num + 1;
-  }
-  e.panels = cut_panels(s.row_pairs, std::max(1u, columns), max_c_blocks, kernel.listing, listed_pairs_per_block(s.m()),
-                        pair_step);
-  const bool cuts_a_row = std::ranges::adjacent_find(e.panels, {}, &Panel::row_begin) != e.panels.end();
-  if (limits.selection.keep != 0 && cuts_a_row) {  // its largest elements are looked for in one panel
-    e.refusal = device_memory_refusal("device memory for a block row of C",
-                                      e.device_need_bytes + columns * panel_c_block_bytes(s.m()));
-  }
-  share_out(e.panels, limits.num_gpus(), kernel.is_dense());
-  if (kernel.prefilters && e.num_planes > 1) {
-    for (Panel& panel : e.panels) panel.prefilter = can_saturate(panel, s);
-  }
-  if (may_list(kernel)) {
-    const bool all_listed =
-        std::all_of(e.panels.begin(), e.panels.end(), [](const Panel& panel) { return panel.expand; });
-    // Blocks are padded where they are gathered.
-    e.operand_layout = all_listed && !is_padded(s.m()) ? Layout::rows_file_order : Layout::rows;
-  }
-  if (kernel.launches_each_c_block) limit_launches(e, s, limits);
+}  // namespace
+
+Choice need(const KernelRow& kernel, const Counts& s, const Limits& limits) {
+  return kernel.backend == Backend::cuda ? need_on_cuda(kernel, s, limits) : need_on_cpu(kernel, s, limits);
+}
+
+OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side) {
+  const std::uint64_t parsed_a = std::uint64_t{2} * a.m * a.m * a.num_blocks;
+  const std::uint64_t parsed_b = std::uint64_t{2} * b.m * b.m * b.num_blocks;
+  const std::uint64_t values_a = std::uint64_t{2} * side * side * a.num_blocks;
+  const std::uint64_t values_b = std::uint64_t{2} * side * side * b.num_blocks;
+  constexpr std::uint64_t kCounts = 4 + 8 + 8;  // per block of A: block row of B, pairs before it, pairs before its row
+  constexpr std::uint64_t kKey = 8;
+  constexpr std::uint64_t kSort = 8 + 4 + 4;  // the other key buffer, record numbers twice
+  constexpr std::uint64_t kWork = 64u << 20;  // upload ring on the device, then library work space; flags and counts
+  const std::uint64_t index = IndexLayout(a.num_blocks, a.blocks_per_side()).bytes() + a.num_blocks * kCounts +
+                              2 * IndexLayout(b.num_blocks, b.blocks_per_side()).bytes();  // B in both orders
+  const std::uint64_t keys = (std::uint64_t{a.num_blocks} + b.num_blocks) * kKey;
+  const std::uint64_t sort = std::max(a.num_blocks, b.num_blocks) * kSort;
+  const std::uint64_t gathers = std::max(parsed_a + parsed_b + values_a, values_a + parsed_b + values_b);  // A, then B
+  return {.resident = values_a + values_b + index + kWork, .build_peak = gathers + index + keys + sort + kWork};
+}
+
+std::uint64_t upload_section_chunks(const MatrixHeader& a) {
+  // Each launch comes with two events and a start, 12 us or so. S6 parses 16 MB at a time in 2.20 ms of kernels, 256 MB
+  // in 1.60.
+  constexpr std::uint64_t kFewest = 4, kMost = 32;
+  const std::uint64_t room = kFewest * 4 * kernels::kRingSlotBytes + std::uint64_t{2} * a.m * a.m * a.num_blocks;
+  return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
+}
+
+bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb) {
+  return a_blocks >= kernels::kRowTableBlocks && nb <= 2 * a_blocks;
+}
+
+std::uint64_t dense_panel_c_block_bytes(std::uint32_t m) {
+  return 2 * output_record_bytes(m)  // packed
+         + std::uint64_t{4} * m * m  // values
+         + 8 + 1 + 8                 // coordinates, flag, position
+         + 8;                        // share of library work space
+}
+
+std::uint64_t panel_c_block_bytes(std::uint32_t m) {
+  constexpr std::uint64_t kPairBytes = 48;
+  return dense_panel_c_block_bytes(m) + kPairBytes;
 }
 
 }  // namespace spmm::plan
