@@ -258,7 +258,7 @@ ParsedOptions OptionTable::parse(int argc, const char* const* argv) const try {
   }
   return parsed;
 } catch (const cxxopts::exceptions::exception& error) {
-  throw OptionError(error.what());
+  throw UsageError("command line", error.what(), "see " + page_.program + " --help");
 }
 
 std::optional<OptionText> option_text(const ParsedOptions& parsed, const std::string& option) {

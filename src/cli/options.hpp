@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,12 +15,6 @@
 #include "spmm/types.hpp"
 
 namespace spmm::cli {
-
-/// A command line that does not fit the options. The message names the option.
-class OptionError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// An option takes a value; what it is where none is typed.
 struct OptionValue {
@@ -122,8 +115,7 @@ class OptionTable {
   [[nodiscard]] const ProgramPage& page() const { return page_; }
 
   /// Refuses more positionals than declared, and an option that is given twice. A misspelt option is reported with the
-  /// one that may be meant. Variables that were options once (SPMM_KERNEL) get a warning. Errors: UsageError,
-  /// OptionError.
+  /// one that may be meant. Variables that were options once (SPMM_KERNEL) get a warning. Errors: UsageError.
   [[nodiscard]] ParsedOptions parse(int argc, const char* const* argv) const;
 
  private:

@@ -30,12 +30,7 @@ namespace {
 
 std::string program_name;  // once run_program() has begun
 
-int fail(const std::string& program, int code, const std::string& message) {
-  std::cerr << program << ": error: " << printable(message) << std::endl;
-  return code;
-}
-
-/// The same without memory.
+/// Without memory.
 int fail_without_memory(const std::string& program) noexcept {
   constexpr std::string_view kMessage =
       ": error: out of memory; lower --memory-limit or --threads if the program has them, or free memory\n";
@@ -48,14 +43,9 @@ int fail_without_memory(const std::string& program) noexcept {
 /// Exit code of the exception that is being handled, with its message printed.
 int fail_with_current_exception(const std::string& program) noexcept {
   try {
-    try {
-      throw;
-    } catch (const OptionError& e) {
-      return fail(program, kUsage, text(e.what(), "; see ", program, " --help"));
-    } catch (...) {
-      const Failure failure = failure_of_current_exception();
-      return fail(program, failure.exit_code, failure.message);
-    }
+    const Failure failure = failure_of_current_exception();
+    std::cerr << program << ": error: " << printable(failure.message) << std::endl;
+    return failure.exit_code;
   } catch (...) {
     return fail_without_memory(program);
   }

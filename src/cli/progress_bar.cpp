@@ -24,14 +24,6 @@ std::string amount(Stage stage, double value) {
   return human_bytes(static_cast<std::uint64_t>(value));
 }
 
-std::string clock_time(double seconds) {
-  const auto s = static_cast<std::uint64_t>(std::max(0.0, seconds));
-  char out[32];
-  std::snprintf(out, sizeof out, "%llu:%02llu", static_cast<unsigned long long>(s / 60),
-                static_cast<unsigned long long>(s % 60));
-  return out;
-}
-
 std::size_t terminal_columns() {
   winsize size{};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
@@ -39,6 +31,17 @@ std::size_t terminal_columns() {
 }
 
 }  // namespace
+
+std::string clock_time(double seconds) {
+  const auto s = static_cast<unsigned long long>(std::max(0.0, seconds));
+  char out[32];
+  if (s < 3600) {
+    std::snprintf(out, sizeof out, "%llu:%02llu", s / 60, s % 60);
+  } else {
+    std::snprintf(out, sizeof out, "%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+  }
+  return out;
+}
 
 bool wants_progress(ProgressMode mode) {
   if (mode != ProgressMode::automatic) return mode == ProgressMode::always;

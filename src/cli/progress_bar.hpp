@@ -15,6 +15,9 @@ enum class ProgressMode : std::uint8_t { automatic, always, never };
 /// True if a bar should be drawn: always, or automatic and standard error is a terminal that is not dumb.
 bool wants_progress(ProgressMode mode);
 
+/// "3:07", "12:03:07".
+std::string clock_time(double seconds);
+
 /// One line of progress: stage, bar, share, rate and remaining time, at most `width` characters.
 /// Values: seconds = time since the stage began.
 std::string progress_line(Stage stage, std::uint64_t done, std::uint64_t total, double seconds, std::size_t width);

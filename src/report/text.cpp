@@ -1,6 +1,7 @@
 // Reports and plans in words, and files that hold a report.
 #include "report/text.hpp"
 
+#include <cstdarg>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -15,14 +16,6 @@
 
 namespace spmm::cli {
 namespace {
-
-/// printf into a string; for numbers with a fixed look.
-template <class... Values>
-std::string format(const char* pattern, const Values&... values) {
-  char out[160];
-  std::snprintf(out, sizeof out, pattern, values...);
-  return out;
-}
 
 std::uint64_t file_bytes(const MatrixHeader& header, std::uint64_t record) {
   return kHeaderBytes + header.num_blocks * record;
@@ -84,6 +77,15 @@ std::string proof_limit_line(const Plan& plan) {
 }
 
 }  // namespace
+
+std::string format(const char* pattern, ...) {
+  char out[256];
+  std::va_list values;
+  va_start(values, pattern);
+  std::vsnprintf(out, sizeof out, pattern, values);
+  va_end(values);
+  return out;
+}
 
 const char* assumption(const Plan& plan) {
   return plan.sampled ? "by a sample of the indices" : "if the blocks are evenly spread";

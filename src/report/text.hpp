@@ -10,6 +10,9 @@
 
 namespace spmm::cli {
 
+/// printf into a string, of at most 255 characters.
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
+
 /// What the expected numbers of a plan that is not exact rest on.
 const char* assumption(const Plan& plan);
 

@@ -34,12 +34,6 @@ std::string rate(std::uint64_t bytes, double seconds) {
   return human_bytes(static_cast<std::uint64_t>(per_second(bytes, seconds))) + "/s";
 }
 
-std::string clock_text(double seconds) {
-  const auto s = static_cast<unsigned long long>(seconds);
-  if (s >= 3600) return format("%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
-  return format("%llu:%02llu", s / 60, s % 60);
-}
-
 /// Of the jobs done in this run.
 struct Sums {
   std::uint64_t in_bytes = 0, out_bytes = 0, pairs = 0, saturated_elements = 0, saturated_jobs = 0;
@@ -121,7 +115,7 @@ std::string batch_line(const JobCounts& counts, double seconds) {
   const double left_s =
       static_cast<double>(counts[JobState::waiting] + counts[JobState::running]) / per_second(finished, seconds);
   line += format(", %.3g jobs/s, ", per_second(finished, seconds)) + rate(counts.bytes, seconds);
-  return line + ", ETA " + clock_text(left_s);
+  return line + ", ETA " + cli::clock_time(left_s);
 }
 
 BatchOutput::BatchOutput(const BatchOptions& options, const std::vector<JobRun>& runs)

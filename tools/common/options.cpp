@@ -3,8 +3,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
@@ -46,15 +44,6 @@ std::optional<double> option_number(const cli::ParsedOptions& parsed, const std:
 unsigned option_threads(const cli::ParsedOptions& parsed) {
   const unsigned given = cli::threads_option(parsed);
   return given != 0 ? given : usable_cores();
-}
-
-std::string format(const char* pattern, ...) {
-  char out[256];
-  std::va_list values;
-  va_start(values, pattern);
-  std::vsnprintf(out, sizeof out, pattern, values);
-  va_end(values);
-  return out;
 }
 
 }  // namespace spmm::tools

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "cli/options.hpp"
+#include "report/text.hpp"
 
 namespace spmm::tools {
+
+using cli::format;
 
 /// All of `word` as a number; nothing if it is none.
 std::optional<double> parse_number(std::string_view word);
@@ -24,8 +27,5 @@ std::optional<double> option_number(const cli::ParsedOptions& parsed, const std:
 
 /// --threads, else every core that this process may use. Errors: UsageError.
 unsigned option_threads(const cli::ParsedOptions& parsed);
-
-/// printf into a string, of at most 255 characters.
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
 }  // namespace spmm::tools

@@ -29,14 +29,8 @@ using namespace spmm;
 constexpr const char* kProgram = "spmm-mpi";
 
 mpi::RankFailure failure_of_rank() {
-  try {
-    throw;
-  } catch (const cli::OptionError& e) {
-    return {.code = cli::kUsage, .message = text(e.what(), "; see ", kProgram, " --help")};
-  } catch (...) {
-    const cli::Failure failure = cli::failure_of_current_exception();
-    return {.code = failure.exit_code, .message = failure.message};
-  }
+  const cli::Failure failure = cli::failure_of_current_exception();
+  return {.code = failure.exit_code, .message = failure.message};
 }
 
 std::string notes() {

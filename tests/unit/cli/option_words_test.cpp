@@ -20,8 +20,9 @@ std::vector<std::string> literals_of_library() {
   std::vector<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(SPMM_SOURCE_DIR) / "src")) {
     const std::string path = entry.path().lexically_relative(SPMM_SOURCE_DIR).generic_string();
-    const std::string end = entry.path().extension().string();
-    if ((end != ".cpp" && end != ".hpp") || path.starts_with("src/cli/") || path.starts_with("src/mpi/")) continue;
+    const std::string extension = entry.path().extension().string();
+    if ((extension != ".cpp" && extension != ".hpp") || path.starts_with("src/cli/") || path.starts_with("src/mpi/"))
+      continue;
     std::ifstream in(entry.path());
     for (std::string line; std::getline(in, line);) {
       if (line.find('"') == std::string::npos || line.find_first_not_of(' ') == line.find("//")) continue;
