@@ -156,12 +156,6 @@ void Engine::Impl::run_product(const Inputs& inputs, Sink* sink, Output* output,
   if (sink == nullptr) {
     const plan::Counts expected = expected_counts(inputs, limits, workers_, Expecting::sample);
     choice = expect(expected, limits, keeps_result, options, proof_settings);
-    if (choice.is_out_of_core()) {
-      try {
-        multiply_out_of_core(inputs, nullptr, {}, run, record.scratch_folders, choice);
-      } catch (const OutOfMemory&) {  // no scratch file, without the output's folder: what headers tell stays
-      }
-    }
     report.plan = choice;
     if (!options.verify_full) return;
     report.plan.safe_limit_bytes = kProofShare * ExactRows::sure_memory_bytes(inputs, choice.host_limit_bytes, run);
@@ -198,7 +192,7 @@ void Engine::Impl::run_product(const Inputs& inputs, Sink* sink, Output* output,
       alone.selection = selection;
       return multiply_at_once(one, to, decided, alone);
     };
-    stats = multiply_out_of_core(inputs, output, range, run, record.scratch_folders, choice);
+    stats = multiply_out_of_core(inputs, *output, range, run, record.scratch_folders, choice);
   }
   inputs.a.check_unchanged();
   inputs.b.check_unchanged();

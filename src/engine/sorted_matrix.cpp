@@ -36,28 +36,19 @@ void add_saturated(std::byte* x, const std::byte* y, std::uint64_t record_bytes)
   }
 }
 
-/// A record while a part is sorted: its key, and its number in the part, in 64 bits if they fit.
-struct ItemBits {
-  unsigned index;
-  unsigned number;
+/// A record while a part is sorted: its row, its column, and its number in the part.
+using Item = unsigned __int128;
 
-  ItemBits(const MatrixHeader& header, std::uint64_t count)
-      : index(static_cast<unsigned>(std::bit_width(header.blocks_per_side()))),
-        number(static_cast<unsigned>(std::bit_width(count))) {}
-  [[nodiscard]] unsigned all() const { return 2 * index + number; }
-  [[nodiscard]] std::uint64_t bytes() const { return all() <= 64 ? 8 : 16; }
-};
-
-/// Sorts some records of a source into a scratch file, from `offset` on, kept_bytes of each. Values: Item has the bytes
-/// of ItemBits. Memory: the records, two items for each, kCounterBytes and buffer_bytes.
-template <class Item>
-void sort_part(const Source& source, RecordRange records, std::uint64_t kept_bytes, const io::ScratchFile& to,
-               std::uint64_t offset, std::uint64_t buffer_bytes, const Run& run) {
+/// Sorts some records of a source into a scratch file, from `offset` on. Memory: the records, two items for each,
+/// kCounterBytes and buffer_bytes.
+void sort_part(const Source& source, RecordRange records, const io::ScratchFile& to, std::uint64_t offset,
+               std::uint64_t buffer_bytes, const Run& run) {
   run.check_cancelled();
   const MatrixHeader& header = source.header();
   const std::uint64_t record = input_record_bytes(header.m);
   const std::uint64_t count = records.size();
-  const ItemBits bits(header, count);
+  const auto index_bits = static_cast<unsigned>(std::bit_width(header.blocks_per_side()));
+  const auto number_bits = static_cast<unsigned>(std::bit_width(count));
   const AlignedArray<std::byte> raw(count * record);
   const AlignedArray<Item> items(count);
   const AlignedArray<Item> scratch(count);
@@ -65,17 +56,18 @@ void sort_part(const Source& source, RecordRange records, std::uint64_t kept_byt
   for (std::uint64_t x = 0; x < count; ++x) {
     const BlockIndex at = read_index(raw.data() + x * record);
     if (std::max(at.i, at.j) >= header.blocks_per_side()) throw_index_out_of_range(source, records.begin + x, at);
-    items[x] = ((Item{at.i} << bits.index | at.j) << bits.number) | x;
+    items[x] = ((Item{at.i} << index_bits | at.j) << number_bits) | x;
   }
-  const Item* const order = cpu::DigitSorter().sort(items.data(), count, scratch.data(), bits.number, bits.all());
-  const Item numbers = (Item{1} << bits.number) - 1;
-  const AlignedArray<std::byte> sorted(whole_records(buffer_bytes, kept_bytes));
+  const Item* const order =
+      cpu::DigitSorter().sort(items.data(), count, scratch.data(), number_bits, 2 * index_bits + number_bits);
+  const std::uint64_t numbers = (std::uint64_t{1} << number_bits) - 1;
+  const AlignedArray<std::byte> sorted(whole_records(buffer_bytes, record));
   std::uint64_t used = 0;
   for (std::uint64_t x = 0; x < count; ++x) {
-    const std::byte* const from = raw.data() + static_cast<std::uint64_t>(order[x] & numbers) * record;
-    if (x != 0 && (order[x] ^ order[x - 1]) >> bits.number == 0) throw_stored_twice(source, read_index(from), run);
-    std::memcpy(sorted.data() + used, from, kept_bytes);
-    used += kept_bytes;
+    const std::byte* const from = raw.data() + (static_cast<std::uint64_t>(order[x]) & numbers) * record;
+    if (x != 0 && (order[x] ^ order[x - 1]) >> number_bits == 0) throw_stored_twice(source, read_index(from), run);
+    std::memcpy(sorted.data() + used, from, record);
+    used += record;
     if (used != sorted.size() && x + 1 != count) continue;
     to.write_at(offset, {sorted.data(), used});
     offset += std::exchange(used, 0);
@@ -85,8 +77,9 @@ void sort_part(const Source& source, RecordRange records, std::uint64_t kept_byt
 /// Reads the records of a part in order.
 class PartReader {
  public:
-  PartReader(const SortedPart& part, std::uint64_t record_bytes, std::uint64_t buffer_bytes)
-      : left_(part), record_(record_bytes), buffer_(whole_records(buffer_bytes, record_bytes)) {
+  PartReader(const io::ScratchFile& file, const SortedPart& part, std::uint64_t record_bytes,
+             std::uint64_t buffer_bytes)
+      : file_(&file), left_(part), record_(record_bytes), buffer_(whole_records(buffer_bytes, record_bytes)) {
     fill();
   }
 
@@ -103,7 +96,7 @@ class PartReader {
   void fill() {
     used_ = 0;
     filled_ = std::min<std::uint64_t>(buffer_.size(), left_.end - left_.begin);
-    left_.file->read_at(left_.begin, {buffer_.data(), filled_});
+    file_->read_at(left_.begin, {buffer_.data(), filled_});
     left_.begin += filled_;
     if (!is_at_end()) set_key();
   }
@@ -112,6 +105,7 @@ class PartReader {
     key_ = std::uint64_t{at.i} << 32 | at.j;
   }
 
+  const io::ScratchFile* file_;
   SortedPart left_;
   std::uint64_t record_;
   AlignedArray<std::byte> buffer_;
@@ -122,12 +116,12 @@ class PartReader {
 
 }  // namespace
 
-void merge_parts(std::span<const SortedPart> parts, bool adds, std::uint64_t record_bytes, std::uint64_t memory_bytes,
-                 const std::function<void(std::span<const std::byte> records)>& take) {
+void merge_parts(const io::ScratchFile& file, std::span<const SortedPart> parts, bool adds, std::uint64_t record_bytes,
+                 std::uint64_t memory_bytes, const std::function<void(std::span<std::byte> records)>& take) {
   std::vector<PartReader> readers;
   readers.reserve(parts.size());
   for (const SortedPart& part : parts) {
-    if (part.begin != part.end) readers.emplace_back(part, record_bytes, memory_bytes / 2 / parts.size());
+    if (part.begin != part.end) readers.emplace_back(file, part, record_bytes, memory_bytes / 2 / parts.size());
   }
   std::vector<PartReader*> heap;  // the least key in front
   for (PartReader& reader : readers) heap.push_back(&reader);
@@ -160,10 +154,14 @@ void merge_parts(std::span<const SortedPart> parts, bool adds, std::uint64_t rec
   if (used != 0) take({merged.data(), used});
 }
 
-SortedMatrix::SortedMatrix(const Source& source, std::uint64_t kept_bytes, const io::ScratchFile& file,
-                           std::uint64_t offset, const io::ScratchFile& spare, std::uint64_t memory_bytes,
-                           std::uint64_t piece_bytes, const Run& run)
-    : header_(source.header()), name_(source.name()), file_(file), offset_(offset), record_bytes_(kept_bytes) {
+SortedMatrix::SortedMatrix(const Source& source, const io::ScratchFile& file, std::uint64_t offset,
+                           std::uint64_t spare_offset, std::uint64_t memory_bytes, std::uint64_t piece_bytes,
+                           const Run& run)
+    : header_(source.header()),
+      name_(source.name()),
+      file_(file),
+      offset_(offset),
+      record_bytes_(input_record_bytes(header_.m)) {
   constexpr std::uint64_t kLeastOfThread = 4u << 20;
   constexpr std::uint64_t kBufferBytes = 256u << 10;
   const auto timing = run.clock.scope(Stage::build);
@@ -173,26 +171,22 @@ SortedMatrix::SortedMatrix(const Source& source, std::uint64_t kept_bytes, const
   const std::uint64_t of_thread = memory_bytes / fewer_threads.num_threads;
   const std::uint64_t buffer = std::min(kBufferBytes, of_thread / 8);
   const std::uint64_t others = buffer + std::min(kCounterBytes, of_thread / 2);
-  const std::uint64_t of_record = input_record_bytes(header_.m) + 2 * ItemBits(header_, header_.num_blocks).bytes();
-  const std::uint64_t most = std::max<std::uint64_t>(1, (of_thread - others) / of_record);
+  const std::uint64_t most = std::max<std::uint64_t>(1, (of_thread - others) / (record_bytes_ + 2 * sizeof(Item)));
   const bool is_merged = most < header_.num_blocks;
+  const std::uint64_t sorted_offset = is_merged ? spare_offset : offset;
   fewer_threads.parallel_for(header_.num_blocks, most, [&](std::uint64_t begin, std::uint64_t end) {
     const RecordRange records{.begin = static_cast<std::uint32_t>(begin), .end = static_cast<std::uint32_t>(end)};
-    const bool is_short = ItemBits(header_, records.size()).bytes() == sizeof(std::uint64_t);
-    (is_short ? sort_part<std::uint64_t>
-              : sort_part<unsigned __int128>)(source, records, kept_bytes, is_merged ? spare : file,
-                                              is_merged ? begin * record_bytes_ : offset, buffer, run);
+    sort_part(source, records, file, sorted_offset + begin * record_bytes_, buffer, run);
   });
   piece_ = AlignedArray<std::byte>(whole_records(piece_bytes, record_bytes_));
   if (!is_merged) return;
   std::vector<SortedPart> parts;
   for (std::uint64_t first = 0; first < header_.num_blocks; first += most) {
-    parts.push_back({.file = &spare,
-                     .begin = first * record_bytes_,
-                     .end = std::min<std::uint64_t>(first + most, header_.num_blocks) * record_bytes_});
+    const std::uint64_t end = std::min<std::uint64_t>(first + most, header_.num_blocks);
+    parts.push_back({.begin = spare_offset + first * record_bytes_, .end = spare_offset + end * record_bytes_});
   }
   BlockIndex last{};
-  merge_parts(parts, false, record_bytes_, memory_bytes, [&](std::span<const std::byte> records) {
+  merge_parts(file, parts, false, record_bytes_, memory_bytes, [&](std::span<const std::byte> records) {
     run.check_cancelled();
     for (std::uint64_t at = 0; at < records.size(); at += record_bytes_) {
       const BlockIndex index = read_index(records.data() + at);
@@ -213,20 +207,7 @@ BlockIndex SortedMatrix::index(std::uint32_t record) {
   return read_index(piece_.data() + (record - in_piece_.begin) * record_bytes_);
 }
 
-RecordRange SortedMatrix::rows_or_part(std::uint32_t first, std::uint64_t most_records) {
-  const auto end = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(header_.num_blocks, first + std::max<std::uint64_t>(1, most_records)));
-  if (end == header_.num_blocks) return {.begin = first, .end = end};
-  std::uint32_t end_of_rows = first;
-  std::uint32_t row = index(first).i;
-  for (std::uint32_t r = first + 1; r <= end; ++r) {
-    const std::uint32_t next = index(r).i;
-    if (std::exchange(row, next) != next) end_of_rows = r;
-  }
-  return {.begin = first, .end = end_of_rows == first ? end : end_of_rows};
-}
-
-RangesSource::RangesSource(const Source& whole, std::vector<RecordRange> ranges)
+RangesSource::RangesSource(const SortedMatrix& whole, std::vector<RecordRange> ranges)
     : whole_(whole), header_(whole.header()), ranges_(std::move(ranges)) {
   std::uint64_t count = 0;
   firsts_.reserve(ranges_.size());

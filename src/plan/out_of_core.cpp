@@ -24,43 +24,39 @@ std::uint64_t least_sort_bytes(const Counts& whole) {
   return static_cast<std::uint64_t>(std::sqrt(2 * blocks * (record + kItemBytes) * record));
 }
 
-/// Sets ranges, slabs and seconds to what is expected if blocks are spread evenly: shares of A, each with what it meets
-/// of B, or, if fewer blocks are read in all, equal shares of A and slabs of B. Values: room = the part of both
+/// Sets ranges, slabs and seconds to what is expected if blocks are spread evenly. Values: room = the part of both
 /// operands that fits at once.
 void expect_ranges(Choice& e, const Counts& whole, const Limits& limits, const Limits& of_range, double room) {
-  const double num_a = whole.a.num_blocks;
+  const double num_a = std::max(1u, whole.a.num_blocks);
   const double num_b = whole.b.num_blocks;
   const double rows_of_run =  // of B in a table of a quarter of the limit
       std::max(1.0, double(whole.nb()) * sizeof(std::uint32_t) * 4 / static_cast<double>(limits.host_bytes));
-  const double met = whole.num_pairs * rows_of_run;
-  const double blocks = room * (num_a + num_b);
-  double share = blocks / (num_a + met);
-  if (share * met > num_b) share = std::max(1 / num_a, (blocks - num_b) / num_a);
-  const bool in_slabs = share < room * room;
-  if (in_slabs) share = room;
-  e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::min(num_a, 1 / std::min(share, 0.5))));
+  const double met = whole.num_pairs * rows_of_run / num_a;  // blocks of B that a block of A meets
+  double of_range_a = room * (num_a + num_b) / (1 + met);
+  if (of_range_a * met > num_b) of_range_a = room * (num_a + num_b) - num_b;
+  const bool in_slabs = of_range_a < num_a / static_cast<double>(std::max<std::uint64_t>(1, whole.a_rows));
+  if (in_slabs) of_range_a = room * num_a;
+  e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::clamp(num_a / of_range_a, 2.0, std::max(2.0, num_a))));
   e.num_slabs = in_slabs ? e.num_ranges : 1;
-  const double products = double(e.num_ranges) * e.num_slabs;
   Counts s = whole;
-  s.a = with_blocks(whole.a, std::ceil(num_a / e.num_ranges));
-  s.b = with_blocks(whole.b, std::ceil(in_slabs ? num_b / e.num_slabs : std::min(num_b, met / e.num_ranges)));
-  s.num_pairs = whole.num_pairs / products;
+  s.a = with_blocks(whole.a, num_a / e.num_ranges);
+  s.b = with_blocks(whole.b, in_slabs ? num_b / e.num_slabs : std::min(num_b, met * num_a / e.num_ranges));
+  s.num_pairs = whole.num_pairs / e.num_ranges / e.num_slabs;
   s.num_c_blocks = whole.num_c_blocks / e.num_ranges;
   const double merged = in_slabs ? whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m())) : 0;
-  e.predicted_s = sort_seconds(whole, limits) + products * range_seconds(e, s, of_range) + merge_seconds(merged) +
-                  start_seconds(e, limits);
+  e.predicted_s = sort_seconds(whole, limits) + range_seconds(e, s, of_range) * e.num_ranges * e.num_slabs +
+                  merge_seconds(merged) + start_seconds(e, limits);
 }
 
-}  // namespace
-
-Choice decide_out_of_core(const Counts& whole, const Limits& given) {
+/// decide_out_of_core() but for the bytes that a refusal asks for.
+Choice decide_within(const Counts& whole, const Limits& given) {
   constexpr std::uint64_t kMostSlabs = 1024;
   constexpr std::uint64_t kListShare = 16;  // lists of threads may take 3 of them; the rest is for operands
   // What keep holds of a row of C while the parts of rows are added up.
   const std::uint64_t of_selector = RecordSelector::memory_bytes(
       given.selection, whole.m(), static_cast<std::uint32_t>(std::min<std::uint64_t>(whole.nb(), whole.b.num_blocks)));
   Limits limits = given;
-  limits.host_bytes -= std::min(of_selector, limits.host_bytes / 2);
+  limits.host_bytes -= std::min(of_selector, limits.host_bytes);
   Limits of_range = limits;
   if (of_range.gpus.size() > 1) of_range.gpus.resize(1);
   of_range.num_threads = std::min(limits.num_threads, std::max(1u, limits.num_cores));
@@ -72,36 +68,22 @@ Choice decide_out_of_core(const Counts& whole, const Limits& given) {
     return decide_at_once(expected_counts(with_blocks(whole.a, double(least_a)), with_blocks(whole.b, double(least_b))),
                           of_range);
   };
-  Choice least = least_range(limits.host_bytes / kListShare * 3);
-  if (least.is_refused()) of_range.num_threads = 1;
-  if (!least.is_refused() && least.backend == Backend::cpu) of_range.num_threads = least.num_threads;
-  least = least_range(limits.host_bytes / kAllParts * kLeastRangeParts);
-  of_range.backend = least.backend;
+  const Choice lists = least_range(limits.host_bytes / kListShare * 3);
+  if (lists.is_refused()) of_range.num_threads = 1;
+  if (!lists.is_refused() && lists.backend == Backend::cpu) of_range.num_threads = lists.num_threads;
+  Choice e = least_range(limits.host_bytes / kAllParts * kLeastRangeParts);
+  of_range.backend = e.backend;
   const bool is_empty = whole.a.num_blocks == 0 || whole.b.num_blocks == 0;  // then the other one is only checked
-  if (is_empty && least.refusal.lacks_memory()) least.refusal = {};
-  const std::uint64_t sort_limit = least_sort_bytes(whole) / 3 * 4 + 4;  // three quarters are for sorting
-  if (least.refusal.kind == Refusal::Kind::host_memory) {
-    const std::uint64_t of_range_bytes = least.refusal.need_bytes / kLeastRangeParts * kAllParts + 2 * kAllParts;
-    least.refusal.need_bytes = std::max(of_range_bytes, sort_limit);
-  } else if (!least.is_refused() && limits.host_bytes < sort_limit) {
-    least.refusal = host_memory_refusal(sort_limit);
-  }
-  if (limits.host_bytes < of_selector)
-    least.refusal = host_memory_refusal(std::max(of_selector, least.refusal.need_bytes));
-  if (least.refusal.kind == Refusal::Kind::host_memory) least.refusal.need_bytes += of_selector;
-  if (least.is_refused()) return least;
+  if (is_empty && e.refusal.lacks_memory()) e.refusal = {};
+  const bool can_sort = least_sort_bytes(whole) <= limits.host_bytes / 4 * 3;  // which are for sorting
+  if (!e.is_refused() && !can_sort) e.refusal = host_memory_refusal(0);
+  if (e.is_refused()) return e;
 
-  Choice e = least;
-  if (is_empty) {
-    e.num_ranges = e.num_slabs = 1;
-    e.predicted_s = sort_seconds(whole, limits) + start_seconds(e, limits);
-  } else {
-    const Refusal at_once = decide_at_once(whole, of_range).refusal;
-    const std::uint64_t have =
-        at_once.kind == Refusal::Kind::device_memory ? of_range.device_bytes() : of_range.host_bytes;
-    const double room = static_cast<double>(have) / static_cast<double>(std::max(have, at_once.need_bytes));
-    expect_ranges(e, whole, limits, of_range, room);
-  }
+  const Refusal at_once = decide_at_once(whole, of_range).refusal;
+  const std::uint64_t have =
+      at_once.kind == Refusal::Kind::device_memory ? of_range.device_bytes() : of_range.host_bytes;
+  const double room = static_cast<double>(have) / static_cast<double>(std::max(have, at_once.need_bytes));
+  expect_ranges(e, whole, limits, of_range, room);
   e.scratch_bytes = scratch_bytes(whole.a, whole.b);
   e.limits = of_range;
   e.limits.host_bytes = limits.host_bytes / kAllParts * kRangeParts;
@@ -110,6 +92,20 @@ Choice decide_out_of_core(const Counts& whole, const Limits& given) {
   e.expected_pairs = kept.num_pairs;
   e.expected_output_blocks = kept.num_c_blocks;
   e.sampled = whole.sampled;
+  return e;
+}
+
+}  // namespace
+
+Choice decide_out_of_core(const Counts& whole, const Limits& limits) {
+  const auto lacks_host = [](const Choice& e) { return e.refusal.kind == Refusal::Kind::host_memory; };
+  Choice e = decide_within(whole, limits);
+  if (!lacks_host(e)) return e;
+  Limits other = limits;
+  e.refusal.need_bytes = least_that_fits(limits.host_bytes, [&](std::uint64_t bytes) {
+    other.host_bytes = bytes;
+    return !lacks_host(decide_within(whole, other));
+  });
   return e;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
@@ -41,26 +42,28 @@ std::string try_folder(const std::string& folder, std::uint64_t bytes, Descripto
 
 }  // namespace
 
-ScratchFile ScratchFile::make(std::span<const std::string> folders, std::uint64_t bytes, std::string& why) {
-  ScratchFile scratch;
-  why.clear();
+ScratchFile::ScratchFile(std::span<const std::string> folders, std::uint64_t bytes) {
+  std::string why = folders.empty() ? "no folder for it" : "";
   for (const std::string& folder : folders) {
-    const std::string problem = try_folder(folder, bytes, scratch.fd_);
-    if (problem.empty()) {
-      scratch.name_ = "scratch file in " + folder;
-      return scratch;
-    }
+    const std::string problem = try_folder(folder, std::max<std::uint64_t>(1, bytes), fd_);
+    name_ = "scratch file in " + folder;
+    if (problem.empty()) return;
     why += text(why.empty() ? "" : "; ", folder, ": ", problem);
   }
-  if (why.empty()) why = "no folder for it";
-  return scratch;
+  throw OutOfMemory("the memory limit",
+                    text("the operands do not fit, and no scratch file of ", human_bytes(bytes), " can be made: ", why),
+                    "raise EngineOptions::memory_limit_bytes, or set TMPDIR to a folder on a disk with that much room");
 }
 
 void ScratchFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
   int error = 0;
   const std::size_t put = io::write_at(fd_.get(), offset, bytes, error);
   if (put == bytes.size()) return;
-  if (error == ENOSPC || error == EDQUOT) throw ScratchFull{text(name_, ": ", error_text(error))};
+  if (error == ENOSPC || error == EDQUOT) {
+    throw OutOfMemory(name_, error_text(error),
+                      "free space there, set TMPDIR to a folder on a larger disk, or raise "
+                      "EngineOptions::memory_limit_bytes");
+  }
   throw IoError(at_offset(name_, offset + put), text("writing failed (", error_text(error), ")"),
                 "free space there or set TMPDIR to a folder on a larger disk, then run again");
 }

@@ -12,21 +12,14 @@
 
 namespace spmm::io {
 
-/// Thrown if a file system that reserves nothing turns out to be full.
-struct ScratchFull {
-  std::string why;
-};
-
 /// Threads: may be read and written from several threads at once.
 class ScratchFile {
  public:
   /// Makes it in the first of the folders that has a file system on a disk with files without names and so much room,
-  /// which is reserved. Not open, with the reason in `why`, if there is none.
-  static ScratchFile make(std::span<const std::string> folders, std::uint64_t bytes, std::string& why);
+  /// which is reserved. Errors: OutOfMemory if there is none.
+  ScratchFile(std::span<const std::string> folders, std::uint64_t bytes);
 
-  [[nodiscard]] bool is_open() const { return fd_.is_open(); }
-
-  /// Errors: ScratchFull, IoError.
+  /// Errors: IoError; OutOfMemory if the file system reserves nothing and is full.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
   /// Errors: IoError.
   void read_at(std::uint64_t offset, std::span<std::byte> dst) const;
