@@ -2,13 +2,11 @@
 // results compared; tables, JSON, and the comparison of two measurements.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "spmm/multiply.hpp"
@@ -86,25 +84,6 @@ struct CaseResult {
 
 /// Writes an input unless the file is there already with the right header and length.
 std::filesystem::path make_input(const BenchCase& bench_case, std::uint64_t seed, const BenchOptions& options);
-
-/// A flag for Options::cancel that is set when the time is over, or when `outer` is set.
-/// Threads: starts one if there is a limit; without one the flag is `outer` itself.
-class TimeLimit {
- public:
-  /// Values: outer may be null; it must outlive the object.
-  TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* outer);
-
-  [[nodiscard]] const std::atomic<bool>* stop_flag() const { return watcher_.joinable() ? &stop_ : outer_; }
-
-  /// Whether the time was over, and `outer` was not set.
-  [[nodiscard]] bool expired() const { return expired_; }
-
- private:
-  const std::atomic<bool>* outer_;
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> expired_{false};
-  std::jthread watcher_;  // last: ends before what it sets
-};
 
 /// Runs every kernel on a case: once for the checksum of its result, then the timed runs to /dev/null. `on_kernel` is
 /// called after each. Inputs stay in the work folder, outputs do not. Errors: those of multiply() except UsageError,

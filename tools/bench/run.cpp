@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
@@ -43,16 +46,27 @@ class TooSlow : public std::runtime_error {
   explicit TooSlow(double max_s) : std::runtime_error(text("a run took longer than --max-seconds ", max_s)) {}
 };
 
-/// body(options), stopped after the time that the user wants to wait. Errors: TooSlow.
+/// body(options), stopped after the time that the user wants to wait. Threads: starts one if there is a limit. Errors:
+/// TooSlow.
 template <class Body>
 auto in_time(Options how, std::optional<double> max_s, const Body& body) {
-  const TimeLimit limit(max_s, how.cancel);
-  how.cancel = limit.stop_flag();
+  if (!max_s) return body(how);
+  const std::atomic<bool>* const asked = std::exchange(how.cancel, nullptr);
+  std::atomic<bool> stop{false};
+  std::atomic<bool> is_over{false};
+  how.cancel = &stop;
+  const std::jthread watcher([&](const std::stop_token& done) {
+    const auto begin = Clock::now();
+    for (; !done.stop_requested() && !stop; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+      is_over = seconds_since(begin) > *max_s;
+      stop = is_over || is_set(asked);
+    }
+  });
   try {
     return body(how);
   } catch (const Interrupted&) {
-    if (limit.expired()) throw TooSlow(*max_s);
-    throw;
+    if (!is_over || is_set(asked)) throw;
+    throw TooSlow(*max_s);
   }
 }
 
@@ -191,20 +205,6 @@ class CaseRun {
 };
 
 }  // namespace
-
-TimeLimit::TimeLimit(std::optional<double> limit_s, const std::atomic<bool>* outer) : outer_(outer) {
-  if (!limit_s) return;
-  watcher_ = std::jthread([this, limit_s = *limit_s](const std::stop_token& done) {
-    const auto begin = Clock::now();
-    for (; !done.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
-      const bool asked = is_set(outer_);
-      if (!asked && seconds_since(begin) <= limit_s) continue;
-      expired_ = !asked;
-      stop_ = true;
-      return;
-    }
-  });
-}
 
 fs::path make_input(const BenchCase& one, std::uint64_t seed, const BenchOptions& options) {
   const MatrixHeader& header = one.header;

@@ -64,24 +64,6 @@ TEST_CASE("bench: checksums are the same for every cut, others for every change"
   CHECK_THROWS_AS(sink.finish({.n = 4, .m = 2, .num_blocks = 1}), IoError);
 }
 
-TEST_CASE("bench: limits of time", "[tools][bench]") {
-  const auto stops = [](const tools::TimeLimit& limit) {
-    for (int t = 0; t < 500 && !*limit.stop_flag(); ++t) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return limit.stop_flag()->load();
-  };
-  std::atomic<bool> asked{false};
-  const tools::TimeLimit none(std::nullopt, &asked);
-  CHECK(none.stop_flag() == &asked);
-  const tools::TimeLimit far(1000, &asked);
-  CHECK_FALSE(far.stop_flag()->load());
-  const tools::TimeLimit near(0.01, &asked);
-  CHECK(stops(near));
-  CHECK(near.expired());
-  asked = true;
-  CHECK(stops(far));
-  CHECK_FALSE(far.expired());
-}
-
 TEST_CASE("bench: suites are data", "[tools][bench]") {
   const std::vector<tools::BenchSuite> suites = tools::load_suites(kSuiteFile);
   for (const auto& suite : suites) {
