@@ -123,42 +123,29 @@ def peers_table():
     return ["case", "spmm ms", "plan", "Warp f32", "topology kept", "cuSPARSE f32", "f64"], rows
 
 
-@table("chains", "gpu-chains", "gpu-cusparse")
-def chains_table():
-    """Number types other than u16, beside Warp."""
-    rows, peers = [], cases("gpu-cusparse")
-    for name, case in cases("gpu-chains").items():
-        ran = {**kernels(peers.get(name, {"kernels": []})), **kernels(case)}
-        rows.append([name, *(short(median(ran.get(kind), "ms"))
-                             for kind in ("f32", "f32-plan", "f64", "f64-plan", "warp-f32", "warp-f32-kept"))])
-    return ["case", "f32 ms", "plan", "f64 ms", "plan", "Warp f32", "topology kept"], rows
+def times_table(name, head, kinds, *files, key="ms"):
+    """A table with a time of each kind of product. A case of the first file has those of the other files, too."""
+    @table(name, *files)
+    def make():
+        measured, others = cases(files[0]), [cases(file) for file in files[1:]]
+        rows = []
+        for case in measured.values():
+            ran = {}
+            for one in [*(other.get(case["name"], {"kernels": []}) for other in others), case]:
+                ran.update(kernels(one))
+            rows.append([case["name"], *(short(median(ran.get(kind), key)) for kind in kinds)])
+        return ["case", *head], rows
 
 
-@table("types", "gpu-types")
-def types_table():
-    """One call of each number type, beside cuSPARSE's product of elements."""
-    kinds = ["i8", "f16", "f32", "f64", "f32-cusparse", "f64-cusparse"]
-    rows = [[name, *(short(median(kernels(case).get(kind), "ms")) for kind in kinds)] for name, case in cases("gpu-types").items()]
-    return ["case", "i8 ms", "f16", "f32", "f64", "cuSPARSE f32", "f64"], rows
-
-
-@table("masks", "gpu-masks")
-def masks_table():
-    """Products that are added to C, and those at every tenth of its blocks."""
-    kinds = [kind + way for kind in ("f32", "f64") for way in ("", "-tenth", "-plan", "-plan-beta", "-tenth-plan")]
-    rows = [[name, *(short(median(kernels(case).get(kind), "ms")) for kind in kinds)] for name, case in cases("gpu-masks").items()]
-    return ["case", *(f"{kind}{way}" for kind in ("f32 ", "f64 ") for way in ("call", "a tenth", "plan", "plan, beta", "plan, a tenth"))], rows
-
-
-@table("cpu-chains", "cpu-chains")
-def cpu_chains_table():
-    """Processor times of floats on the CPU, beside two processes of SciPy."""
-    rows = []
-    for name, case in cases("cpu-chains").items():
-        ran = kernels(case)
-        rows.append([name, *(short(median(ran.get(kernel), "cpu_ms"))
-                             for kernel in ("spmm-f32", "scipy-bsr-f32-two", "spmm-f64", "scipy-bsr-f64-two"))])
-    return ["case", "f32 ms", "SciPy", "f64 ms", "SciPy"], rows
+WAYS = {"": "call", "-tenth": "a tenth", "-plan": "plan", "-plan-beta": "plan, beta", "-tenth-plan": "plan, a tenth"}
+times_table("chains", ["f32 ms", "plan", "f64 ms", "plan", "Warp f32", "topology kept"],
+            ["f32", "f32-plan", "f64", "f64-plan", "warp-f32", "warp-f32-kept"], "gpu-chains", "gpu-cusparse")
+times_table("types", ["i8 ms", "f16", "f32", "f64", "cuSPARSE f32", "f64"],
+            ["i8", "f16", "f32", "f64", "f32-cusparse", "f64-cusparse"], "gpu-types")
+times_table("masks", [f"{kind} {way}" for kind in ("f32", "f64") for way in WAYS.values()],
+            [kind + way for kind in ("f32", "f64") for way in WAYS], "gpu-masks")
+times_table("cpu-chains", ["f32 ms", "SciPy", "f64 ms", "SciPy"],
+            ["spmm-f32", "scipy-bsr-f32-two", "spmm-f64", "scipy-bsr-f64-two"], "cpu-chains", key="cpu_ms")
 
 
 @table("ranks", "ranks")

@@ -1,10 +1,7 @@
 // spmm-bench: checksums, differences, limits of time, suites.
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "spmm/engine.hpp"
