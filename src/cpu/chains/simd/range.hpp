@@ -198,10 +198,13 @@ inline Blocks blocks_in(const ChainIndex& matrix, std::uint64_t row, const Range
   return blocks;
 }
 
-template <class T>
+constexpr int kFirstLevel = 3;   // of the caches
+constexpr int kSecondLevel = 2;  // waits for more lines of memory at a time
+
+template <int kLevel, class T>
 inline void fetch(const T* begin, std::uint64_t num) {
 #pragma GCC unroll 8
-  for (std::uint64_t x = 0; x < num; x += 64 / sizeof(T)) __builtin_prefetch(begin + x);
+  for (std::uint64_t x = 0; x < num; x += 64 / sizeof(T)) __builtin_prefetch(begin + x, 0, kLevel);
 }
 
 /// Columns of C that have a pair in a row of A, ascending. Returns their end. Calls at_pair(x, y, column) for each pair
@@ -224,7 +227,7 @@ inline std::uint32_t* find_columns(const ChainProduct<T>& product, std::uint32_t
     high = last > high ? last : high;
     if (product.m == 1 && product.b.numbers == nullptr) {  // the begin; the processor itself fetches what follows
       const std::uint64_t num = blocks.end - blocks.begin;
-      fetch(product.b.values + blocks.begin, num < kFirstElements ? num : kFirstElements);
+      fetch<kFirstLevel>(product.b.values + blocks.begin, num < kFirstElements ? num : kFirstElements);
     }
   }
   if (low > high) return to;
@@ -297,7 +300,7 @@ std::uint64_t multiply_range(const ChainProduct<T>& product, const Range& range,
     auto* const places = reinterpret_cast<std::uint32_t*>(scratch.places.data());  // + 1, of columns of this row
     for (std::uint64_t x = 0; x < num_blocks; ++x) places[row_columns[x]] = static_cast<std::uint32_t>(x) + 1;
     __builtin_memset(values, 0, num_blocks * elements * sizeof(Sum));
-    constexpr bool kIsSmall = M != 0 && M < 8;    // a pair takes less time than fetching a block
+    constexpr bool kIsSmall = M != 0 && M * M * sizeof(T) < 128;  // a pair takes less time than fetching a block
     constexpr bool kIsLarge = M == 0 || M >= 16;  // a pair takes long enough to ask each time whether to go on
     for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
       if (scratch.must_stop(product.cancel)) break;
@@ -306,7 +309,7 @@ std::uint64_t multiply_range(const ChainProduct<T>& product, const Range& range,
       const LeftBlock<T, M> left(product.a.block(x, elements), product.m);
       const Blocks blocks = blocks_in(b, a.columns[x], range);
       for (std::uint64_t y = blocks.begin; y < blocks.end; ++y) {
-        if (next.begin < next.end) fetch(right.block(next.begin++, elements), elements);
+        if (next.begin < next.end) fetch<kSecondLevel>(right.block(next.begin++, elements), elements);
         if (kIsLarge && scratch.must_stop(product.cancel)) break;
         const std::uint32_t place = places[b_columns[y]];
         if (place == 0) {
