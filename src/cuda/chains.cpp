@@ -14,8 +14,8 @@
 #include "base/records/errors.hpp"
 #include "base/text.hpp"
 #include "cuda/arrays/arrays.hpp"
-#include "cuda/arrays/gathered.hpp"
 #include "cuda/pipeline.hpp"
+#include "cuda/planned.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/chains/launch.hpp"
 
@@ -43,15 +43,13 @@ void check_numbers(std::uint64_t count, const char* what) {
 /// The pattern of C, and the pairs of a product by C block: of all rows of A, or of some after the others.
 class ChainList {
  public:
-  /// Counts the blocks of C. Waits for the stream. Values: many = null, or the operands of `arrays`, gathered;
-  /// is_kept = all pairs are listed, for a plan. Errors: FormatError, ShapeError, OutOfMemory.
-  ChainList(const Source& a, const Source& b, const DeviceArrays& arrays, GatheredProducts* many, bool is_kept,
+  /// Counts the blocks of C. Waits for the stream. Values: operands = those of `arrays`; is_kept = all pairs are
+  /// listed, for a plan. Errors: FormatError, ShapeError, OutOfMemory.
+  ChainList(const Source& a, const Source& b, const DeviceArrays& arrays, ArrayOperands& operands, bool is_kept,
             Pipeline& pipeline)
       : arrays_(arrays), memory_(pipeline.memory()), events_(pipeline.events()) {
     check_numbers(arrays.a.num_blocks, "blocks of A");
-    sorted_ =
-        pipeline.sort_and_count(read_arrays(arrays, many, a.header(), pipeline.memory(), pipeline.events()), a, b);
-    if (many != nullptr) many->drop_read();
+    sorted_ = pipeline.sort_and_count(operands.read(a.header(), pipeline.events()), a, b);
     num_rows_ = sorted_.b_row_index.size() == 0 ? 0 : sorted_.a.index.num_rows;
     num_pairs_ = sorted_.num_pairs();
     max_row_pairs_ = sorted_.row_pairs.max_row_pairs;
@@ -326,17 +324,6 @@ DeviceBuffer<std::byte> aligned_values(const DeviceBsrView& view, DeviceMemory& 
   return is_aligned(data) ? std::move(values) : copy_of(values, memory, "elements");
 }
 
-/// Elements of a result of u16 that are kMaxVal; 0 of other types. Waits for the stream. Shapes: c [bytes], device.
-std::uint64_t count_saturated(ElementType type, const void* c, std::uint64_t bytes, DeviceMemory& memory) {
-  if (type != ElementType::u16 || bytes == 0) return 0;
-  const DeviceBuffer<unsigned long long> count(memory, 1, "count");
-  const Stream& stream = memory.stream();
-  check(cudaMemsetAsync(count.data(), 0, sizeof(unsigned long long), stream.get()), "clear");
-  kernels::launch_count_saturated(static_cast<const std::uint32_t*>(c), bytes / sizeof(std::uint32_t), count.data(),
-                                  stream.get());
-  return fetch(count.data(), stream);
-}
-
 /// Of C blocks of a product of `a`.
 std::uint64_t result_bytes(const DeviceBsrView& a, std::uint64_t num_blocks) {
   return num_blocks * a.m * a.m * element_bytes(result_of(a.type));
@@ -350,56 +337,21 @@ plan::Choice execution_within(std::uint64_t limit_bytes) {
 }
 
 /// A plan of chains.
-class PlannedChains : public PlannedProduct {
+class KeptChains : public KeptPlan {
  public:
-  PlannedChains(const Source& a, const Source& b, std::uint64_t limit_bytes, const DeviceRun& run) : run_(run) {
-    const DeviceGuard guard(run_.device->device());
-    check_arrays(*run_.arrays, *run_.device);
-    kept_ = {new Kept(limit_bytes, run_), {run_.device->device()}};
-    Pipeline& pipeline = kept_->pipeline;
-    kept_->list.emplace(a, b, *run_.arrays, nullptr, true, pipeline);
-    pipeline.stream().synchronize();  // the pattern may be read on any stream
+  KeptChains(const DeviceRun& run, const Source& a, const Source& b, std::uint64_t limit_bytes)
+      : KeptPlan(run, execution_within(limit_bytes)) {
+    ArrayOperands operands(arrays(), memory());
+    list_.emplace(a, b, arrays(), operands, true, pipeline_);
+    pipeline_.stream().synchronize();  // the pattern may be read on any stream
   }
 
-  void multiply(const void* a, const void* b, void* c, CUstream_st* stream, const void* alpha,
-                const void* beta) override {
-    if (!is_aligned(a) || !is_aligned(b) || !is_aligned(c)) {
-      throw UsageError("DevicePlan::multiply", "values do not begin at a multiple of 16 bytes", "pass a copy of them");
-    }
-    if (run_.arrays->a.type == ElementType::u16) check_not_scaled(alpha, beta);
-    const DeviceGuard guard(run_.device->device());
-    const Stream& own = behind(stream);
-    for (const ListedRows& all : kept_->list->parts()) {
-      kept_->list->multiply(all, {.a = a, .b = b, .c = c, .old = c, .alpha = alpha, .beta = beta}, own.get());
-    }
-    own.hold(stream);
-  }
-
-  std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
-    const DeviceGuard guard(run_.device->device());
-    behind(stream);
-    return cuda::count_saturated(run_.arrays->a.type, c, result_bytes(run_.arrays->a, kept_->list->num_blocks()),
-                                 kept_->pipeline.memory());
+  void multiply(const kernels::ChainValues& values) override {
+    for (const ListedRows& all : list_->parts()) list_->multiply(all, values, pipeline_.stream().get());
   }
 
  private:
-  /// The plan's stream, once it waits for what the caller has queued.
-  const Stream& behind(CUstream_st* stream) {
-    const Stream& own = kept_->pipeline.stream();
-    own.wait_for(stream);
-    return own;
-  }
-
-  /// Everything on the device; the later goes first.
-  struct Kept {
-    Kept(std::uint64_t limit_bytes, const DeviceRun& run)
-        : pipeline({.device = run.device, .memory = run.memory}, execution_within(limit_bytes), run) {}
-    Pipeline pipeline;
-    std::optional<ChainList> list;
-  };
-
-  DeviceRun run_;
-  OnDevice<Kept> kept_;
+  std::optional<ChainList> list_;
 };
 
 /// Largest absolute values of integers whose sums may overflow; 0 of others. Shapes: elements, device.
@@ -426,15 +378,10 @@ ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArray
   DeviceMemory& memory = pipeline.memory();
   const Stream& stream = pipeline.stream();
   const DeviceCall& call = arrays.call;
-  std::optional<GatheredProducts> many;
-  if (arrays.batch != nullptr) {
-    many.emplace(arrays, memory);
-  } else {
-    check_arrays(arrays, *run.device);
-  }
-  ChainList list(a, b, arrays, many ? &*many : nullptr, false, pipeline);
+  ArrayOperands operands(arrays, memory);
+  ChainList list(a, b, arrays, operands, false, pipeline);
   run.check_cancelled();
-  const auto [view_a, view_b] = many ? many->views() : std::array{arrays.a, arrays.b};
+  const auto [view_a, view_b] = operands.views();
   const DeviceBuffer<std::byte> of_a = aligned_values(view_a, memory);
   const DeviceBuffer<std::byte> of_b = aligned_values(view_b, memory);
   DeviceBuffer<std::byte> of_c;
@@ -474,10 +421,10 @@ ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArray
         check(cudaMemcpyAsync(to_host + first_byte, to, bytes, cudaMemcpyDeviceToHost, stream.get()), "download");
       });
     }
-    stats.num_saturated += count_saturated(view_a.type, to, bytes, memory);
+    stats.num_saturated += count_saturated(view_a.type, to, bytes / sizeof(std::uint32_t), memory);
   }
   if (host != nullptr && list.num_blocks() == 0) host->allocate_values(0);
-  if (many) many->finish(pipeline.events());
+  operands.finish(pipeline.events());
   const Event complete;
   complete.record(stream);
   check(cudaStreamWaitEvent(call.stream, complete.get()), "event");
@@ -555,7 +502,7 @@ ProductStats multiply_chains(const Source& a, const Source& b, std::uint64_t lim
 
 std::unique_ptr<PlannedProduct> plan_chains(const Source& a, const Source& b, std::uint64_t limit_bytes,
                                             const DeviceRun& run) {
-  return std::make_unique<PlannedChains>(a, b, limit_bytes, run);
+  return make_plan<KeptChains>(run, a, b, limit_bytes);
 }
 
 }  // namespace spmm::cuda

@@ -1,7 +1,6 @@
 // Products of sources on one device or several, and of arrays on the device that holds them.
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "base/text.hpp"
 #include "base/visible_gpus.hpp"
 #include "cuda/arrays/collector.hpp"
-#include "cuda/arrays/gathered.hpp"
 #include "cuda/output/downloader.hpp"
 #include "cuda/pipeline.hpp"
 
@@ -39,13 +37,12 @@ std::vector<ProductStats> multiply_sources(const Source& a, const Source& b, Out
   };
   {
     std::vector<std::jthread> threads;  // one for each device but the first, which has this one
-    for (std::uint32_t d = 1; d < num_devices; ++d) {
-      threads.push_back(start_thread([&, d] { compute(d); }));
-      if (threads.back().joinable()) continue;
-      common.fail(std::make_exception_ptr(
-          DeviceError(text("GPU ", shown_gpu(pipelines[d]->memory().context().device())),
-                      "the system starts no thread for it", "raise the limit of threads, or use one device")));
-      break;
+    try {
+      for (std::uint32_t d = 1; d < num_devices; ++d) {
+        threads.push_back(start_device_thread(pipelines[d]->memory().context(), [&, d] { compute(d); }));
+      }
+    } catch (...) {
+      common.fail(std::current_exception());
     }
     compute(0);
   }
@@ -57,17 +54,10 @@ std::vector<ProductStats> multiply_sources(const Source& a, const Source& b, Out
 ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArrays& arrays, Pipeline& pipeline) {
   DeviceMemory& memory = pipeline.memory();
   memory.cut_small_buffers();
-  std::optional<GatheredProducts> many;
-  if (arrays.batch != nullptr) {
-    many.emplace(arrays, memory);
-  } else {
-    check_arrays(arrays, memory.context());
-  }
-  SortedOperands parsed = read_arrays(arrays, many ? &*many : nullptr, a.header(), memory, pipeline.events());
-  if (many) many->drop_read();
+  ArrayOperands operands(arrays, memory);
   ArrayCollector collector(arrays, memory, pipeline.events());
-  const ProductStats stats = pipeline.run(std::move(parsed), a, b, collector);
-  if (many) many->finish(pipeline.events());
+  const ProductStats stats = pipeline.run(operands.read(a.header(), pipeline.events()), a, b, collector);
+  operands.finish(pipeline.events());
   return stats;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -33,7 +32,7 @@ inline bool may_saturate(const plan::Counts& s) {
 }
 
 /// Takes the pairs of rows over.
-inline plan::Counts statistics_of(SortedOperands& sorted, const MatrixHeader& a, const MatrixHeader& b) {
+inline plan::Counts counts_of(SortedOperands& sorted, const MatrixHeader& a, const MatrixHeader& b) {
   plan::Counts s{.a = a,
                  .b = b,
                  .exact = true,
@@ -43,33 +42,20 @@ inline plan::Counts statistics_of(SortedOperands& sorted, const MatrixHeader& a,
                  .c_columns_end = sorted.c_columns,
                  .max_element = std::max(sorted.a.max_element, sorted.b.max_element),
                  .row_pairs = std::move(sorted.row_pairs)};
-  const plan::RowPairs& rows = s.row_pairs;
   std::uint64_t num_c_blocks = 0;
-  for (std::size_t x = 0; x < rows.num_runs(); ++x) {
-    const std::uint64_t c_blocks = std::uint64_t{rows.first_row(x + 1) - rows.first_row(x)} * s.c_columns();
-    num_c_blocks += std::min(rows.offsets[x + 1] - rows.offsets[x], c_blocks);
+  for (std::size_t x = 0; x < s.row_pairs.num_runs(); ++x) {
+    num_c_blocks += plan::run_bound(s.row_pairs, x, s.c_columns());
   }
   s.num_c_blocks = static_cast<double>(num_c_blocks);
   return s;
 }
 
 /// C blocks lie in the tiles that products reach.
-inline void set_tiles(plan::Counts& statistics, const TileMaps& tiles) {
-  if (!tiles.counts.counted) return;
-  statistics.tiles = tiles.counts;
+inline void set_tiles(plan::Counts& counts, const TileMaps& tiles) {
+  counts.tiles = tiles.counts;
   if (tiles.counts.rows.empty()) return;
-  plan::TileExtent all;
-  for (std::uint32_t row = 0; row < tiles.counts.rows.size(); ++row) {
-    all.add(plan::tile_row_extent(tiles.grid, tiles.counts, row));
-  }
-  statistics.num_c_blocks = std::min(statistics.num_c_blocks, static_cast<double>(all.c_blocks));
-}
-
-/// Whether pairs of each block of A are wanted: all kernels but row-spread expand, or weigh rows by them.
-inline bool wants_block_pairs(const plan::Choice& execution) {
-  if (!plan::row_of(execution.kernel).spreads_rows) return true;
-  return std::any_of(execution.panels.begin(), execution.panels.end(),
-                     [](const plan::Panel& panel) { return panel.expand; });
+  const auto all = plan::tile_panel_extent(tiles.grid, tiles.counts, {.num_rows = tiles.grid.num_rows});
+  counts.num_c_blocks = std::min(counts.num_c_blocks, static_cast<double>(all.c_blocks));
 }
 
 /// One device and one product. Threads: one at a time, with the device current.
@@ -86,89 +72,127 @@ class Pipeline {
                 run.arrays != nullptr ? &run.arrays->call.allocator : nullptr),
         events_(stage_hooks(), stream_, is_timed(run)) {}
 
-  /// Allocates, if there is room, for a sort that is put on the stream while records are still on their way.
-  void prepare_sort(const SortedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
-    queued_ = CountedSort::make(parsed, build_room(a, b), memory_);
-  }
-  /// Puts that sort, and what goes along with it, on the stream.
-  void queue_sort(const SortedOperands& parsed) {
-    if (queued_ != nullptr) queued_->queue(parsed, events_);
+  /// Puts the sort on the stream, and what goes along with it, if there is room for it in what the plan has counted for
+  /// the build. Records may still be on their way.
+  void queue_sort(const SortedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
+    const std::uint64_t most = plan::operand_device_bytes(a, b, a.m).build_peak;
+    queued_ = CountedSort::queue(parsed, most - std::min(most, memory_.used_bytes()), memory_, events_);
   }
 
   /// From uploaded operands to the last panel taken. Pairs are those of the whole product, blocks and panels those of
   /// this device.
-  ProductStats run(SortedOperands operands, const Source& a, const Source& b, PanelTaker& taker) {
-    ProductStats stats{.device = context_.properties().name};
-    const plan::Counts statistics = arrange(operands, a, b);
-    stats.pairs = statistics.row_pairs.offsets.back();
-    run_panels(operands, statistics, taker, stats);
-    stats.num_panels = execution_.panels.size();
-    stats.peak_device_bytes = memory_.peak_bytes();
+  ProductStats run(SortedOperands uploaded, const Source& a, const Source& b, PanelTaker& taker) {
+    arrange(std::move(uploaded), a, b);
+    ProductStats stats = run_panels(taker);
+    drop_operands();
     return stats;
   }
 
   /// Sorts uploaded operands by row and counts their pairs; decides nothing.
   [[nodiscard]] SortedOperands sort_and_count(SortedOperands operands, const Source& a, const Source& b) {
-    if (queued_ == nullptr) {
-      queued_ = CountedSort::make(operands, build_room(a.header(), b.header()), memory_);
-      queue_sort(operands);
-    }
-    if (queued_ == nullptr || !queued_->take(operands)) {
-      queued_.reset();
-      events_.timed(Stage::build, stream_, [&] { sort_rows(operands, a, b, memory_); });
-    }
+    if (queued_ == nullptr) queue_sort(operands, a.header(), b.header());
+    const bool is_sorted = queued_ != nullptr && queued_->take(operands);
     queued_.reset();
+    if (!is_sorted) events_.timed(Stage::build, stream_, [&] { sort_rows(operands, a, b, memory_); });
     operands.a.keys = {};  // only B may be arranged by columns
     run_.check_cancelled();
     if (operands.row_pairs.num_rows == 0) events_.timed(Stage::count, stream_, [&] { count_pairs(operands, memory_); });
     return operands;
   }
 
-  /// Brings uploaded operands into the layout that the exact decision wants; returns what has been counted.
-  [[nodiscard]] plan::Counts arrange(SortedOperands& operands, const Source& a, const Source& b) {
-    operands = sort_and_count(std::move(operands), a, b);
-    if (run_.selection.upper_triangle)
-      events_.timed(Stage::count, stream_, [&] { cut_to_triangle(operands, memory_); });
-    plan::Counts statistics = statistics_of(operands, a.header(), b.header());
-    decide(statistics);
+  /// Sorts uploaded operands, counts what the exact decision wants to know, and brings them into the layout that it
+  /// wants.
+  void arrange(SortedOperands uploaded, const Source& a, const Source& b) {
+    operands_ = sort_and_count(std::move(uploaded), a, b);
+    if (run_.selection.upper_triangle) {
+      events_.timed(Stage::count, stream_, [&] { cut_to_triangle(operands_, memory_); });
+    }
+    counts_ = counts_of(operands_, a.header(), b.header());
+    decide();
     TileMaps tiles;
-    if (execution_.wants_tile_counts) tiles = count_tiles_of(operands, statistics);
+    if (execution_.wants_tile_counts) {
+      events_.timed(Stage::count, stream_, [&] {
+        tiles = count_tiles(plan::tile_grid(counts_), operands_.a.index, operands_.b.index, execution_.max_tile_stages,
+                            memory_);
+      });
+      if (tiles.counts.counted) {  // else they are far too many
+        set_tiles(counts_, tiles);
+        decide();
+      }
+    }
     if (execution_.wants_row_counts) {
-      events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(operands, operands.a.index.num_rows, memory_); });
-      statistics = statistics_of(operands, a.header(), b.header());
-      set_tiles(statistics, tiles);
-      decide(statistics);
+      events_.timed(Stage::count, stream_, [&] { fetch_row_pairs(operands_, operands_.a.index.num_rows, memory_); });
+      counts_ = counts_of(operands_, a.header(), b.header());
+      set_tiles(counts_, tiles);
+      decide();
     }
-    if (plan::row_of(execution_.kernel).expansion == plan::Expansion::tiles) operands.tiles = std::move(tiles);
-    tiles = {};
-    if (plan::row_of(execution_.kernel).is_dense()) {  // reads every block once: pairs and order do not matter
-      operands.b_row_index = {};
-      operands.b_parts = {};
-      operands.pair_offsets = {};
-    } else if (wants_block_pairs(execution_)) {
-      events_.timed(Stage::count, stream_, [&] { count_block_pairs(operands, memory_); });
+    const plan::KernelRow& kernel = plan::row_of(execution_.kernel);
+    if (kernel.expansion != plan::Expansion::tiles) tiles = {};
+    operands_.tiles = std::move(tiles);
+    // All kernels but row-spread expand, or weigh rows by their pairs.
+    const bool wants_block_pairs = !kernel.spreads_rows || std::ranges::any_of(execution_.panels, &plan::Panel::expand);
+    if (kernel.is_dense()) {  // reads every block once: pairs and order do not matter
+      operands_.b_row_index = {};
+      operands_.b_parts = {};
+      operands_.pair_offsets = {};
+    } else if (wants_block_pairs) {
+      events_.timed(Stage::count, stream_, [&] { count_block_pairs(operands_, memory_); });
     }
-    events_.timed(Stage::build, stream_, [&] { arrange_operands(operands, execution_.operand_layout, memory_); });
-    if (operands.b_by_columns) {  // its columns are known once it is arranged
-      statistics.b_columns = operands.b.index.num_rows;
-      decide(statistics);
+    events_.timed(Stage::build, stream_, [&] { arrange_operands(operands_, execution_.operand_layout, memory_); });
+    if (operands_.b_by_columns) {  // its columns are known once it is arranged
+      counts_.b_columns = operands_.b.index.num_rows;
+      decide();
     }
-    return statistics;
   }
 
-  /// The multiplier of what has been decided. It must not outlive the operands, nor the pipeline.
-  [[nodiscard]] std::unique_ptr<Multiplier> multiplier_of(const SortedOperands& operands,
-                                                          unsigned long long* num_saturated,
-                                                          unsigned long long* num_dropped = nullptr) {
-    return make_multiplier({.operands = operands,
-                            .execution = execution_,
-                            .memory = memory_,
-                            .num_saturated = num_saturated,
-                            .num_dropped = num_dropped,
-                            .events = events_,
-                            .run = run_});
+  /// Multiplies the operands as they have been arranged, panel by panel.
+  ProductStats run_panels(PanelTaker& taker) {
+    ProductStats stats{.pairs = counts_.row_pairs.offsets.back(), .device = context_.properties().name};
+    const bool selects = !run_.selection.is_all();
+    const bool can_saturate = !execution_.panels.empty() && may_saturate(counts_);
+    num_saturated_ = counter(can_saturate);
+    const DeviceBuffer<unsigned long long> num_dropped = counter(selects);
+    taker.start(execution_, num_saturated_.data());
+    const std::vector<plan::Panel>& panels = execution_.panels;
+    if (!panels.empty()) {
+      multiplier_ = make_multiplier({.operands = operands_,
+                                     .execution = execution_,
+                                     .memory = memory_,
+                                     .num_saturated = num_saturated_.data(),
+                                     .num_dropped = num_dropped.data(),
+                                     .events = events_,
+                                     .run = run_});
+      make_buffers(taker, selects);
+    }
+    const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
+    for (std::size_t x = 0; x < panels.size(); ++x) {
+      run_.check_cancelled();
+      PackedPanel& packing = taker.panels[x % taker.panels.size()];
+      taker.wait_until_free(packing);
+      events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
+      multiplier_->multiply(panels[x], packing.target);
+      packing.number = panels[x].number;
+      taker.push(packing);
+    }
+    stats.num_blocks = taker.finish();
+    taker.panels.clear();
+    if (can_saturate) stats.num_saturated = fetch(num_saturated_.data(), stream_);
+    if (selects) stats.num_dropped = fetch(num_dropped.data(), stream_);
+    stats.num_panels = panels.size();
+    stats.peak_device_bytes = memory_.peak_bytes();
+    return stats;
   }
 
+  /// Gives back what only further panels would need.
+  void drop_operands() {
+    multiplier_.reset();
+    operands_ = {};
+  }
+
+  /// What is arranged for the multiplier, which reads it.
+  [[nodiscard]] SortedOperands& operands() { return operands_; }
+  [[nodiscard]] Multiplier& multiplier() { return *multiplier_; }
+  [[nodiscard]] const plan::Counts& counts() const { return counts_; }
   [[nodiscard]] DeviceMemory& memory() { return memory_; }
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] StageEvents& events() { return events_; }
@@ -182,97 +206,43 @@ class Pipeline {
     if (run.arrays == nullptr) return true;
     return !run.arrays->is_pattern && (run.arrays->is_timed || run.clock.trace() != nullptr);
   }
-  /// What the plan has counted for the build and is not in use.
-  [[nodiscard]] std::uint64_t build_room(const MatrixHeader& a, const MatrixHeader& b) const {
-    const std::uint64_t most = plan::operand_device_bytes(a, b, a.m).build_peak;
-    return most - std::min(most, memory_.used_bytes());
-  }
-
-  /// Decides with more statistics than before. Another kernel is chosen only if the memory for it is free: the product
-  /// waits for none. Returns whether the decision stands.
-  bool decide_anew(const plan::Counts& more) {
-    plan::Choice before = std::move(execution_);
-    decide(more);
-    if (execution_.kernel == before.kernel || execution_.device_need_bytes <= memory_.most_bytes()) return true;
-    execution_ = std::move(before);  // other products hold what it would need
-    return false;
-  }
-
-  /// Counts the tiles that an exact decision wants to know, and decides again unless they are far too many.
-  TileMaps count_tiles_of(const SortedOperands& sorted, plan::Counts& statistics) {
-    TileMaps tiles;
-    const kernels::TileGrid grid = plan::tile_grid(statistics);
-    events_.timed(Stage::count, stream_, [&] {
-      tiles = count_tiles(grid, sorted.a.index, sorted.b.index, execution_.max_tile_stages, memory_);
-    });
-    if (!tiles.counts.counted) return tiles;  // the decision stands
-    plan::Counts with_tiles = statistics;
-    set_tiles(with_tiles, tiles);
-    if (!decide_anew(with_tiles)) return {};
-    statistics = std::move(with_tiles);
-    return tiles;
-  }
-
   /// Chooses with what has been counted. Memory that the choice wants beyond what the product has reserved is taken at
-  /// once; where other products hold it, the product makes do with its own. Only row-rank asks for so much more than is
-  /// expected of headers.
-  void decide(const plan::Counts& statistics) {
+  /// once; where other products hold it, the product makes do with its own. Only row-rank and tile-tensor ask for so
+  /// much more than is expected of headers.
+  void decide() {
     const auto timing = run_.clock.scope(Stage::plan);
-    execution_ = plan::decide(statistics, limits_);
+    execution_ = plan::decide(counts_, limits_);
     if (!execution_.is_refused() && plan::row_of(execution_.kernel).may_outgrow && run_.memory != nullptr) {
       const std::uint64_t reserved = run_.memory->reserved().device;
       const std::uint64_t need = execution_.device_need_bytes;
       if (need > reserved && !run_.memory->grow_device(need - reserved)) {
         plan::Limits less = limits_;
         less.gpus.front().bytes = reserved;
-        execution_ = plan::decide(statistics, less);
+        execution_ = plan::decide(counts_, less);
       }
     }
     plan::throw_if_refused(execution_);
   }
 
-  void run_panels(const SortedOperands& operands, const plan::Counts& statistics, PanelTaker& taker,
-                  ProductStats& stats) {
-    const bool selects = !run_.selection.is_all();
-    const bool can_saturate = !execution_.panels.empty() && may_saturate(statistics);
-    std::deque<PackedPanel>& packed = taker.panels;
-    num_saturated_ = {memory_, can_saturate ? 1u : 0u, "count"};
-    if (can_saturate) {
-      check(cudaMemsetAsync(num_saturated_.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
-    }
-    const DeviceBuffer<unsigned long long> num_dropped(memory_, selects ? 1 : 0, "count");
-    if (selects) check(cudaMemsetAsync(num_dropped.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
-    taker.start(execution_, num_saturated_.data());
-    const std::vector<plan::Panel>& panels = execution_.panels;
-    if (panels.empty()) {
-      stats.num_blocks = taker.finish();
+  /// A zero on the device, if it is wanted.
+  DeviceBuffer<unsigned long long> counter(bool is_wanted) {
+    DeviceBuffer<unsigned long long> zero(memory_, is_wanted ? 1 : 0, "count");
+    if (is_wanted) check(cudaMemsetAsync(zero.data(), 0, sizeof(unsigned long long), stream_.get()), "clear");
+    return zero;
+  }
+
+  /// Buffers for packed panels: two, or more smaller ones in their memory, of which a selection holds one before it
+  /// drops anything. If the multiplier writes the result itself, they are empty.
+  void make_buffers(PanelTaker& taker, bool selects) {
+    if (multiplier_->writes_arrays() && taker.takes_directly(execution_, counts_)) {
+      taker.panels.emplace_back(memory_, 0, counts_.m());
       return;
     }
-    const std::unique_ptr<Multiplier> multiplier = multiplier_of(operands, num_saturated_.data(), num_dropped.data());
-    if (multiplier->writes_arrays() && taker.takes_directly(execution_, statistics)) {
-      packed.emplace_back(memory_, 0, statistics.m());
-    } else {  // two panels, or more smaller ones in their memory, of which a selection holds one before it drops
-              // anything
-      const std::uint64_t max_c_blocks = plan::most_c_blocks(panels);
-      const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
-      const std::uint64_t num_packed =
-          std::min({selects ? num_that_fit - 1 : num_that_fit, taker.max_buffers(), std::uint64_t{panels.size()}});
-      for (std::uint64_t x = 0; x < num_packed; ++x) packed.emplace_back(memory_, max_c_blocks, statistics.m());
-    }
-    const SettledAtEnd settled(stream_);  // kernels write pinned words of the panels and of the multiplier
-    for (std::size_t x = 0; x < panels.size(); ++x) {
-      run_.check_cancelled();
-      PackedPanel& packing = packed[x % packed.size()];
-      taker.wait_until_free(packing);
-      events_.begin_panel(stream_, {.pairs = panels[x].num_pairs, .panel = x});
-      multiplier->multiply(panels[x], packing.target);
-      packing.number = panels[x].number;
-      taker.push(packing);
-    }
-    stats.num_blocks = taker.finish();
-    packed.clear();
-    if (can_saturate) stats.num_saturated = fetch(num_saturated_.data(), stream_);
-    if (selects) stats.num_dropped = fetch(num_dropped.data(), stream_);
+    const std::uint64_t max_c_blocks = plan::most_c_blocks(execution_.panels);
+    const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
+    const std::uint64_t num = std::min(
+        {selects ? num_that_fit - 1 : num_that_fit, taker.max_buffers(), std::uint64_t{execution_.panels.size()}});
+    for (std::uint64_t x = 0; x < num; ++x) taker.panels.emplace_back(memory_, max_c_blocks, counts_.m());
   }
 
   plan::Choice execution_;
@@ -282,8 +252,11 @@ class Pipeline {
   Stream stream_;
   DeviceMemory memory_;
   StageEvents events_;
+  plan::Counts counts_;
+  SortedOperands operands_;
   DeviceBuffer<unsigned long long> num_saturated_;  // [1]; streams of takers write it, too
-  std::unique_ptr<CountedSort> queued_;             // last: may still write what the others own
+  std::unique_ptr<Multiplier> multiplier_;
+  std::unique_ptr<CountedSort> queued_;  // last: may still write what the others own
 };
 
 using Pipelines = std::vector<OnDevice<Pipeline>>;

@@ -1,15 +1,14 @@
 // A product whose pattern is known: what stays on the device between its multiplications.
+#include "cuda/planned.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "cuda/arrays/collector.hpp"
-#include "cuda/backend.hpp"
-#include "cuda/pipeline.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/pairs/launch.hpp"
@@ -166,7 +165,7 @@ class ListedPairs : public KeptPairs {
     auto* const pairs = kept_.take<kernels::BlockPair>(all.num_pairs, "pairs");
     list_ = {.num_c_blocks = num_c_blocks, .offsets = offsets, .pairs = pairs};
     DeviceScratch scratch(memory);
-    const PinnedTable host_count(memory.context());
+    const PinnedTable host_count(memory.context().tables());
     kernels::PairListBuffers buffers{.keys = {},
                                      .pairs = {{pairs, nullptr}},
                                      .c_block_keys = scratch.take<std::uint64_t>(all.num_pairs, "C block keys"),
@@ -193,175 +192,93 @@ class ListedPairs : public KeptPairs {
   kernels::PairListView list_;
 };
 
-class Planned : public PlannedProduct {
+/// Keeps the operands as they were arranged for the pattern, and their multiplier; or the pairs alone.
+class KeptProduct : public KeptPlan {
  public:
-  static constexpr std::uint32_t kMaxElement = std::numeric_limits<std::uint16_t>::max();
-
-  Planned(const Source& a, const Source& b, const plan::Choice& expected, const DeviceRun& run) : run_(run) {
-    const DeviceGuard guard(device());
-    check_arrays(*run_.arrays, *run_.device);
-    kept_ = {new Kept({.device = run_.device, .memory = run_.memory}, expected, run_), {device()}};
-    Pipeline& pipeline = kept_->pipeline;
-    SortedOperands parsed = read_arrays(*run_.arrays, nullptr, a.header(), pipeline.memory(), pipeline.events());
+  KeptProduct(const DeviceRun& run, const Source& a, const Source& b, const plan::Choice& expected)
+      : KeptPlan(run, expected), m_(a.header().m), stream_(memory().stream()) {
+    SortedOperands parsed = ArrayOperands(arrays(), memory()).read(a.header(), pipeline_.events());
     const std::uint32_t largest = std::max(parsed.a.max_element, parsed.b.max_element);  // of the arrays; 0: no values
-    const DeviceBuffer<std::uint16_t> ones = set_to_ones(parsed, a.header().m);  // that operands in file order borrow
+    const DeviceBuffer<std::uint16_t> ones = set_to_ones(parsed);  // that operands in file order borrow
     parsed.keeps_order = true;
-    const plan::Counts statistics = pipeline.arrange(parsed, a, b);
-    kept_->operands = std::move(parsed);
-    find_pattern(static_cast<std::uint64_t>(statistics.num_pairs));
-    kept_->num_saturated = {pipeline.memory(), 1, "count"};
-    if (keep_pairs(statistics)) return;
+    pipeline_.arrange(std::move(parsed), a, b);
+    find_pattern();
+    if (keep_pairs()) return;
     const bool any_visits =
         std::any_of(panels().begin(), panels().end(), [](const auto& panel) { return !panel.expand; });
-    if (largest != 0 && any_visits) largest_ = std::min(largest_, std::bit_ceil(largest + 1) - 1);
-    const SortedOperands& operands = kept_->operands;
-    const bool is_copied = operands.m > 1 && (operands.in_file_order || operands.side != operands.m);
-    kept_->b_transposed = {pipeline.memory(), is_copied ? operands.num_b() * block_elements() : 0, "elements"};
-    kept_->largest = {pipeline.memory(), 1, "largest element"};
-  }
-  void multiply(const void* from_a, const void* from_b, void* to, CUstream_st* stream, const void* alpha,
-                const void* beta) override {
-    check_not_scaled(alpha, beta);
-    const auto* const a = static_cast<const std::uint16_t*>(from_a);
-    const auto* const b = static_cast<const std::uint16_t*>(from_b);
-    auto* const c = static_cast<std::uint32_t*>(to);
-    if (!is_aligned(a) || !is_aligned(b) || !is_aligned(c)) {
-      throw UsageError("DevicePlan::multiply", "values do not begin at a multiple of 16 bytes", "pass a copy of them");
-    }
-    const DeviceGuard guard(device());
-    const Stream& own = behind(stream);
-    if (kept_->pairs != nullptr) {
-      kept_->pairs->multiply(a, b, c);
-    } else if (num_blocks_ != 0) {
-      take_values(a, b);
-      if (largest_ < kMaxElement) {  // of the two, the device runs one
-        multiply_if(0, largest_, c);
-        multiply_if(largest_ + 1, kMaxElement, c);
-      } else {
-        multiply_if(0, kMaxElement, c);
-      }
-    }
-    own.hold(stream);
+    if (largest != 0 && any_visits) prepared_for_ = std::min(prepared_for_, std::bit_ceil(largest + 1) - 1);
+    const SortedOperands& operands = pipeline_.operands();
+    const bool is_copied = m_ > 1 && (operands.in_file_order || operands.side != m_);
+    b_transposed_ = {memory(), is_copied ? operands.num_b() * block_elements() : 0, "elements"};
+    largest_ = {memory(), 1, "largest element"};
   }
 
-  std::uint64_t count_saturated(const std::uint32_t* c, CUstream_st* stream) override {
-    const DeviceGuard guard(device());
-    const Stream& own = behind(stream);
-    unsigned long long* const count = kept_->num_saturated.data();
-    check(cudaMemsetAsync(count, 0, sizeof *count, own.get()), "clear");
-    kernels::launch_count_saturated(c, num_blocks_ * block_elements(), count, own.get());
-    return fetch(count, own);
+  void multiply(const kernels::ChainValues& values) override {
+    const auto* const a = static_cast<const std::uint16_t*>(values.a);
+    const auto* const b = static_cast<const std::uint16_t*>(values.b);
+    auto* const c = static_cast<std::uint32_t*>(values.c);
+    if (pairs_ != nullptr) return pairs_->multiply(a, b, c);
+    if (num_blocks_ == 0) return;
+    take_values(a, b);
+    if (!asks_largest()) return multiply_if(0, kMaxElement, c);
+    multiply_if(0, prepared_for_, c);  // of the two, the device runs one
+    multiply_if(prepared_for_ + 1, kMaxElement, c);
   }
 
  private:
-  /// Everything on the device; the later goes first.
-  struct Kept {
-    Kept(const DeviceUse& use, const plan::Choice& expected, const DeviceRun& run) : pipeline(use, expected, run) {}
-    Pipeline pipeline;
-    SortedOperands operands;
-    ArrayCollector::Pattern pattern;
-    DeviceBuffer<std::uint16_t> b_transposed;  // [nnzb of B, m, m]
-    DeviceBuffer<std::uint32_t> largest;       // [1], element of both operands
-    DeviceBuffer<unsigned long long> num_saturated;
-    std::unique_ptr<Multiplier> multiplier;
-    std::unique_ptr<KeptPairs> pairs;  // instead of operands, pattern, and multiplier
-  };
+  static constexpr std::uint32_t kMaxElement = std::numeric_limits<std::uint16_t>::max();
 
-  [[nodiscard]] int device() const { return run_.device->device(); }
-  [[nodiscard]] const std::vector<plan::Panel>& panels() const { return kept_->pipeline.execution().panels; }
-
-  [[nodiscard]] std::uint64_t block_elements() const { return std::uint64_t{kept_->operands.m} * kept_->operands.m; }
-
-  /// The plan's own stream, which waits for the work of the caller's.
-  const Stream& behind(CUstream_st* stream) {
-    const Stream& own = kept_->pipeline.stream();
-    own.wait_for(stream);
-    return own;
-  }
+  [[nodiscard]] const std::vector<plan::Panel>& panels() const { return pipeline_.execution().panels; }
+  [[nodiscard]] std::uint64_t block_elements() const { return std::uint64_t{m_} * m_; }
+  /// Whether the device looks for the largest element, to do what is right for it.
+  [[nodiscard]] bool asks_largest() const { return prepared_for_ < kMaxElement; }
 
   /// Every value counts as the largest there is, no block as zero, no sum of products as zero.
-  DeviceBuffer<std::uint16_t> set_to_ones(SortedOperands& parsed, std::uint32_t m) {
+  DeviceBuffer<std::uint16_t> set_to_ones(SortedOperands& parsed) {
     const std::uint64_t most_blocks = std::max(parsed.a.keys.size(), parsed.b.keys.size());
-    const Stream& stream = kept_->pipeline.stream();
-    DeviceBuffer<std::uint16_t> ones(kept_->pipeline.memory(), most_blocks * m * m, "elements");
-    check(cudaMemsetAsync(ones.data(), 1, ones.size() * sizeof(std::uint16_t), stream.get()), "set elements");
+    DeviceBuffer<std::uint16_t> ones(memory(), most_blocks * block_elements(), "elements");
+    check(cudaMemsetAsync(ones.data(), 1, ones.size() * sizeof(std::uint16_t), stream_.get()), "set elements");
     for (SortedRows* matrix : {&parsed.a, &parsed.b}) {
-      matrix->values = DeviceBuffer<std::uint16_t>::borrow(ones.data(), matrix->keys.size() * m * m);
+      matrix->values = DeviceBuffer<std::uint16_t>::borrow(ones.data(), matrix->keys.size() * block_elements());
       matrix->max_element = kMaxElement;
       matrix->has_zeros = false;
     }
     return ones;
   }
 
-  /// Multiplies as it is right for operands whose largest element lies between these; nothing happens for others. The
-  /// heads of records are those of the pattern.
-  void multiply_if(std::uint32_t least, std::uint32_t most, std::uint32_t* c) {
-    kept_->operands.max_element = most;
-    for (std::size_t x = 0; x < panels().size(); ++x) {
-      std::uint32_t* const num_so_far = kept_->pattern.num_so_far.data() + x;
-      PanelTarget target{.out = {.to = kernels::records_in_arrays(kept_->pattern.heads.data(), c, kept_->operands.m),
-                                 .num_before = num_so_far,
-                                 .num_blocks = num_so_far + 1,
-                                 .largest = largest_ < kMaxElement ? kept_->largest.data() : nullptr,
-                                 .least_largest = least,
-                                 .most_largest = most},
-                         .is_known = true};
-      kept_->multiplier->multiply(panels()[x], target);
-    }
-  }
-
   /// Multiplies blocks of ones. Errors: OutOfMemory.
-  void find_pattern(std::uint64_t num_pairs) {
-    Pipeline& pipeline = kept_->pipeline;
-    ArrayCollector collector(*run_.arrays, pipeline.memory(), pipeline.events());
-    if (!panels().empty()) {
-      kept_->multiplier = pipeline.multiplier_of(kept_->operands, nullptr);
-      std::uint64_t most = 0;
-      for (const plan::Panel& panel : panels()) most += panel.max_c_blocks();
-      if (!collector.reserve(std::min(most, num_pairs), panels().size())) {
-        throw OutOfMemory("device memory for a plan", "the result does not fit at once",
-                          "raise EngineOptions::memory_limit_bytes, or free device memory");
-      }
-      PackedPanel packing(pipeline.memory(), 0, kept_->operands.m);
-      for (const plan::Panel& panel : panels()) {
-        collector.wait_until_free(packing);
-        kept_->multiplier->multiply(panel, packing.target);
-        collector.push(packing);
-      }
-    }
-    num_blocks_ = collector.finish();
-    run_.arrays->out->values.reset();
-    kept_->pattern = collector.take_pattern();
+  void find_pattern() {
+    ArrayCollector collector(arrays(), memory(), pipeline_.events());
+    num_blocks_ = pipeline_.run_panels(collector).num_blocks;
+    arrays().out->values.reset();
+    pattern_ = collector.take_pattern();
   }
 
   /// Keeps pairs instead of all else; returns false if there is no room for them, or other kernels are faster.
-  bool keep_pairs(const plan::Counts& statistics) {
-    SortedOperands& operands = kept_->operands;
-    const std::uint32_t m = operands.m;
-    const bool is_automatic = plan::row_of(kept_->pipeline.execution().kernel).listing ==
-                              plan::Listing::by_density;  // no other was asked for
-    if (num_blocks_ == 0 || num_blocks_ > kMostNumbered || statistics.num_pairs > kMostNumbered) return false;
+  bool keep_pairs() {
+    const bool is_automatic =
+        plan::row_of(pipeline_.execution().kernel).listing == plan::Listing::by_density;  // no other was asked for
+    const double num_pairs = pipeline_.counts().num_pairs;
+    if (num_blocks_ == 0 || num_blocks_ > kMostNumbered || num_pairs > kMostNumbered) return false;
     try {
-      if (m <= kernels::kMaxSmallSide && is_automatic) {
-        kept_->pairs = std::make_unique<PlacedPairs>(operands, kept_->pattern.heads.data(),
-                                                     static_cast<std::uint32_t>(num_blocks_), kept_->pipeline.memory());
+      if (m_ <= kernels::kMaxSmallSide && is_automatic) {
+        pairs_ = std::make_unique<PlacedPairs>(pipeline_.operands(), pattern_.heads.data(),
+                                               static_cast<std::uint32_t>(num_blocks_), memory());
       } else {
-        kept_->pairs = list_pairs();
+        pairs_ = list_pairs();
       }
     } catch (const OutOfMemory&) {  // what there is will do
     }
-    if (kept_->pairs == nullptr) return false;
-    kept_->multiplier.reset();
-    kept_->pattern = {};
-    kept_->operands = {};
-    kept_->operands.m = m;
+    if (pairs_ == nullptr) return false;
+    pipeline_.drop_operands();
+    pattern_ = {};
     return true;
   }
 
   /// Null if blocks have another side, or a row has many pairs.
   std::unique_ptr<KeptPairs> list_pairs() {
-    const SortedOperands& operands = kept_->operands;
-    if (operands.m != kernels::kPlannedListSide) return nullptr;
+    const SortedOperands& operands = pipeline_.operands();
+    if (m_ != kernels::kPlannedListSide) return nullptr;
     kernels::PanelPairs all{.num_rows = operands.a.index.num_rows,
                             .column_bits = static_cast<unsigned>(std::bit_width(operands.num_c_columns()))};
     std::uint64_t max_row_pairs = 0;
@@ -371,61 +288,79 @@ class Planned : public PlannedProduct {
       max_row_pairs = std::max(max_row_pairs, panel.max_row_pairs);
     }
     return std::make_unique<ListedPairs>(operands, all, max_row_pairs, static_cast<std::uint32_t>(num_blocks_),
-                                         kept_->pipeline.memory());
+                                         memory());
+  }
+
+  /// Multiplies as it is right for operands whose largest element lies between these; nothing happens for others. The
+  /// heads of records are those of the pattern.
+  void multiply_if(std::uint32_t least, std::uint32_t most, std::uint32_t* c) {
+    pipeline_.operands().max_element = most;
+    for (std::size_t x = 0; x < panels().size(); ++x) {
+      std::uint32_t* const num_so_far = pattern_.num_so_far.data() + x;
+      PanelTarget target{.out = {.to = kernels::records_in_arrays(pattern_.heads.data(), c, m_),
+                                 .num_before = num_so_far,
+                                 .num_blocks = num_so_far + 1,
+                                 .largest = asks_largest() ? largest_.data() : nullptr,
+                                 .least_largest = least,
+                                 .most_largest = most},
+                         .is_known = true};
+      pipeline_.multiplier().multiply(panels()[x], target);
+    }
   }
 
   /// The caller's values as the kernel reads them, and their largest one if that is to decide.
   void take_values(const std::uint16_t* a, const std::uint16_t* b) {
-    SortedOperands& operands = kept_->operands;
-    const Stream& stream = kept_->pipeline.stream();
+    SortedOperands& operands = pipeline_.operands();
     const std::uint64_t num_a = operands.num_a();
-    std::uint32_t* const largest = largest_ < kMaxElement ? kept_->largest.data() : nullptr;
+    std::uint32_t* const largest = asks_largest() ? largest_.data() : nullptr;
     if (largest != nullptr) {
-      check(cudaMemsetAsync(largest, 0, sizeof *largest, stream.get()), "clear");
-      kernels::launch_max_element(a, num_a * block_elements(), largest, stream.get());
+      check(cudaMemsetAsync(largest, 0, sizeof *largest, stream_.get()), "clear");
+      kernels::launch_max_element(a, num_a * block_elements(), largest, stream_.get());
     }
     using Values = DeviceBuffer<std::uint16_t>;
     Values from_a = Values::borrow(const_cast<std::uint16_t*>(a), num_a * block_elements());  // never written
     if (operands.in_file_order) {  // blocks are found through their numbers
-      operands.b.values = taken_b(b, nullptr, kept_->b_transposed, largest);
+      operands.b.values = taken_b(b, nullptr, b_transposed_, largest);
       operands.a.values = std::move(from_a);
       return;
     }
-    gather(from_a, operands.a.numbers, operands.shape(), operands.a.values, stream);
-    if (operands.m > 1 && operands.side == operands.m) {
+    gather(from_a, operands.a.numbers, operands.shape(), operands.a.values, stream_);
+    if (m_ > 1 && operands.side == m_) {
       taken_b(b, operands.b.numbers.data(), operands.b.values, largest);
       return;
     }
-    gather(taken_b(b, nullptr, kept_->b_transposed, largest), operands.b.numbers, operands.shape(), operands.b.values,
-           stream);
+    gather(taken_b(b, nullptr, b_transposed_, largest), operands.b.numbers, operands.shape(), operands.b.values,
+           stream_);
   }
 
   /// Transposes the caller's blocks of B into `to`, in the order of numbers; borrows them as they are if m = 1.
   DeviceBuffer<std::uint16_t> taken_b(const std::uint16_t* b, const std::uint32_t* numbers,
                                       const DeviceBuffer<std::uint16_t>& to, std::uint32_t* largest) {
-    const cudaStream_t stream = kept_->pipeline.stream().get();
-    const std::uint32_t m = kept_->operands.m;
-    const std::uint64_t num_blocks = kept_->operands.num_b();
-    if (m > 1) {
-      kernels::launch_transpose_blocks({.values = b, .count = num_blocks}, numbers, m, to.data(), largest, stream);
+    const std::uint64_t num_blocks = pipeline_.operands().num_b();
+    if (m_ > 1) {
+      kernels::launch_transpose_blocks({.values = b, .count = num_blocks}, numbers, m_, to.data(), largest,
+                                       stream_.get());
       return to.lend();
     }
-    if (largest != nullptr) kernels::launch_max_element(b, num_blocks, largest, stream);
+    if (largest != nullptr) kernels::launch_max_element(b, num_blocks, largest, stream_.get());
     return DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(b), num_blocks);  // never written
   }
 
-  DeviceRun run_;
-  OnDevice<Kept> kept_;
+  std::uint32_t m_;
+  const Stream& stream_;
   std::uint64_t num_blocks_ = 0;
-  // Element that products are prepared for; larger ones take longer. Listed pairs take the same time for all.
-  std::uint32_t largest_ = kMaxElement;
+  ArrayCollector::Pattern pattern_;
+  DeviceBuffer<std::uint16_t> b_transposed_;  // [nnzb of B, m, m]
+  DeviceBuffer<std::uint32_t> largest_;       // [1], element of both operands
+  std::uint32_t prepared_for_ = kMaxElement;  // largest elements up to this; others take longer. Pairs: for all alike
+  std::unique_ptr<KeptPairs> pairs_;          // instead of operands, pattern and multiplier
 };
 
 }  // namespace
 
 std::unique_ptr<PlannedProduct> plan_product(const Source& a, const Source& b, const plan::Choice& expected,
                                              const DeviceRun& run) {
-  return std::make_unique<Planned>(a, b, expected, run);
+  return make_plan<KeptProduct>(run, a, b, expected);
 }
 
 }  // namespace spmm::cuda

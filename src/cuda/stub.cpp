@@ -5,7 +5,12 @@
 namespace spmm::cuda {
 namespace {
 constexpr const char* kWhy = "this program was built without CUDA";
+
+[[noreturn]] void refuse() {
+  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
 }
+
+}  // namespace
 
 std::string build_info() {
   return {};
@@ -23,8 +28,7 @@ int num_devices(std::string& why_not) {
 
 std::shared_ptr<DeviceContext> find_device(int wanted, std::string& why_not) {
   why_not = kWhy;
-  if (wanted >= 0)
-    throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
+  if (wanted >= 0) refuse();
   return nullptr;
 }
 
@@ -45,19 +49,19 @@ std::vector<std::uint64_t> fetch_indices(const void*, std::uint64_t, std::uint32
 }
 
 ProductStats multiply(const Source&, const Source&, Output&, plan::Choice&, const DeviceRun&) {
-  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again, or use ProductOptions::backend = cpu");
+  refuse();
 }
 
 std::unique_ptr<PlannedProduct> plan_product(const Source&, const Source&, const plan::Choice&, const DeviceRun&) {
-  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
+  refuse();
 }
 
 ProductStats multiply_chains(const Source&, const Source&, std::uint64_t, const DeviceRun&, const HostChains*) {
-  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
+  refuse();
 }
 
 std::unique_ptr<PlannedProduct> plan_chains(const Source&, const Source&, std::uint64_t, const DeviceRun&) {
-  throw DeviceError("spmm", kWhy, "install the CUDA toolkit and build again");
+  refuse();
 }
 
 }  // namespace spmm::cuda

@@ -117,9 +117,8 @@ struct ManyProducts {
   DeviceBsrBatch batch{};  // of the result: sizes, and where the rows of each product begin
 };
 
-/// Sets the sizes of the result. Errors: UsageError if the two matrices cannot be numbered.
-void finish(ManyProducts& many, std::uint64_t cols) {
-  const auto& [a, b] = many.sums;
+/// Errors: UsageError if the two matrices cannot be numbered.
+void check_numbers(const DeviceBsrView& a, const DeviceBsrView& b) {
   const std::uint64_t most = a.index_bytes == 4 ? 0x7FFF'FFFFu : 0xFFFF'FFFFu;
   const auto require = [](std::uint64_t sum, std::uint64_t limit, const char* what) {
     if (sum <= limit) return;
@@ -131,51 +130,11 @@ void finish(ManyProducts& many, std::uint64_t cols) {
     require(side / a.m, most, "block rows or columns");
   }
   for (const std::uint64_t blocks : {a.num_blocks, b.num_blocks}) require(blocks, most, "blocks of an operand");
-  many.batch.num_products = many.a.size();
-  many.batch.all.rows = a.rows;
-  many.batch.all.cols = cols;
-  many.batch.all.m = a.m;
-  many.batch.all.index_bytes = a.index_bytes;
-  many.batch.all.type = result_of(a.type);
 }
 
 bool has_sizes_of(const DeviceBsrView& view, const DeviceBsrView& other) {
   return view.rows == other.rows && view.cols == other.cols && view.m == other.m &&
          view.num_blocks == other.num_blocks && view.index_bytes == other.index_bytes && view.type == other.type;
-}
-
-/// Values: at least one product. Errors: ShapeError, FormatError, UsageError (products that do not go together).
-ManyProducts check_products(std::span<const DevicePair> products) {
-  const DeviceBsrView& first = products.front().a;
-  ManyProducts many{.a = {products, &DevicePair::a}, .b = {products, &DevicePair::b}};
-  many.sums.a = {.rows = 0, .cols = 0, .m = first.m, .index_bytes = first.index_bytes, .type = first.type};
-  many.sums.b = many.sums.a;
-  std::vector<std::uint64_t>& first_row = many.batch.first_row;
-  first_row.reserve(products.size() + 1);
-  first_row.push_back(0);
-  std::uint64_t cols = 0;
-  for (std::uint64_t x = 0; x < products.size(); ++x) {
-    const auto& [a, b] = products[x];
-    const bool is_alike =
-        x > 0 && has_sizes_of(a, products[x - 1].a) && has_sizes_of(b, products[x - 1].b);  // checked then
-    if (!is_alike) check_pair(a, b, x);
-    if (a.m != first.m || a.index_bytes != first.index_bytes || a.type != first.type) {
-      throw UsageError(
-          text("product ", x),
-          text("m = ", a.m, ", indices of ", a.index_bytes, " bytes, elements of ", element_name(a.type),
-               "; product 0 has m = ", first.m, ", ", first.index_bytes, " bytes, ", element_name(first.type)),
-          "pass products of one m, index_bytes and type in a call");
-    }
-    for (const auto& [view, sum] : {std::pair{&a, &many.sums.a}, {&b, &many.sums.b}}) {
-      sum->rows += view->rows;
-      sum->cols += view->cols;
-      sum->num_blocks += view->num_blocks;
-    }
-    first_row.push_back(first_row.back() + a.rows / a.m);
-    cols = std::max(cols, b.cols);
-  }
-  finish(many, cols);
-  return many;
 }
 
 /// Errors: FormatError if the arrays of a stack leave the address space.
@@ -192,22 +151,50 @@ void check_strides(const DeviceBsrStack& stack, std::uint64_t count, const char*
   check(stack.strides.values, element_bytes(stack.first.type), "values");
 }
 
-/// As above, of stacks: does not look at each product.
-ManyProducts check_products(const DeviceStacks& products) {
-  const std::uint64_t num_products = products.num_products;
-  ManyProducts many{.a = {products.a, num_products}, .b = {products.b, num_products}};
-  many.sums = {.a = products.a.first, .b = products.b.first};
-  check_pair(many.sums.a, many.sums.b);
-  const std::uint64_t count = std::min(num_products, std::uint64_t{1} << 32);  // more are too many anyhow
-  for (DeviceBsrView* const sum : {&many.sums.a, &many.sums.b}) {
-    sum->rows *= count;
-    sum->cols *= count;
-    sum->num_blocks *= count;
-    sum->indptr = sum->indices = sum->values = nullptr;
+/// Does not look at each product of stacks. Values: at least one product. Errors: ShapeError, FormatError, UsageError
+/// (products that do not go together).
+ManyProducts check_products(const cuda::ManyMatrices& all_a, const cuda::ManyMatrices& all_b) {
+  ManyProducts many{.a = all_a, .b = all_b};
+  const bool are_stacks = all_a.stack() != nullptr;
+  const std::uint64_t count = all_a.size();
+  const std::uint64_t num_seen = are_stacks ? 1 : count;
+  const std::uint64_t times = are_stacks ? std::min(count, std::uint64_t{1} << 32) : 1;  // more are too many anyhow
+  const DeviceBsrView first = all_a[0];
+  many.sums.a = {.rows = 0, .cols = 0, .m = first.m, .index_bytes = first.index_bytes, .type = first.type};
+  many.sums.b = many.sums.a;
+  DeviceBsrBatch& batch = many.batch;
+  batch.num_products = count;
+  if (!are_stacks) batch.first_row = {0};
+  DevicePair before;
+  for (std::uint64_t x = 0; x < num_seen; ++x) {
+    const DevicePair one{.a = all_a[x], .b = all_b[x]};
+    const bool is_alike = x > 0 && has_sizes_of(one.a, before.a) && has_sizes_of(one.b, before.b);  // checked then
+    if (!is_alike) check_pair(one.a, one.b, are_stacks ? std::nullopt : std::optional(x));
+    if (one.a.m != first.m || one.a.index_bytes != first.index_bytes || one.a.type != first.type) {
+      throw UsageError(
+          text("product ", x),
+          text("m = ", one.a.m, ", indices of ", one.a.index_bytes, " bytes, elements of ", element_name(one.a.type),
+               "; product 0 has m = ", first.m, ", ", first.index_bytes, " bytes, ", element_name(first.type)),
+          "pass products of one m, index_bytes and type in a call");
+    }
+    for (const auto& [view, sum] : {std::pair{&one.a, &many.sums.a}, {&one.b, &many.sums.b}}) {
+      sum->rows += times * view->rows;
+      sum->cols += times * view->cols;
+      sum->num_blocks += times * view->num_blocks;
+    }
+    if (!are_stacks) batch.first_row.push_back(batch.first_row.back() + one.a.rows / one.a.m);
+    batch.all.cols = std::max(batch.all.cols, one.b.cols);
+    before = one;
   }
-  finish(many, products.b.first.cols);
-  check_strides(products.a, num_products, "matrix A");
-  check_strides(products.b, num_products, "matrix B");
+  check_numbers(many.sums.a, many.sums.b);
+  if (are_stacks) {
+    check_strides(*all_a.stack(), count, "matrix A");
+    check_strides(*all_b.stack(), count, "matrix B");
+  }
+  batch.all.rows = many.sums.a.rows;
+  batch.all.m = first.m;
+  batch.all.index_bytes = first.index_bytes;
+  batch.all.type = result_of(first.type);
   return many;
 }
 
@@ -470,7 +457,7 @@ DeviceBsrBatch Engine::multiply_many(std::span<const DevicePair> products, const
                                      const ProductOptions& options, Report* report) {
   if (products.empty()) return {.first_row = {0}};
   ProductRecord record(options);
-  DeviceProduct product(check_products(products), call, options);
+  DeviceProduct product(check_products({products, &DevicePair::a}, {products, &DevicePair::b}), call, options);
   own().multiply(product, record, report);
   return std::move(product.batch);
 }
@@ -479,7 +466,8 @@ DeviceBsrBatch Engine::multiply_stacks(const DeviceStacks& products, const Devic
                                        const ProductOptions& options, Report* report) {
   if (products.num_products == 0) return {};
   ProductRecord record(options);
-  DeviceProduct product(check_products(products), call, options);
+  const std::uint64_t count = products.num_products;
+  DeviceProduct product(check_products({products.a, count}, {products.b, count}), call, options);
   own().multiply(product, record, report);
   return std::move(product.batch);
 }

@@ -14,6 +14,8 @@
 namespace spmm::plan {
 namespace {
 
+constexpr std::uint64_t kWorkBytes = 64u << 20;  // on the device: of readers, then of the library; flags and counts
+
 // ---- CPU ----
 
 /// The largest output buffers that are useful. Larger ones have left the caches when they are used again; with smaller
@@ -128,17 +130,6 @@ void size_dense(Choice& e, const KernelRow& kernel, const Counts& s, const Opera
   e.device_need_bytes = std::max(operands.build_peak, need);
 }
 
-/// Before tiles are counted: all of them are there.
-TileCounts all_tiles(const kernels::TileGrid& grid, std::uint64_t b_blocks) {
-  const TileExtent row = max_tile_row(grid);
-  TileCounts all{.counted = true, .b_tiles = max_b_tiles(grid, b_blocks)};
-  all.rows.assign(grid.num_row_tiles(), {.a_tiles = static_cast<std::uint32_t>(row.a_tiles),
-                                         .stages = static_cast<std::uint32_t>(row.stages),
-                                         .c_tiles = static_cast<std::uint32_t>(row.c_tiles),
-                                         .c_columns = grid.nb});
-  return all;
-}
-
 /// Everything that a panel of tile-tensor takes: its C blocks, packed records, tiles of A and lists.
 std::uint64_t tile_panel_bytes(const TileExtent& panel, std::uint32_t m) {
   return panel.c_blocks * dense_panel_c_block_bytes(m) +
@@ -156,8 +147,7 @@ void size_tiles(Choice& e, const kernels::TileGrid& grid, const TileCounts& tile
       kernels::OperandTileLayout(tiles.b_tiles, grid.num_column_tiles(), kernels::kTileBytesB).total;
   for (std::uint64_t c_blocks = e.max_c_blocks;; c_blocks /= 2) {
     e.panels = cut_tile_panels(grid, tiles, c_blocks);
-    TileExtent most;
-    for (const Panel& panel : e.panels) most.raise(tile_panel_extent(grid, tiles, panel));
+    const TileExtent most = most_of_panels(grid, tiles, e.panels);
     e.max_c_blocks = most.c_blocks;
     e.device_need_bytes = std::max(operands.build_peak + maps, fixed + tile_panel_bytes(most, s.m()));
     if (e.device_need_bytes <= e.device_limit_bytes && most.stages <= kMostStages) return;
@@ -252,21 +242,23 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
   constexpr std::uint64_t kCounts = 4 + 8 + 8;  // per block of A: block row of B, pairs before it, pairs before its row
   constexpr std::uint64_t kKey = 8;
   constexpr std::uint64_t kSort = 8 + 4 + 4;  // the other key buffer, record numbers twice
-  constexpr std::uint64_t kWork = 64u << 20;  // upload ring on the device, then library work space; flags and counts
   const std::uint64_t index = IndexLayout(a.num_blocks, a.blocks_per_side()).bytes() + a.num_blocks * kCounts +
                               2 * IndexLayout(b.num_blocks, b.blocks_per_side()).bytes();  // B in both orders
   const std::uint64_t keys = (std::uint64_t{a.num_blocks} + b.num_blocks) * kKey;
   const std::uint64_t sort = std::max(a.num_blocks, b.num_blocks) * kSort;
   const std::uint64_t gathers = std::max(parsed_a + parsed_b + values_a, values_a + parsed_b + values_b);  // A, then B
-  return {.resident = values_a + values_b + index + kWork, .build_peak = gathers + index + keys + sort + kWork};
+  return {.resident = values_a + values_b + index + kWorkBytes,
+          .build_peak = gathers + index + keys + sort + kWorkBytes};
 }
 
-std::uint64_t upload_section_chunks(const MatrixHeader& a) {
+std::uint64_t upload_section_slots(const MatrixHeader& a, const MatrixHeader& b, unsigned num_readers) {
   // Each launch comes with two events and a start, 12 us or so. S6 parses 16 MB at a time in 2.20 ms of kernels, 256 MB
-  // in 1.60.
-  constexpr std::uint64_t kFewest = 4, kMost = 32;
-  const std::uint64_t room = kFewest * 4 * kernels::kRingSlotBytes + std::uint64_t{2} * a.m * a.m * a.num_blocks;
-  return std::clamp(room / (4 * kernels::kRingSlotBytes), kFewest, kMost);
+  // in 1.60. A reader has some sections: none is idle for long in the end.
+  constexpr std::uint64_t kFewest = 2, kMost = 16, kOfReader = 4;
+  const std::uint64_t slot_of_readers = num_readers * kernels::kRingSlotBytes;
+  const std::uint64_t room = kWorkBytes + std::uint64_t{2} * a.m * a.m * a.num_blocks;
+  const std::uint64_t all = (std::uint64_t{a.num_blocks} + b.num_blocks) * input_record_bytes(a.m);
+  return std::clamp(all / (kOfReader * slot_of_readers), kFewest, std::min(kMost, room / slot_of_readers));
 }
 
 bool has_device_row_table(std::uint64_t a_blocks, std::uint32_t nb) {

@@ -49,9 +49,9 @@ struct OperandBytes {
 /// padded_side(m).
 OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, std::uint32_t side);
 
-/// Chunks of kRingSlotBytes of raw records of a matrix that are parsed together: two sections of each matrix lie where
-/// operand_device_bytes counts with a copy of A's elements. Values: a = A's header.
-std::uint64_t upload_section_chunks(const MatrixHeader& a);
+/// Slots of kRingSlotBytes of raw records that are parsed together: each reader has room for them on the device, where
+/// operand_device_bytes counts with work space and a copy of A's elements. Values: num_readers = kNumRingSlots at most.
+std::uint64_t upload_section_slots(const MatrixHeader& a, const MatrixHeader& b, unsigned num_readers);
 
 /// Whether the rows of B that A's blocks meet are found in a table of all block rows; it lies where
 /// operand_device_bytes counts with a sort.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "cuda/arrays/gathered.hpp"
 #include "kernels/blocks/arrays.hpp"
 #include "kernels/blocks/launch.hpp"
 
@@ -36,6 +35,20 @@ DeviceBuffer<std::uint16_t> read_values(const DeviceBsrView& view, bool is_b, st
   if (view.m > 1 && !is_aligned(view.values)) values = copy_of(values, memory, "elements");
   kernels::launch_max_element(values.data(), count, max_element, stream);
   return values;
+}
+
+/// Errors: FormatError that names the product.
+void check_found(const ManyMatrices& many, const char* matrix, kernels::ArrayFindings found) {
+  constexpr unsigned long long kNothing = kernels::ArrayFindings::kNothingBad;
+  const bool is_row = found.bad_row != kNothing;
+  if (!is_row && found.bad_index == kNothing) return;
+  unsigned long long& place = is_row ? found.bad_row : found.bad_index;
+  for (std::uint64_t x = 0; x < many.size(); ++x) {
+    const DeviceBsrView view = many[x];
+    const std::uint64_t count = is_row ? view.rows / view.m : view.num_blocks;
+    if (place < count) return check_findings(view, text(matrix, ", product ", x), found);
+    place -= count;
+  }
 }
 
 }  // namespace
@@ -78,44 +91,25 @@ void check_memory(const void* data, const std::string& name, const DeviceContext
                          ", the engine's first, or name another one in EngineOptions::device"));
 }
 
-void check_arrays(const DeviceArrays& arrays, const DeviceContext& context) {
-  const DeviceGuard guard(context.device());
-  const auto check_array = [&](const std::string& name, const void* data, std::uint64_t count) {
-    if (count != 0) check_memory(data, name, context);
-  };
-  for (const auto& [view, name] : {std::pair{&arrays.a, std::string("matrix A")}, {&arrays.b, "matrix B"}}) {
-    check_array(name + ", indptr", view->indptr, 1);
-    check_array(name + ", indices", view->indices, view->num_blocks);
-    if (view->values != nullptr || !arrays.is_pattern) check_array(name + ", values", view->values, view->num_blocks);
-  }
-  const std::optional<DeviceBsrView>& c = arrays.call.c;
-  if (!c) return;
-  check_array("matrix C, indptr", c->indptr, 1);
-  check_array("matrix C, indices", c->indices, c->num_blocks);
-  if (arrays.call.beta != nullptr) check_array("matrix C, values", c->values, c->num_blocks);
-}
-
-SortedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, const MatrixHeader& header,
-                           DeviceMemory& memory, StageEvents& events) {
-  const Stream& stream = memory.stream();
-  stream.wait_for(arrays.call.stream);
+SortedOperands ArrayOperands::read(const MatrixHeader& header, StageEvents& events) {
+  const Stream& stream = memory_.stream();
+  stream.wait_for(arrays_.call.stream);
   SortedOperands parsed(header);
-  const DeviceBuffer<ArraysFound> findings(memory, 1, "findings");
+  const DeviceBuffer<ArraysFound> findings(memory_, 1, "findings");
   const ArraysFound nothing{};
-  std::array<DeviceBsrView, 2> views{arrays.a, arrays.b};
   events.timed(Stage::build, stream, [&] {
     copy_async(findings.data(), &nothing, 1, stream);  // few pageable bytes: copied before the call returns
     auto* const found = reinterpret_cast<kernels::ArrayFindings*>(findings.data());  // of products, then of matrices
-    if (many != nullptr) views = many->gather(found);
     std::array<kernels::ArraysView, 2> to_read;
     for (std::size_t x = 0; x < 2; ++x) {
-      const DeviceBsrView& view = views[x];
-      SortedRows& to = x == 0 ? parsed.a : parsed.b;
-      to.keys = {memory, view.num_blocks, "sort keys"};
+      if (are_many()) gather(sides_[x], found + x);
+      const DeviceBsrView& view = sides_[x].view;
+      SortedRows& to = parsed.matrix(x == 1);
+      to.keys = {memory_, view.num_blocks, "sort keys"};
       to_read[x] = {
           .indptr = view.indptr,
           .indices = view.indices,
-          .values = wants_chains(view.type, arrays.call) ? nullptr : static_cast<const std::uint16_t*>(view.values),
+          .values = wants_chains(view.type, arrays_.call) ? nullptr : static_cast<const std::uint16_t*>(view.values),
           .index_bytes = view.index_bytes,
           .num_rows = view.rows / view.m,
           .num_columns = view.cols / view.m,
@@ -123,22 +117,36 @@ SortedOperands read_arrays(const DeviceArrays& arrays, GatheredProducts* many, c
           .key_bits = parsed.key_bits,
           .keys = to.keys.data(),
           .findings = found + 2 + x};
-      if (to_read[x].values != nullptr)
-        to.values = read_values(view, x == 1, &to_read[x].findings->max_element, memory);
+      if (to_read[x].values != nullptr) {
+        to.values = read_values(view, x == 1, &to_read[x].findings->max_element, memory_);
+      }
     }
     kernels::launch_read_arrays(to_read[0], to_read[1], header.m, stream.get());
   });
   const ArraysFound found = fetch(findings.data(), stream);
-  if (many != nullptr) many->check_findings(found.of_products);
+  for (std::size_t x = 0; x < 2; ++x) check_found(sides_[x].many, sides_[x].name, found.of_products[x]);
   for (std::size_t x = 0; x < 2; ++x) {
+    Side& side = sides_[x];
     const kernels::ArrayFindings& of_matrix = found.of_matrices[x];
-    check_findings(views[x], x == 0 ? "matrix A" : "matrix B", of_matrix);
-    SortedRows& to = x == 0 ? parsed.a : parsed.b;
+    check_findings(side.view, side.name, of_matrix);
+    SortedRows& to = parsed.matrix(x == 1);
     to.max_element = of_matrix.max_element;
     to.in_order = of_matrix.is_unsorted == 0;
     to.has_zeros = of_matrix.has_zeros != 0;
+    side.indptr = {};
+    side.indices = {};
+    if (x == 1 && header.m > 1 && to.values.data() != nullptr) side.values = {};  // there is a transposed copy
   }
   return parsed;
+}
+
+std::uint64_t count_saturated(ElementType type, const void* c, std::uint64_t count, DeviceMemory& memory) {
+  if (type != ElementType::u16 || count == 0) return 0;
+  const DeviceBuffer<unsigned long long> found(memory, 1, "count");
+  const cudaStream_t stream = memory.stream().get();
+  check(cudaMemsetAsync(found.data(), 0, sizeof(unsigned long long), stream), "clear");
+  kernels::launch_count_saturated(static_cast<const std::uint32_t*>(c), count, found.data(), stream);
+  return fetch(found.data(), memory.stream());
 }
 
 std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory& memory, std::uint64_t bytes,
@@ -162,11 +170,7 @@ std::shared_ptr<std::byte> allocate_result(const DeviceCall& call, DeviceMemory&
               }
             }};
   }
-  void* const data = allocator.allocate(bytes, kDeviceAlignment, to);
-  if (data == nullptr) {
-    throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
-                      "free memory in its pool");
-  }
+  void* const data = allocate_by(allocator, bytes, to, what);
   memory.stream().wait_for(to);  // the caller's stream may have to wait for the memory
   return {static_cast<std::byte*>(data), [release = allocator.release, to](std::byte* mine) {
             if (release) release(mine, to);

@@ -1,11 +1,11 @@
-// Checks and gathers the operands of many products, and gives each its own numbers in the result.
-#include "cuda/arrays/gathered.hpp"
-
+// Where operands lie; those of many products are gathered, and each gets its own numbers in the result.
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -66,18 +66,21 @@ void check_listed_memory(const ManyMatrices& many_a, const ManyMatrices& many_b,
   }
 }
 
-/// Errors: FormatError that names the product.
-void check_found(const ManyMatrices& many, const char* matrix, kernels::ArrayFindings found) {
-  constexpr unsigned long long kNothing = kernels::ArrayFindings::kNothingBad;
-  const bool is_row = found.bad_row != kNothing;
-  if (!is_row && found.bad_index == kNothing) return;
-  unsigned long long& place = is_row ? found.bad_row : found.bad_index;
-  for (std::uint64_t x = 0; x < many.size(); ++x) {
-    const DeviceBsrView view = many[x];
-    const std::uint64_t count = is_row ? view.rows / view.m : view.num_blocks;
-    if (place < count) return cuda::check_findings(view, name_of(matrix, x), found);
-    place -= count;
+/// Of a product that is not one of many. Errors: DeviceError.
+void check_single_memory(const DeviceArrays& arrays, const DeviceContext& context) {
+  const auto check_array = [&](const std::string& name, const void* data, std::uint64_t count) {
+    if (count != 0) check_memory(data, name, context);
+  };
+  for (const auto& [view, name] : {std::pair{&arrays.a, std::string("matrix A")}, {&arrays.b, "matrix B"}}) {
+    check_array(name + ", indptr", view->indptr, 1);
+    check_array(name + ", indices", view->indices, view->num_blocks);
+    if (view->values != nullptr || !arrays.is_pattern) check_array(name + ", values", view->values, view->num_blocks);
   }
+  const std::optional<DeviceBsrView>& c = arrays.call.c;
+  if (!c) return;
+  check_array("matrix C, indptr", c->indptr, 1);
+  check_array("matrix C, indices", c->indices, c->num_blocks);
+  if (arrays.call.beta != nullptr) check_array("matrix C, values", c->values, c->num_blocks);
 }
 
 template <class Index>
@@ -97,20 +100,21 @@ std::vector<std::uint64_t> fetch_indices(const void* indices, std::uint64_t coun
   return index_bytes == 8 ? fetch_as<std::int64_t>(indices, count) : fetch_as<std::int32_t>(indices, count);
 }
 
-GatheredProducts::GatheredProducts(const DeviceArrays& arrays, DeviceMemory& memory)
-    : arrays_(arrays), memory_(memory) {
-  if (a_.many.stack() == nullptr) {
-    check_listed_memory(a_.many, b_.many, memory_.context());
-  } else {
-    check_stack_memory(a_.many, a_.name, memory_.context());
-    check_stack_memory(b_.many, b_.name, memory_.context());
+ArrayOperands::ArrayOperands(const DeviceArrays& arrays, DeviceMemory& memory) : arrays_(arrays), memory_(memory) {
+  const DeviceContext& context = memory_.context();
+  if (!are_many()) {
+    check_single_memory(arrays_, context);
+    return;
   }
-  set_table(a_);
-  set_table(b_);
+  if (arrays_.many_a.stack() == nullptr) check_listed_memory(arrays_.many_a, arrays_.many_b, context);
+  for (Side& side : sides_) {
+    if (side.many.stack() != nullptr) check_stack_memory(side.many, side.name, context);
+    set_table(side);
+  }
 }
 
 /// Before the view has its arrays.
-void GatheredProducts::set_table(Side& side) {
+void ArrayOperands::set_table(Side& side) {
   const DeviceBsrView& sizes = side.view;
   side.table = {.num_items = side.many.size(),
                 .num_rows = sizes.rows / sizes.m,
@@ -131,13 +135,13 @@ void GatheredProducts::set_table(Side& side) {
 }
 
 /// Writes the items to pinned memory a slot at a time. Waits for the stream between two.
-void GatheredProducts::upload_items(Side& side) {
+void ArrayOperands::upload_items(Side& side) {
   constexpr std::uint64_t kItemsPerSlot = kernels::kRingSlotBytes / sizeof(kernels::GatherItem);
   const Stream& stream = memory_.stream();
   const std::uint64_t num_items = side.many.size() + 1;
   side.items = {memory_, num_items, "places of products"};
   side.table.items = side.items.data();
-  side.slot.emplace(memory_.context());
+  side.slot.emplace(memory_.context().slots());
   auto* const items = reinterpret_cast<kernels::GatherItem*>(side.slot->data());
   kernels::GatherItem next;
   for (std::uint64_t first = 0; first < num_items; first += kItemsPerSlot) {
@@ -162,45 +166,31 @@ void GatheredProducts::upload_items(Side& side) {
   }
 }
 
-std::array<DeviceBsrView, 2> GatheredProducts::gather(kernels::ArrayFindings* findings) {
-  for (Side* const side : {&a_, &b_}) {
-    DeviceBsrView& view = side->view;
-    side->indptr = {memory_, (view.rows / view.m + 1) * view.index_bytes, "indptr of all products"};
-    side->indices = {memory_, view.num_blocks * view.index_bytes, "indices of all products"};
-    side->values = {memory_, view.num_blocks * view.m * view.m * element_bytes(view.type), "elements of all products"};
-    view.indptr = side->indptr.data();
-    view.indices = side->indices.data();
-    view.values = side->values.data();
-    kernels::launch_gather(
-        side->table, {.indptr = side->indptr.data(), .indices = side->indices.data(), .values = side->values.data()},
-        findings++, memory_.stream().get());
-  }
-  return views();
+/// Puts the gathering on the stream.
+void ArrayOperands::gather(Side& side, kernels::ArrayFindings* findings) {
+  DeviceBsrView& view = side.view;
+  side.indptr = {memory_, (view.rows / view.m + 1) * view.index_bytes, "indptr of all products"};
+  side.indices = {memory_, view.num_blocks * view.index_bytes, "indices of all products"};
+  side.values = {memory_, view.num_blocks * view.m * view.m * element_bytes(view.type), "elements of all products"};
+  view.indptr = side.indptr.data();
+  view.indices = side.indices.data();
+  view.values = side.values.data();
+  kernels::launch_gather(side.table,
+                         {.indptr = side.indptr.data(), .indices = side.indices.data(), .values = side.values.data()},
+                         findings, memory_.stream().get());
 }
 
-void GatheredProducts::check_findings(const std::array<kernels::ArrayFindings, 2>& found) const {
-  check_found(a_.many, a_.name, found[0]);
-  check_found(b_.many, b_.name, found[1]);
-}
-
-void GatheredProducts::drop_read() {
-  a_.indptr = {};
-  a_.indices = {};
-  b_.indptr = {};
-  b_.indices = {};
-  if (b_.view.m > 1 && b_.view.type == ElementType::u16) b_.values = {};  // there is a transposed copy
-}
-
-void GatheredProducts::finish(StageEvents& events) {
+void ArrayOperands::finish(StageEvents& events) {
+  if (!are_many()) return;
   DeviceBsrBatch& batch = *arrays_.batch;
   const std::uint64_t num_products = batch.num_products;
-  const std::uint64_t index_bytes = a_.view.index_bytes;
-  const std::uint64_t num_rows = a_.view.rows / a_.view.m;
+  const std::uint64_t index_bytes = arrays_.a.index_bytes;
+  const std::uint64_t num_rows = arrays_.a.rows / arrays_.a.m;
   const auto indptrs = allocate_result(arrays_.call, memory_, (num_rows + num_products) * index_bytes, "indptr");
   const auto first_block = allocate_result(arrays_.call, memory_, (num_products + 1) * index_bytes, "first blocks");
   const Stream& stream = memory_.stream();
   events.timed(Stage::compact, stream, [&] {
-    kernels::launch_number_locally(a_.table, b_.table,
+    kernels::launch_number_locally(sides_[0].table, sides_[1].table,
                                    {.indptr = batch.all.indptr.get(),
                                     .indices = const_cast<void*>(batch.all.indices.get()),  // not shared yet
                                     .indptrs = indptrs.get(),

@@ -18,18 +18,8 @@
 namespace spmm::cuda {
 namespace {
 
-/// The few functions of the driver that the runtime has no counterpart for. Found at run time: a program that links the
-/// driver does not start on a machine without one.
-struct Driver {
-  decltype(&cuDeviceGet) device_get = nullptr;
-  decltype(&cuDevicePrimaryCtxRetain) primary_retain = nullptr;
-  decltype(&cuCtxPushCurrent) push = nullptr;
-  decltype(&cuCtxPopCurrent) pop = nullptr;
-  decltype(&cuMemGetAddressRange) address_range = nullptr;
-};
-
 template <class Function>
-void find(const char* name, Function& function) {
+Function* driver_function(const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
@@ -42,19 +32,23 @@ void find(const char* name, Function& function) {
     throw DeviceError("CUDA driver", std::string("has no ") + name,
                       "update the driver, or use ProductOptions::backend = cpu");
   }
-  function = reinterpret_cast<Function>(found);
+  return reinterpret_cast<Function*>(found);
 }
 
+/// The few functions of the driver that the runtime has no counterpart for. Found at run time: a program that links the
+/// driver does not start on a machine without one.
+struct Driver {
+  decltype(cuDeviceGet)* device_get = driver_function<decltype(cuDeviceGet)>("cuDeviceGet");
+  decltype(cuDevicePrimaryCtxRetain)* primary_retain =
+      driver_function<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain");
+  decltype(cuCtxPushCurrent)* push = driver_function<decltype(cuCtxPushCurrent)>("cuCtxPushCurrent");
+  decltype(cuCtxPopCurrent)* pop = driver_function<decltype(cuCtxPopCurrent)>("cuCtxPopCurrent");
+  decltype(cuMemGetAddressRange)* address_range =
+      driver_function<decltype(cuMemGetAddressRange)>("cuMemGetAddressRange");
+};
+
 const Driver& driver() {
-  static const Driver kDriver = [] {
-    Driver found;
-    find("cuDeviceGet", found.device_get);
-    find("cuDevicePrimaryCtxRetain", found.primary_retain);
-    find("cuCtxPushCurrent", found.push);
-    find("cuCtxPopCurrent", found.pop);
-    find("cuMemGetAddressRange", found.address_range);
-    return found;
-  }();
+  static const Driver kDriver;
   return kDriver;
 }
 
@@ -142,17 +136,23 @@ Allocation allocation_of(const void* data) {
   return is_known && found.holds(address) ? found : Allocation{.begin = address, .bytes = 1};
 }
 
-DeviceContext::DeviceContext(int device) : device_(device) {
+DeviceContext::DeviceContext(int device)
+    : device_(device),
+      streams_([] {
+        StreamHandle made;
+        check(cudaStreamCreateWithFlags(&made.stream, cudaStreamNonBlocking), "stream");
+        check(cudaEventCreateWithFlags(&made.point, cudaEventDisableTiming), "event");
+        return made;
+      }),
+      slots_([this] { return pin(kernels::kRingSlotBytes); }),
+      tables_([this] { return reinterpret_cast<std::uint32_t*>(pin(kPinnedTableBytes)); }) {
   const DeviceGuard guard(device);
   check(cudaGetDeviceProperties(&properties_, device), "device properties");
   constexpr double kMeasuredArithmetic = 132 * 1.98e6;  // an H200: multiprocessors, kHz
   constexpr double kMeasuredMemory = 3.201e6 * 6144;    // kHz, bits
   arithmetic_ = speed(device, properties_.multiProcessorCount, cudaDevAttrClockRate, kMeasuredArithmetic);
   memory_speed_ = speed(device, properties_.memoryBusWidth, cudaDevAttrMemoryClockRate, kMeasuredMemory);
-  put_table(take_table());  // to pin memory while records are copied takes a millisecond
-  int has_pools = 0;
-  check(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "memory pool");
-  if (has_pools == 0) return;
+  tables_.put(tables_.take());  // to pin memory while records are copied takes a millisecond
   cudaMemPoolProps wanted{};
   wanted.allocType = cudaMemAllocationTypePinned;  // lies on the device, is never moved
   wanted.handleTypes = cudaMemHandleTypeNone;
@@ -174,7 +174,7 @@ DeviceContext::~DeviceContext() {
       ignore(cudaEventDestroy(lent.point));
     });
     for (void* page : pages_) ignore(cudaFreeHost(page));
-    if (pool_ != nullptr) ignore(cudaMemPoolDestroy(pool_));
+    ignore(cudaMemPoolDestroy(pool_));
   } catch (...) {  // no device to give anything back to
   }
 }
@@ -184,18 +184,12 @@ std::uint64_t DeviceContext::memory_bytes() const {
   std::size_t total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "device memory");
   std::uint64_t held = 0;
-  if (pool_ != nullptr) {
-    check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held), "memory pool");
-  }
+  check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held), "memory pool");
   return free_bytes + held;
 }
 
 void* DeviceContext::allocate(std::uint64_t bytes, cudaStream_t stream, const char* what) {
   void* data = nullptr;
-  if (pool_ == nullptr) {
-    check(cudaMalloc(&data, bytes), what);
-    return data;
-  }
   cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream);
   if (status == cudaErrorMemoryAllocation) {  // what the pool keeps may lie in pieces that are too small
     (void)cudaGetLastError();
@@ -208,20 +202,11 @@ void* DeviceContext::allocate(std::uint64_t bytes, cudaStream_t stream, const ch
 }
 
 void DeviceContext::release(void* data, cudaStream_t stream) noexcept {
-  ignore(pool_ != nullptr ? cudaFreeAsync(data, stream) : cudaFree(data));
+  ignore(cudaFreeAsync(data, stream));
 }
 
 void DeviceContext::trim() noexcept {
-  if (pool_ != nullptr) ignore(cudaMemPoolTrimTo(pool_, 0));
-}
-
-DeviceContext::StreamHandle DeviceContext::take_stream() {
-  return streams_.take([] {
-    StreamHandle made;
-    check(cudaStreamCreateWithFlags(&made.stream, cudaStreamNonBlocking), "stream");
-    check(cudaEventCreateWithFlags(&made.point, cudaEventDisableTiming), "event");
-    return made;
-  });
+  ignore(cudaMemPoolTrimTo(pool_, 0));
 }
 
 std::byte* DeviceContext::pin(std::uint64_t bytes) {
@@ -231,14 +216,6 @@ std::byte* DeviceContext::pin(std::uint64_t bytes) {
   check(cudaHostAlloc(&page, bytes, cudaHostAllocPortable), "pinned buffer");
   pages_.push_back(page);
   return static_cast<std::byte*>(page);
-}
-
-std::byte* DeviceContext::take_slot() {
-  return slots_.take([this] { return pin(kernels::kRingSlotBytes); });
-}
-
-std::uint32_t* DeviceContext::take_table() {
-  return tables_.take([this] { return reinterpret_cast<std::uint32_t*>(pin(kPinnedTableBytes)); });
 }
 
 }  // namespace spmm::cuda

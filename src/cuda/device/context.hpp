@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace spmm::cuda {
@@ -53,9 +55,10 @@ inline constexpr std::size_t kPinnedTableBytes = (8u << 14) + 256;
 template <class Handle>
 class FreeList {
  public:
-  /// One that came back, else what make() returns. Errors: what make() throws, std::bad_alloc.
-  template <class Make>
-  Handle take(const Make& make) {
+  explicit FreeList(std::function<Handle()> make) : make_(std::move(make)) {}
+
+  /// One that came back, else a new one. Errors: what make() throws, std::bad_alloc.
+  Handle take() {
     {
       const std::lock_guard lock(mutex_);
       if (!free_.empty()) {
@@ -66,7 +69,7 @@ class FreeList {
       free_.reserve(num_made_ + 1);  // put() must not allocate
       ++num_made_;
     }
-    return make();
+    return make_();
   }
 
   void put(Handle handle) noexcept {
@@ -83,6 +86,7 @@ class FreeList {
   }
 
  private:
+  std::function<Handle()> make_;
   std::mutex mutex_;
   std::vector<Handle> free_;
   std::size_t num_made_ = 0;
@@ -125,17 +129,13 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
     cudaStream_t stream = nullptr;
     cudaEvent_t point = nullptr;
   };
-  StreamHandle take_stream();
-  void put_stream(StreamHandle stream) noexcept { streams_.put(stream); }
+  FreeList<StreamHandle>& streams() { return streams_; }
 
   /// Page-locked memory of kernels::kRingSlotBytes, for every device; no work on the device may use it when it comes
   /// back.
-  std::byte* take_slot();
-  void put_slot(std::byte* slot) noexcept { slots_.put(slot); }
-
+  FreeList<std::byte*>& slots() { return slots_; }
   /// Page-locked memory of kPinnedTableBytes; as a slot.
-  std::uint32_t* take_table();
-  void put_table(std::uint32_t* table) noexcept { tables_.put(table); }
+  FreeList<std::uint32_t*>& tables() { return tables_; }
 
  private:
   /// Page-locked memory that goes with the context.
@@ -145,7 +145,7 @@ class DeviceContext : public std::enable_shared_from_this<DeviceContext> {
   cudaDeviceProp properties_{};
   double arithmetic_ = 1;
   double memory_speed_ = 1;
-  cudaMemPool_t pool_ = nullptr;  // null if the device has no pools
+  cudaMemPool_t pool_ = nullptr;
   FreeList<StreamHandle> streams_;
   FreeList<std::byte*> slots_;
   FreeList<std::uint32_t*> tables_;

@@ -24,19 +24,24 @@
 
 namespace spmm::cuda {
 
-/// Of what an allocator of the caller's gives.
-inline constexpr std::uint64_t kDeviceAlignment = 256;
+/// Memory of an allocator of the caller's, in the order of `stream`. Errors: OutOfMemory.
+inline void* allocate_by(const DeviceAllocator& allocator, std::uint64_t bytes, CUstream_st* stream, const char* what) {
+  constexpr std::uint64_t kAlignment = 256;
+  if (void* const data = allocator.allocate(bytes, kAlignment, stream)) return data;
+  throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
+                    "free memory in its pool");
+}
 
 /// A stream of the context; it does not synchronise with the default stream.
 class Stream {
  public:
-  explicit Stream(DeviceContext& context) : context_(context), lent_(context.take_stream()) {}
+  explicit Stream(DeviceContext& context) : context_(context), lent_(context.streams().take()) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   /// Waits until the stream is idle: what is destroyed after it is no longer used by its work.
   ~Stream() {
     settle();
-    context_.put_stream(lent_);
+    context_.streams().put(lent_);
   }
 
   [[nodiscard]] cudaStream_t get() const { return lent_.stream; }
@@ -106,7 +111,8 @@ class DeviceMemory {
     void* data = nullptr;
     try {
       check_limit(used, what);
-      data = allocate_from_device(bytes, what);
+      data = callers_ != nullptr ? allocate_by(*callers_, bytes, stream_.get(), what)
+                                 : context().allocate(bytes, stream_.get(), what);
     } catch (...) {
       used_bytes_ -= bytes;
       throw;
@@ -134,20 +140,16 @@ class DeviceMemory {
   [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
   /// What could be allocated now.
   [[nodiscard]] std::uint64_t free_bytes() const {
-    const std::uint64_t most = most_bytes();
-    const std::uint64_t used = used_bytes_;
-    return most - std::min(most, used);
-  }
-  /// What could be held in all now.
-  [[nodiscard]] std::uint64_t most_bytes() const {
-    if (share_ == nullptr) return limit_bytes_;
-    return std::min(limit_bytes_, share_->reserved().device + share_->free().device);
+    std::uint64_t most = limit_bytes_;
+    if (share_ != nullptr) most = std::min(most, share_->reserved().device + share_->free().device);
+    return most - std::min(most, used_bytes());
   }
 
  private:
   static constexpr std::uint64_t kSmallBytes = 8u << 20;  // all small buffers of S1, and some more
   static constexpr std::uint64_t kMostSmall = 1u << 20;
   static constexpr std::uint64_t kPlenty = 16 * kSmallBytes;
+  static constexpr std::uint64_t kSmallAlignment = 256;
 
   /// Errors: OutOfMemory if that many bytes in all are too many.
   void check_limit(std::uint64_t used_bytes, const char* what) {
@@ -168,19 +170,10 @@ class DeviceMemory {
                       "run fewer products at once, or raise the memory limit");
   }
 
-  void* allocate_from_device(std::uint64_t bytes, const char* what) {
-    if (callers_ != nullptr) {
-      if (void* const data = callers_->allocate(bytes, kDeviceAlignment, stream_.get())) return data;
-      throw OutOfMemory(text("device memory for ", what), text("the allocator has no ", human_bytes(bytes)),
-                        "free memory in its pool");
-    }
-    return context().allocate(bytes, stream_.get(), what);
-  }
-
   /// Null if the buffer is not small, or none is cut any more.
   void* cut(std::uint64_t bytes) noexcept {
     if (small_ == nullptr || bytes > kMostSmall) return nullptr;
-    const std::uint64_t room = (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+    const std::uint64_t room = (bytes + kSmallAlignment - 1) / kSmallAlignment * kSmallAlignment;
     const std::uint64_t at = small_used_.fetch_add(room);
     return at + room <= kSmallBytes ? small_ + at : nullptr;
   }
@@ -258,23 +251,23 @@ class DeviceScratch {
 };
 
 /// Page-locked memory that the context lends and the device can write. No work may use it when it goes.
-template <class T, T* (DeviceContext::*Take)(), void (DeviceContext::*Put)(T*) noexcept>
+template <class T>
 class Pinned {
  public:
-  explicit Pinned(DeviceContext& context) : context_(context), data_((context.*Take)()) {}
+  explicit Pinned(FreeList<T*>& list) : list_(list), data_(list.take()) {}
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
-  ~Pinned() { (context_.*Put)(data_); }
+  ~Pinned() { list_.put(data_); }
 
   [[nodiscard]] T* data() const { return data_; }
   [[nodiscard]] T value() const { return *data_; }
 
  private:
-  DeviceContext& context_;
+  FreeList<T*>& list_;
   T* data_;
 };
-using PinnedTable = Pinned<std::uint32_t, &DeviceContext::take_table, &DeviceContext::put_table>;
-using PinnedSlot = Pinned<std::byte, &DeviceContext::take_slot, &DeviceContext::put_slot>;
+using PinnedTable = Pinned<std::uint32_t>;
+using PinnedSlot = Pinned<std::byte>;
 
 /// A point in a stream. Timed events can be compared; untimed ones are cheaper.
 class Event {
@@ -326,7 +319,7 @@ void fetch_to(T* to, const T* from, std::uint64_t count, const Stream& stream) {
     copy_async(to, from, count, stream);
     return stream.synchronize();
   }
-  const PinnedTable pinned(stream.context());
+  const PinnedTable pinned(stream.context().tables());
   const SettledAtEnd settled(stream);  // nothing writes to it when it goes, whatever fails
   kernels::launch_copy_to_host(reinterpret_cast<const std::uint32_t*>(from), static_cast<std::uint32_t>(bytes / 4),
                                pinned.data(), stream.get());

@@ -110,8 +110,8 @@ class HostDrivenMultiplier : public BaselineMultiplier {
 
   HostRows a_;
   HostRows b_;
-  std::vector<kernels::BlockPair> matches_;  // of the current C block
-  PinnedSlot slot_{c_.memory.context()};     // pairs of C blocks in flight, which the device reads in place
+  std::vector<kernels::BlockPair> matches_;       // of the current C block
+  PinnedSlot slot_{c_.memory.context().slots()};  // pairs of C blocks in flight, which the device reads in place
 };
 
 }  // namespace

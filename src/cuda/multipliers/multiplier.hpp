@@ -107,7 +107,7 @@ class PairLists {
  private:
   const MultiplierContext c_;
   DeviceScratch scratch_{c_.memory};
-  PinnedTable host_num_c_blocks_{c_.memory.context()};
+  PinnedTable host_num_c_blocks_{c_.memory.context().tables()};
   kernels::PairListBuffers buffers_;
   kernels::Workspace work_;
   std::map<std::uint64_t, kernels::PairListView> lists_;  // of panels so far, by their first pair

@@ -121,7 +121,7 @@ class TileMultiplier : public CBlockFiller {
         maps_(c_.operands.tiles),
         grid_(maps_.grid),
         shift_(kernels::low_plane_bits(c_.operands.max_element, grid_.num_planes)),
-        most_(most()),
+        most_(plan::most_of_panels(grid_, maps_.counts, c_.execution.panels)),
         a_layout_(most_.a_tiles, most_.row_tiles, kernels::kTileBytesA),
         b_layout_(maps_.counts.b_tiles, grid_.num_column_tiles(), kernels::kTileBytesB),
         layout_(most_.row_tiles, most_.c_tiles, most_.stages),
@@ -166,15 +166,6 @@ class TileMultiplier : public CBlockFiller {
   }
 
  private:
-  /// The most that any panel has of each.
-  [[nodiscard]] plan::TileExtent most() const {
-    plan::TileExtent most;
-    for (const plan::Panel& panel : c_.execution.panels) {
-      most.raise(plan::tile_panel_extent(grid_, maps_.counts, panel));
-    }
-    return most;
-  }
-
   void number(const DeviceBuffer<std::uint32_t>& bits, std::uint32_t first_line, std::uint32_t num_lines,
               const DeviceBuffer<std::byte>& memory, const kernels::OperandTileLayout& layout) const {
     kernels::launch_number_tiles(bits.data(), grid_.k_words(), first_line, num_lines,

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,11 +20,12 @@ namespace spmm::cuda {
 /// Stream: everything in the order of memory.stream(). Threads: one at a time.
 class CountedSort {
  public:
-  /// Null if both matrices had better be sorted otherwise: one has no blocks, they have many, or long rows, or need
-  /// more memory than most_bytes. The references must outlive it, `parsed` its keys alone, until the stream is done
-  /// with them.
-  static std::unique_ptr<CountedSort> make(const SortedOperands& parsed, std::uint64_t most_bytes,
-                                           DeviceMemory& memory) {
+  /// Puts the sort on the stream (stage build), the counting, and what brings everything that was found to the host
+  /// (stage count). Null if both matrices had better be sorted otherwise: one has no blocks, they have many, or long
+  /// rows, or need more memory than most_bytes. The references must outlive it, `parsed` its keys alone, until the
+  /// stream is done with them.
+  static std::unique_ptr<CountedSort> queue(const SortedOperands& parsed, std::uint64_t most_bytes,
+                                            DeviceMemory& memory, StageEvents& events) {
     const std::uint32_t nb = parsed.nb;
     const std::uint64_t a_blocks = parsed.a.keys.size();
     const std::uint64_t b_blocks = parsed.b.keys.size();
@@ -44,72 +44,20 @@ class CountedSort {
     const std::uint64_t need = a.bytes() + plan::IndexLayout(b_blocks, nb).bytes() + of_block * (a_blocks + b_blocks) +
                                2 * of_row * nb + of_pairs + kSmall;
     if (need > most_bytes) return nullptr;
-    return std::unique_ptr<CountedSort>(new CountedSort(parsed, memory));
+    std::unique_ptr<CountedSort> sort(new CountedSort(memory));
+    sort->put_on_stream(parsed, events);
+    return sort;
   }
 
   CountedSort(const CountedSort&) = delete;
   CountedSort& operator=(const CountedSort&) = delete;
   /// Waits if something may still be written to the host.
-  ~CountedSort() {
-    if (is_queued_) memory_.stream().settle();
-  }
-
-  /// Puts the sort on the stream (stage build), the counting, and what brings everything that was found to the host
-  /// (stage count).
-  void queue(const SortedOperands& parsed, StageEvents& events) {
-    const Stream& stream = memory_.stream();
-    Found* const found = reinterpret_cast<Found*>(counts_.data() + num_counters_);  // addresses alone
-    events.timed(Stage::build, stream, [&] {
-      std::vector<kernels::RowSort> sorts;
-      for (std::size_t x = 0; x < 2; ++x) {
-        const SortedRows& from = x == 0 ? parsed.a : parsed.b;
-        const SortedRows& to = sorted_[x];
-        sorts.push_back({.count = from.keys.size(),
-                         .is_sorted = from.in_order,
-                         .keys = from.keys.data(),
-                         .entries = entries_[x].data(),
-                         .sorted_keys = to.keys.data(),
-                         .numbers = to.numbers.data(),
-                         .columns = to.index.columns.data(),
-                         .rows = to.index.rows.data(),
-                         .offsets = to.index.offsets.data(),
-                         .num_rows = &found->sorts[x].num_rows,
-                         .longest_row = &found->sorts[x].longest_row,
-                         .has_duplicate = &found->sorts[x].has_duplicate});
-      }
-      check(cudaMemsetAsync(counts_.data(), 0, counts_.size() * sizeof(std::uint32_t), stream.get()), "clear counts");
-      kernels::launch_sort_rows(sorts, {.counts = counts_.data(), .borders = borders_, .work = work_}, nb_, key_bits_,
-                                stream.get());
-      entries_ = {};
-    });
-    events.timed(Stage::count, stream, [&] {
-      kernels::launch_match_rows({.a = sorted_[0].index.view(),
-                                  .b = sorted_[1].index.view(),
-                                  .num_a_blocks = sorted_[0].keys.size(),
-                                  .a_found = &found->sorts[0],
-                                  .b_found = &found->sorts[1],
-                                  .b_borders = borders_ + nb_,
-                                  .b_row_index = b_row_index_.data(),
-                                  .row_pairs = row_pairs_,
-                                  .row_offsets = row_offsets_,
-                                  .max_runs = kMaxCountedRuns,
-                                  .totals = &found->totals,
-                                  .run_offsets = reinterpret_cast<std::uint64_t*>(found + 1),
-                                  .work = work_},
-                                 stream.get());
-      scratch_.reset();
-      is_queued_ = true;
-      kernels::launch_copy_to_host(counts_.data() + num_counters_,
-                                   static_cast<std::uint32_t>(counts_.size() - num_counters_), table_.data(),
-                                   stream.get());
-    });
-  }
+  ~CountedSort() { memory_.stream().settle(); }
 
   /// Waits, and sorts `out`, whose keys are exchanged. False, and `out` as it was, if a row is too long for it or a
   /// block comes twice.
   bool take(SortedOperands& out) {
     memory_.stream().synchronize();
-    is_queued_ = false;
     Found found{};
     std::memcpy(static_cast<void*>(&found), table_.data(), sizeof found);
     if (!found.sorts[0].is_sorted() || !found.sorts[1].is_sorted()) return false;
@@ -134,47 +82,77 @@ class CountedSort {
     kernels::MatchTotals totals;
   };
 
-  CountedSort(const SortedOperands& parsed, DeviceMemory& memory)
-      : memory_(memory), nb_(parsed.nb), key_bits_(parsed.key_bits), table_(memory.context()) {
-    for (std::size_t x = 0; x < 2; ++x) {
-      const SortedRows& from = x == 0 ? parsed.a : parsed.b;
-      SortedRows& to = sorted_[x];
-      const std::uint64_t count = from.keys.size();
-      to.index = {{count, nb_}, memory};
-      to.index.num_rows = static_cast<std::uint32_t>(to.index.rows.size());  // at most
-      to.numbers = {memory, count, "record numbers"};
-      to.keys = {memory, count, "sort keys"};
-      entries_[x] = {memory, from.in_order ? 0 : count, "sort keys"};
-    }
-    const std::uint64_t num_rows = std::uint64_t{nb_} * 2;  // of both
-    const std::uint32_t max_rows = sorted_[0].index.num_rows;
+  explicit CountedSort(DeviceMemory& memory) : memory_(memory), table_(memory.context().tables()) {}
+
+  void put_on_stream(const SortedOperands& parsed, StageEvents& events) {
+    const Stream& stream = memory_.stream();
+    const std::uint32_t nb = parsed.nb;
+    const std::uint64_t num_counters = std::uint64_t{nb} * 2 * kernels::counter_stride(nb);  // of both; even
+    const auto max_rows = static_cast<std::uint32_t>(plan::IndexLayout(parsed.a.keys.size(), nb).rows);
     const std::uint64_t num_offsets = std::min(max_rows, kMaxCountedRuns) + std::uint64_t{1};
-    num_counters_ = num_rows * kernels::counter_stride(nb_);
-    counts_ = {memory, num_counters_ + sizeof(Found) / 4 + 2 * num_offsets, "row counts"};
-    b_row_index_ = {memory, sorted_[0].keys.size(), "row index"};
-    row_pairs_ = scratch_->take<std::uint64_t>(max_rows, "row pairs");
-    row_offsets_ = scratch_->take<std::uint64_t>(max_rows + std::uint64_t{1}, "row pair offsets");
-    borders_ = scratch_->take<std::uint64_t>(num_rows + 1, "row borders");
-    work_ = scratch_->take_work(
-        std::max(kernels::sort_rows_workspace_bytes(num_rows), kernels::match_workspace_bytes(max_rows)),
+    const std::uint64_t num_found = sizeof(Found) / 4 + 2 * num_offsets;  // words that come to the host
+    DeviceScratch scratch(memory_);
+    auto* const counts = scratch.take<std::uint32_t>(num_counters + num_found, "row counts");
+    auto* const found = reinterpret_cast<Found*>(counts + num_counters);  // addresses alone
+    auto* const borders = scratch.take<std::uint64_t>(std::uint64_t{nb} * 2 + 1, "row borders");
+    auto* const row_pairs = scratch.take<std::uint64_t>(max_rows, "row pairs");
+    auto* const row_offsets = scratch.take<std::uint64_t>(max_rows + std::uint64_t{1}, "row pair offsets");
+    const kernels::Workspace work = scratch.take_work(
+        std::max(kernels::sort_rows_workspace_bytes(std::uint64_t{nb} * 2), kernels::match_workspace_bytes(max_rows)),
         "sort work space");
+    b_row_index_ = {memory_, parsed.a.keys.size(), "row index"};
+    events.timed(Stage::build, stream, [&] {
+      DeviceScratch entries(memory_);
+      std::vector<kernels::RowSort> sorts;
+      for (std::size_t x = 0; x < 2; ++x) {
+        const SortedRows& from = x == 0 ? parsed.a : parsed.b;
+        SortedRows& to = sorted_[x];
+        const std::uint64_t count = from.keys.size();
+        to.index = {{count, nb}, memory_};
+        to.index.num_rows = static_cast<std::uint32_t>(to.index.rows.size());  // at most
+        to.numbers = {memory_, count, "record numbers"};
+        to.keys = {memory_, count, "sort keys"};
+        sorts.push_back({.count = count,
+                         .is_sorted = from.in_order,
+                         .keys = from.keys.data(),
+                         .entries = entries.take<std::uint64_t>(from.in_order ? 0 : count, "sort keys"),
+                         .sorted_keys = to.keys.data(),
+                         .numbers = to.numbers.data(),
+                         .columns = to.index.columns.data(),
+                         .rows = to.index.rows.data(),
+                         .offsets = to.index.offsets.data(),
+                         .num_rows = &found->sorts[x].num_rows,
+                         .longest_row = &found->sorts[x].longest_row,
+                         .has_duplicate = &found->sorts[x].has_duplicate});
+      }
+      check(cudaMemsetAsync(counts, 0, (num_counters + num_found) * sizeof(std::uint32_t), stream.get()), "clear");
+      kernels::launch_sort_rows(sorts, {.counts = counts, .borders = borders, .work = work}, nb, parsed.key_bits,
+                                stream.get());
+    });
+    events.timed(Stage::count, stream, [&] {
+      kernels::launch_match_rows({.a = sorted_[0].index.view(),
+                                  .b = sorted_[1].index.view(),
+                                  .num_a_blocks = sorted_[0].keys.size(),
+                                  .a_found = &found->sorts[0],
+                                  .b_found = &found->sorts[1],
+                                  .b_borders = borders + nb,
+                                  .b_row_index = b_row_index_.data(),
+                                  .row_pairs = row_pairs,
+                                  .row_offsets = row_offsets,
+                                  .max_runs = kMaxCountedRuns,
+                                  .totals = &found->totals,
+                                  .run_offsets = reinterpret_cast<std::uint64_t*>(found + 1),
+                                  .work = work},
+                                 stream.get());
+      kernels::launch_copy_to_host(counts + num_counters, static_cast<std::uint32_t>(num_found), table_.data(),
+                                   stream.get());
+    });
   }
 
   DeviceMemory& memory_;
-  std::uint32_t nb_;
-  unsigned key_bits_;
-  std::array<SortedRows, 2> sorted_;                    // on their way: index, numbers, keys
-  std::array<DeviceBuffer<std::uint64_t>, 2> entries_;  // of those that are not in order
-  std::uint64_t num_counters_ = 0;                      // of both; even
-  DeviceBuffer<std::uint32_t> counts_;                  // [num_counters]; behind them Found and offsets of runs
-  DeviceBuffer<std::uint32_t> b_row_index_;             // [blocks of A]
-  std::optional<DeviceScratch> scratch_{memory_};       // of the next ones, until everything is on the stream
-  std::uint64_t* borders_ = nullptr;                    // [rows of both + 1]
-  std::uint64_t* row_pairs_ = nullptr;                  // [rows of A at most]
-  std::uint64_t* row_offsets_ = nullptr;                // [rows of A at most + 1]
-  kernels::Workspace work_;
-  PinnedTable table_;  // Found, then offsets
-  bool is_queued_ = false;
+  std::array<SortedRows, 2> sorted_;         // index, numbers, keys
+  DeviceBuffer<std::uint32_t> b_row_index_;  // [blocks of A]
+  PinnedTable table_;                        // Found, then offsets of runs
 };
 
 }  // namespace spmm::cuda

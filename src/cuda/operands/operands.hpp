@@ -73,6 +73,7 @@ struct SortedOperands {
 
   SortedRows a;
   SortedRows b;
+  [[nodiscard]] SortedRows& matrix(bool is_b) { return is_b ? b : a; }
   unsigned key_bits = 0;
   std::uint32_t m = 0;
   std::uint32_t nb = 0;

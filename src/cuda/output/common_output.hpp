@@ -52,7 +52,8 @@ class CommonOutput {
   }
   /// As wait(), but ready() is all that ends it.
   template <class Ready>
-  void wait_for_all(std::unique_lock<std::mutex>& lock, const Ready& ready) {
+  void settle(const Ready& ready) noexcept {
+    std::unique_lock lock(mutex_);
     changed_.wait(lock, ready);
   }
   void notify() noexcept { changed_.notify_all(); }
@@ -88,7 +89,7 @@ class CommonOutput {
       places_[num_placed_ + 1].next_block = places_[num_placed_].next_block + *places_[num_placed_].num_blocks;
     }
     changed_.notify_all();
-    wait(lock, [&] { return at_places_ ? panel <= num_placed_ : panel <= num_ended_; });
+    wait(lock, [&] { return panel <= (at_places_ ? num_placed_ : num_ended_); });
   }
 
   /// Its records, in order, by one thread of its device; as Sink::write().
@@ -106,8 +107,7 @@ class CommonOutput {
 
   void end(std::size_t panel) {
     const std::lock_guard lock(mutex_);
-    places_[panel].has_ended = true;
-    while (num_ended_ < places_.size() && places_[num_ended_].has_ended) ++num_ended_;
+    ++num_ended_;
     changed_.notify_all();
     rows_done_ += panels_[panel].num_rows;
     if (run_.on_progress) run_.on_progress(Stage::multiply, rows_done_, num_rows_);
@@ -131,7 +131,6 @@ class CommonOutput {
   struct Place {
     std::optional<std::uint64_t> num_blocks{};
     std::uint64_t next_block = 0;  ///< of the result, that is handed over next; once all panels before are counted
-    bool has_ended = false;
   };
   void check() const {
     if (failure_) throw DeviceStopped{};
@@ -150,7 +149,7 @@ class CommonOutput {
   std::vector<plan::Panel> panels_;  // of the whole product
   std::vector<Place> places_;        // [panels], of which next_block belongs to who hands the panel over
   std::size_t num_placed_ = 0;       // panels in front of which all are counted
-  std::size_t num_ended_ = 0;        // panels up to the first one that has not been handed over
+  std::size_t num_ended_ = 0;        // panels that have been handed over
   std::uint64_t num_blocks_ = 0;
   std::uint64_t num_rows_ = 0;  // of A
   std::uint64_t rows_done_ = 0;

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <deque>
 #include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/run/parallel.hpp"
+#include "base/text.hpp"
+#include "base/visible_gpus.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
 #include "cuda/output/common_output.hpp"
@@ -19,9 +19,18 @@
 
 namespace spmm::cuda {
 
+/// A thread that works for a device. Errors: DeviceError.
+template <class Body>
+std::jthread start_device_thread(const DeviceContext& context, Body&& body) {
+  std::jthread thread = start_thread(std::forward<Body>(body));
+  if (thread.joinable()) return thread;
+  throw DeviceError(text("GPU ", shown_gpu(context.device())), "the system starts no thread for it",
+                    "raise the limit of threads, or use ProductOptions::backend = cpu");
+}
+
 /// A thread that copies packed panels to the host in slices and hands them to the output, one panel after the other;
-/// the next slice is copied while one is handed over. Where no thread can be started, push() does that itself. What it
-/// shares with its thread is guarded by the output's lock. Threads: push() and finish() from one thread.
+/// the next slice is copied while one is handed over. What it shares with its thread is guarded by the output's lock.
+/// Threads: push() and finish() from one thread.
 class Downloader : public PanelTaker {
  public:
   /// Values: device = number in the product; packing = the stream that panels are packed on.
@@ -42,55 +51,37 @@ class Downloader : public PanelTaker {
   ~Downloader() override {
     {
       const auto lock = output_.lock();
-      is_closing_ = true;
       is_stopped_ = true;
       output_.notify();
     }
     if (thread_.joinable()) thread_.join();
-    auto lock = output_.lock();
-    output_.wait_for_all(lock, [&] { return num_slots_ == 0; });
+    output_.settle([&] { return num_slots_ == 0; });
   }
 
   void start(plan::Choice& execution, unsigned long long* num_saturated) override {
     output_.start(device_, execution);
     num_saturated_ = num_saturated;
     max_slots_ = execution.num_buffers;
-    if (!execution.panels.empty()) thread_ = start_thread([this] { work(); });
+    if (!execution.panels.empty()) thread_ = start_device_thread(stream_.context(), [this] { work(); });
   }
 
   /// Together as much memory as two panels of the largest size.
   [[nodiscard]] std::uint64_t max_buffers() const override { return output_.num_devices() == 1 ? 2 : 16; }
 
-  void wait_until_free(PackedPanel& panel) override {
-    wait([&] { return !panel.busy; });
+  void wait_until_free(PackedPanel&) override {
+    wait([&] { return num_pushed_ - num_sent_ < panels.size(); });
   }
 
   void push(PackedPanel& panel) override {
     if (!panel.ready) panel.ready.emplace();
     panel.ready->record(packing_);
-    {
-      const auto lock = output_.lock();
-      panel.busy = true;
-      ++num_busy_;
-      if (thread_.joinable()) queue_.push_back(&panel);
-      output_.notify();
-    }
-    if (thread_.joinable()) return;
-    try {
-      send(panel);
-    } catch (...) {
-      drop_copies();
-      throw;
-    }
+    const auto lock = output_.lock();
+    ++num_pushed_;
+    output_.notify();
   }
 
   std::uint64_t finish() override {
-    {
-      const auto lock = output_.lock();
-      is_closing_ = true;
-      output_.notify();
-    }
-    wait([&] { return num_busy_ == 0 && num_slots_ == 0; });
+    wait([&] { return num_sent_ == num_pushed_ && num_slots_ == 0; });
     return num_blocks_;
   }
 
@@ -115,25 +106,23 @@ class Downloader : public PanelTaker {
     });
   }
 
+  /// Until the downloader goes.
   void work() noexcept {
     try {
       on_device(stream_.context(), output_.num_devices() > 1, [&] {
-        while (PackedPanel* const panel = next_panel()) send(*panel);
+        while (true) {
+          wait([&] { return num_sent_ < num_pushed_; });
+          send(panels[num_sent_ % panels.size()]);
+        }
       });
+    } catch (const DeviceStopped&) {  // something else says why
     } catch (...) {
-      drop_copies();
-      if (!is_stopped_) output_.fail(std::current_exception());
+      output_.fail(std::current_exception());
     }
-  }
-
-  /// Waits for a panel; null at the end.
-  PackedPanel* next_panel() {
-    auto lock = output_.lock();
-    output_.wait_for_all(lock, [&] { return !queue_.empty() || is_closing_; });
-    if (is_stopped_ || queue_.empty()) return nullptr;
-    PackedPanel* const panel = queue_.front();
-    queue_.pop_front();
-    return panel;
+    if (copies_.empty()) return;
+    stream_.settle();  // nothing writes to slots that go back
+    for (const Copy& copy : copies_) put_back(copy.slot);
+    copies_.clear();
   }
 
   void send(PackedPanel& panel) {
@@ -157,8 +146,7 @@ class Downloader : public PanelTaker {
     }
     output_.end(panel.number);
     const auto lock = output_.lock();
-    panel.busy = false;
-    --num_busy_;
+    ++num_sent_;
     output_.notify();
   }
 
@@ -187,20 +175,12 @@ class Downloader : public PanelTaker {
     output_.append(panel, {slot, bytes}, std::move(release));  // gives the slot back, whatever happens
   }
 
-  /// After a failure: the slots go back, and nothing writes to them any more.
-  void drop_copies() noexcept {
-    if (copies_.empty()) return;
-    stream_.settle();
-    for (const Copy& copy : copies_) put_back(copy.slot);
-    copies_.clear();
-  }
-
   /// Null where all are out, and it may not wait for one. Errors: OutOfMemory.
   std::byte* take_slot(bool may_wait) {
     std::byte* slot = nullptr;
     wait([&] {
       if (num_slots_ == max_slots_) return !may_wait;
-      slot = stream_.context().take_slot();
+      slot = stream_.context().slots().take();
       ++num_slots_;
       return true;
     });
@@ -210,7 +190,7 @@ class Downloader : public PanelTaker {
   void put_back(std::byte* slot) noexcept {
     // Notified under the lock: the destructor may run as soon as the last slot is back.
     const auto lock = output_.lock();
-    stream_.context().put_slot(slot);
+    stream_.context().slots().put(slot);
     --num_slots_;
     output_.notify();
   }
@@ -225,16 +205,15 @@ class Downloader : public PanelTaker {
   std::uint64_t slot_bytes_;
   std::uint64_t max_slots_ = 0;
   unsigned long long* num_saturated_ = nullptr;
-  std::uint64_t num_blocks_ = 0;
-  // Of the thread that sends:
+  // Of the thread:
   std::vector<Copy> copies_;  // [kMaxCopies at most], in the order of the stream
   // Guarded by the output's lock:
-  std::deque<PackedPanel*> queue_;
-  std::size_t num_busy_ = 0;             // panels that have not been handed over whole
-  std::uint64_t num_slots_ = 0;          // that copies or the sink hold
-  bool is_closing_ = false;              // no more panels
-  std::atomic<bool> is_stopped_{false};  // those in the queue are dropped
-  std::jthread thread_;                  // last: it uses everything else
+  std::uint64_t num_blocks_ = 0;
+  std::uint64_t num_pushed_ = 0;  // panels that have been packed, or will be
+  std::uint64_t num_sent_ = 0;    // those that have been handed over whole
+  std::uint64_t num_slots_ = 0;   // that copies or the sink hold
+  bool is_stopped_ = false;       // the thread drops what is left
+  std::jthread thread_;           // last: it uses everything else
 };
 
 }  // namespace spmm::cuda

@@ -23,7 +23,8 @@ struct PanelTarget {
 /// One panel's records: two of them alternate, one leaves the device while the other is filled.
 struct PackedPanel {
   PackedPanel(DeviceMemory& memory, std::uint64_t max_c_blocks, std::uint32_t m)
-      : records(memory, max_c_blocks * output_record_bytes(m), "packed records"), num_blocks(memory.context()) {
+      : records(memory, max_c_blocks * output_record_bytes(m), "packed records"),
+        num_blocks(memory.context().tables()) {
     target.out.to = kernels::packed_records(reinterpret_cast<std::uint32_t*>(records.data()), m);
     target.out.num_blocks = num_blocks.data();
   }
@@ -33,7 +34,6 @@ struct PackedPanel {
   PanelTarget target;          // the records and their number
   std::optional<Event> ready;  // behind the kernel that packs, if another stream takes it
   std::size_t number = 0;      // of the panel that it holds
-  bool busy = false;           // handed to the downloader and not yet copied
 };
 
 /// Where the panels of a device go: to the host, or to arrays of a caller. Threads: one.
@@ -53,14 +53,14 @@ class PanelTaker {
   virtual bool takes_directly(const plan::Choice&, const plan::Counts&) { return false; }
   /// How many packed panels are worth holding.
   [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
-  /// Waits until the panel's buffer may be filled again. Errors: whatever stopped the taker.
+  /// Waits until the panel, the next one in turn, may be filled again. Errors: whatever stopped the taker.
   virtual void wait_until_free(PackedPanel& panel) = 0;
   /// Takes a panel that has been put on the stream.
   virtual void push(PackedPanel& panel) = 0;
   /// Waits until everything is taken; returns the number of blocks. Errors: whatever stopped the taker.
   virtual std::uint64_t finish() = 0;
 
-  std::deque<PackedPanel> panels;  ///< that are filled in turn; they go when nothing takes them any more
+  std::deque<PackedPanel> panels;  ///< that are filled and pushed in turn; they go when nothing takes them any more
 };
 
 }  // namespace spmm::cuda

@@ -21,17 +21,29 @@ TileExtent tile_panel_extent(const kernels::TileGrid& grid, const TileCounts& co
   return all;
 }
 
-TileExtent max_tile_row(const kernels::TileGrid& grid) {
-  return {.row_tiles = 1,
-          .a_tiles = grid.num_k_tiles(),
-          .stages = std::uint64_t{grid.num_k_tiles()} * grid.num_column_tiles(),
-          .c_tiles = grid.num_column_tiles(),
-          .c_blocks = std::uint64_t{std::min(grid.num_rows, grid.row_blocks())} * grid.nb};
+TileExtent most_of_panels(const kernels::TileGrid& grid, const TileCounts& counts, const std::vector<Panel>& panels) {
+  TileExtent most;
+  for (const Panel& panel : panels) {
+    const TileExtent one = tile_panel_extent(grid, counts, panel);
+    most = {.row_tiles = std::max(most.row_tiles, one.row_tiles),
+            .a_tiles = std::max(most.a_tiles, one.a_tiles),
+            .stages = std::max(most.stages, one.stages),
+            .c_tiles = std::max(most.c_tiles, one.c_tiles),
+            .c_blocks = std::max(most.c_blocks, one.c_blocks)};
+  }
+  return most;
 }
 
-std::uint64_t max_b_tiles(const kernels::TileGrid& grid, std::uint64_t blocks) {
+TileCounts all_tiles(const kernels::TileGrid& grid, std::uint64_t b_blocks) {
+  const std::uint64_t k_tiles = grid.num_k_tiles();
+  const std::uint64_t column_tiles = grid.num_column_tiles();
   const std::uint64_t per_block = kernels::kTileDepth % grid.m == 0 ? 1 : 2;
-  return std::min(blocks * per_block, std::uint64_t{grid.num_k_tiles()} * grid.num_column_tiles());
+  TileCounts all{.counted = true, .b_tiles = std::min(b_blocks * per_block, k_tiles * column_tiles)};
+  all.rows.assign(grid.num_row_tiles(), {.a_tiles = static_cast<std::uint32_t>(k_tiles),
+                                         .stages = static_cast<std::uint32_t>(k_tiles * column_tiles),
+                                         .c_tiles = static_cast<std::uint32_t>(column_tiles),
+                                         .c_columns = grid.nb});
+  return all;
 }
 
 std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts,

@@ -1,9 +1,7 @@
 // Panels of tile-tensor: whole rows of tiles, cut by the tiles that are counted. Pure functions.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "kernels/tiles/grid.hpp"
@@ -32,31 +30,24 @@ struct TileExtent {
   std::uint64_t c_tiles = 0;
   std::uint64_t c_blocks = 0;
 
-  void add(const TileExtent& more) { combine(more, std::plus<>()); }
-  /// The larger of each.
-  void raise(const TileExtent& other) {
-    combine(other, [](std::uint64_t x, std::uint64_t y) { return std::max(x, y); });
-  }
-
- private:
-  template <class Combine>
-  void combine(const TileExtent& other, const Combine& of) {
-    for (std::uint64_t TileExtent::*const field : {&TileExtent::row_tiles, &TileExtent::a_tiles, &TileExtent::stages,
-                                                   &TileExtent::c_tiles, &TileExtent::c_blocks}) {
-      this->*field = of(this->*field, other.*field);
-    }
+  void add(const TileExtent& more) {
+    row_tiles += more.row_tiles;
+    a_tiles += more.a_tiles;
+    stages += more.stages;
+    c_tiles += more.c_tiles;
+    c_blocks += more.c_blocks;
   }
 };
 
 /// A row of tiles as it was counted.
 TileExtent tile_row_extent(const kernels::TileGrid& grid, const TileCounts& counts, std::uint32_t row_tile);
 
-/// Some rows of tiles as a panel has them.
+/// Some rows of tiles as a panel has them; the most of each that one of several panels has.
 TileExtent tile_panel_extent(const kernels::TileGrid& grid, const TileCounts& counts, const Panel& panel);
+TileExtent most_of_panels(const kernels::TileGrid& grid, const TileCounts& counts, const std::vector<Panel>& panels);
 
-/// Most that a row of tiles can hold, and most tiles that so many blocks of B lie in.
-TileExtent max_tile_row(const kernels::TileGrid& grid);
-std::uint64_t max_b_tiles(const kernels::TileGrid& grid, std::uint64_t blocks);
+/// Before tiles are counted: all of them are there.
+TileCounts all_tiles(const kernels::TileGrid& grid, std::uint64_t b_blocks);
 
 /// Panels of rows of tiles that have C tiles: at most max_c_blocks C blocks each, or one row of tiles.
 std::vector<Panel> cut_tile_panels(const kernels::TileGrid& grid, const TileCounts& counts, std::uint64_t max_c_blocks);

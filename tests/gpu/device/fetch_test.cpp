@@ -37,7 +37,7 @@ TEST_CASE("fetch: while a thread waits for a value, others copy") {
   const cuda::DeviceBuffer<std::uint32_t> value(memory, 1, "value");
   check(cudaMemsetAsync(value.data(), 7, sizeof(std::uint32_t), busy.get()), "set");
   REQUIRE(cuda::fetch(value.data(), busy) == 0x0707'0707);
-  std::byte* const slot = context.take_slot();
+  std::byte* const slot = context.slots().take();
   Gate gate;
   std::uint32_t fetched = 0;
   check(cudaLaunchHostFunc(busy.get(), Gate::wait, &gate), "gate");
@@ -59,5 +59,5 @@ TEST_CASE("fetch: while a thread waits for a value, others copy") {
   fetching.join();
   CHECK_FALSE(gate.timed_out);
   CHECK(fetched == 0x0707'0707);
-  context.put_slot(slot);
+  context.slots().put(slot);
 }

@@ -181,13 +181,7 @@ TEST_CASE("where every tile is full, dense-tensor stays") {
   plan::Counts s = with_row_pairs(4096, 8, 8.8e6, 4'614'000, 1000);  // S3, nothing saturates early
   const plan::Choice before = plan::decide(s, large_machine());
   REQUIRE(before.kernel == "dense-tensor");
-  const TileGrid grid = plan::tile_grid(s);
-  const plan::TileExtent row = plan::max_tile_row(grid);
-  s.tiles = {.counted = true, .b_tiles = row.stages};
-  s.tiles.rows.assign(grid.num_row_tiles(), {.a_tiles = static_cast<std::uint32_t>(row.a_tiles),
-                                             .stages = static_cast<std::uint32_t>(row.stages),
-                                             .c_tiles = static_cast<std::uint32_t>(row.c_tiles),
-                                             .c_columns = grid.nb});
+  s.tiles = plan::all_tiles(plan::tile_grid(s), s.b.num_blocks);
   CHECK(plan::decide(s, large_machine()).kernel == "dense-tensor");
 }
 
