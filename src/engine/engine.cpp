@@ -123,15 +123,14 @@ void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Ch
   if (!stats.shares.empty()) report.plan.devices = stats.shares;
 }
 
-/// Reads both operands, counts, chooses again with what was counted, multiplies and writes.
+}  // namespace
+
 ProductStats multiply_at_once(const Inputs& inputs, Output& output, plan::Choice& choice, const cuda::DeviceRun& run) {
   cuda::DeviceRun decided = run;
   decided.num_threads = choice.num_threads;
   if (choice.backend == Backend::cpu) return cpu::multiply(inputs.a, inputs.b, output, choice, decided);
   return cuda::multiply(inputs.a, inputs.b, output, choice, decided);
 }
-
-}  // namespace
 
 /// One product on one backend, from the choice to the proof of the finished output. Without a sink: its plan.
 void Engine::Impl::run_product(const Inputs& inputs, Sink* sink, Output* output, const ProductOptions& options,
@@ -187,12 +186,7 @@ void Engine::Impl::run_product(const Inputs& inputs, Sink* sink, Output* output,
   } else {
     if (run.arrays != nullptr) inputs.a.read(0, 1, nullptr);  // refuses
     run.more_devices.clear();
-    cuda::DeviceRun alone = run;
-    const MultiplyAtOnce range = [&](const Inputs& one, Output& to, plan::Choice& decided, const Selection& selection) {
-      alone.selection = selection;
-      return multiply_at_once(one, to, decided, alone);
-    };
-    stats = multiply_out_of_core(inputs, *output, range, run, record.scratch_folders, choice);
+    stats = multiply_out_of_core(inputs, *output, run, record.scratch_folders, choice);
   }
   inputs.a.check_unchanged();
   inputs.b.check_unchanged();

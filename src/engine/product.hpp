@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/records/inputs.hpp"
+#include "base/run/output.hpp"
 #include "base/run/run.hpp"
 #include "cuda/backend.hpp"
 #include "plan/choice.hpp"
@@ -70,6 +71,9 @@ plan::Limits product_limits(const Options& options, std::uint64_t host_bytes);
 /// stays in memory). Errors: Interrupted.
 void reserve_memory(const plan::Choice& choice, const cuda::DeviceRun& run, std::uint64_t extra_bytes = 0,
                     std::uint64_t end_bytes = 0, bool keeps_result = false);
+
+/// Reads both operands, counts, chooses again with what was counted, which replaces `choice`, multiplies and writes.
+ProductStats multiply_at_once(const Inputs& inputs, Output& output, plan::Choice& choice, const cuda::DeviceRun& run);
 
 /// Whether a finished result may become visible. Values: out = how messages call it. Errors: SaturationError if
 /// elements saturated and the options do not allow that; says where the first one is if that is found soon.

@@ -107,12 +107,7 @@ Choice decide(const Counts& s, const Limits& limits) {
   Choice e = decide_at_once(s, limits);
   if (!s.exact && e.refusal.lacks_memory()) {  // ranges come one after the other, on one device
     Choice out_of_core = decide_out_of_core(s, limits);
-    const std::uint64_t need = out_of_core.refusal.need_bytes;
-    if (!out_of_core.is_refused()) {
-      e = std::move(out_of_core);
-    } else if (out_of_core.refusal.what == e.refusal.what && need < e.refusal.need_bytes) {
-      e.refusal.need_bytes = need;
-    }
+    if (!out_of_core.is_refused()) e = std::move(out_of_core);
   }
   if (backend != Backend::cuda || limits.num_gpus() < 2 || limits.shares_always) return e;
   // Several devices are not asked for: they must end clearly earlier than one.

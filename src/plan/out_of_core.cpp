@@ -10,10 +10,10 @@
 namespace spmm::plan {
 namespace {
 
-// Of the memory limit: a range with a table of B's rows, which takes 8 parts at most, so that the least range has 19;
-// lists and pieces of operands take the rest.
-constexpr std::uint64_t kRangeParts = 27;
-constexpr std::uint64_t kLeastRangeParts = 19;
+// Of the memory limit: a range with a table of B's rows, which takes 8 parts at most, so that the least range has 21;
+// pieces of operands and of results take the rest.
+constexpr std::uint64_t kRangeParts = 29;
+constexpr std::uint64_t kLeastRangeParts = 21;
 constexpr std::uint64_t kAllParts = 32;
 
 /// Bytes in which operands are sorted: a record of each part fits half of them.
@@ -24,32 +24,27 @@ std::uint64_t least_sort_bytes(const Counts& whole) {
   return static_cast<std::uint64_t>(std::sqrt(2 * blocks * (record + kItemBytes) * record));
 }
 
-/// Sets ranges, slabs and seconds to what is expected if blocks are spread evenly. Values: room = the part of both
-/// operands that fits at once.
+/// Sets ranges and seconds to what is expected if blocks are spread evenly: each range meets as many blocks of B as its
+/// blocks of A, at most all. Values: room = the part of both operands that fits at once.
 void expect_ranges(Choice& e, const Counts& whole, const Limits& limits, const Limits& of_range, double room) {
   const double num_a = std::max(1u, whole.a.num_blocks);
   const double num_b = whole.b.num_blocks;
-  const double rows_of_run =  // of B in a table of a quarter of the limit
-      std::max(1.0, double(whole.nb()) * sizeof(std::uint32_t) * 4 / static_cast<double>(limits.host_bytes));
-  const double met = whole.num_pairs * rows_of_run / num_a;  // blocks of B that a block of A meets
-  double of_range_a = room * (num_a + num_b) / (1 + met);
-  if (of_range_a * met > num_b) of_range_a = room * (num_a + num_b) - num_b;
-  const bool in_slabs = of_range_a < num_a / static_cast<double>(std::max<std::uint64_t>(1, whole.a_rows));
-  if (in_slabs) of_range_a = room * num_a;
-  e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::clamp(num_a / of_range_a, 2.0, std::max(2.0, num_a))));
-  e.num_slabs = in_slabs ? e.num_ranges : 1;
+  const double fitting = room * (num_a + num_b);
+  const double met = whole.num_pairs / num_a;  // blocks of B that a block of A meets
+  const double of_range_a = std::max(fitting / (1 + met), fitting - num_b);
+  const double most = std::max<double>(2, static_cast<double>(whole.a_rows));
+  e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::clamp(num_a / of_range_a, 2.0, most)));
   Counts s = whole;
   s.a = with_blocks(whole.a, num_a / e.num_ranges);
-  s.b = with_blocks(whole.b, in_slabs ? num_b / e.num_slabs : std::min(num_b, met * num_a / e.num_ranges));
-  s.num_pairs = whole.num_pairs / e.num_ranges / e.num_slabs;
+  s.b = with_blocks(whole.b, std::min(num_b, met * num_a / e.num_ranges));
+  s.num_pairs = whole.num_pairs / e.num_ranges;
   s.num_c_blocks = whole.num_c_blocks / e.num_ranges;
-  const double merged = in_slabs ? whole.num_c_blocks * static_cast<double>(output_record_bytes(whole.m())) : 0;
-  e.predicted_s = sort_seconds(whole, limits) + range_seconds(e, s, of_range) * e.num_ranges * e.num_slabs +
-                  merge_seconds(merged) + start_seconds(e, limits);
+  e.predicted_s = sort_seconds(whole, limits) + range_seconds(e, s, of_range) * e.num_ranges + start_seconds(e, limits);
 }
 
-/// decide_out_of_core() but for the bytes that a refusal asks for.
-Choice decide_within(const Counts& whole, const Limits& given) {
+}  // namespace
+
+Choice decide_out_of_core(const Counts& whole, const Limits& given) {
   constexpr std::uint64_t kMostSlabs = 1024;
   constexpr std::uint64_t kListShare = 16;  // lists of threads may take 3 of them; the rest is for operands
   // What keep holds of a row of C while the parts of rows are added up.
@@ -92,20 +87,6 @@ Choice decide_within(const Counts& whole, const Limits& given) {
   e.expected_pairs = kept.num_pairs;
   e.expected_output_blocks = kept.num_c_blocks;
   e.sampled = whole.sampled;
-  return e;
-}
-
-}  // namespace
-
-Choice decide_out_of_core(const Counts& whole, const Limits& limits) {
-  const auto lacks_host = [](const Choice& e) { return e.refusal.kind == Refusal::Kind::host_memory; };
-  Choice e = decide_within(whole, limits);
-  if (!lacks_host(e)) return e;
-  Limits other = limits;
-  e.refusal.need_bytes = least_that_fits(limits.host_bytes, [&](std::uint64_t bytes) {
-    other.host_bytes = bytes;
-    return !lacks_host(decide_within(whole, other));
-  });
   return e;
 }
 

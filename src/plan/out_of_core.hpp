@@ -11,8 +11,8 @@ namespace spmm::plan {
 
 /// Out of core, both operands are sorted into a scratch file, and ranges of the product are computed one after the
 /// other, each as a product at once within choice.limits, less a table of B's rows. Refused if less than a
-/// 1,024th of both operands fits: there would be too many ranges. Values: counts are expected ones; limits name the
-/// backend.
+/// 1,024th of both operands fits: there would be too many ranges; the refusal asks for no bytes. Values: counts are
+/// expected ones; limits name the backend.
 Choice decide_out_of_core(const Counts& whole, const Limits& limits);
 
 /// Bytes of scratch files: the sorted operands, of a square one, and one of them once more while it is sorted.

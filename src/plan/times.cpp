@@ -20,7 +20,6 @@ constexpr double kWriteBytesPerS = 3e9;        // by pwrite
 constexpr unsigned kMinMappedCores = 4;        // as io/files/file_sink.hpp
 constexpr double kCoreWriteBytesPerS = 2.8e9;  // pages of a new file cleared and filled
 constexpr double kLinkBytesPerS = 5e10;        // between pinned host memory and a device, one way
-constexpr double kMergeBytesPerS = 1.5e9;      // kept results, one thread: copied in pieces, page faults
 constexpr double kSharingS = 1e-3;             // a device in addition to the first: S1 to /dev/null took 7.6 ms, not 10
 
 // Sorting into a scratch file, one thread: keys and parts; the file written and read. Of side 1, a record fits a key.
@@ -143,10 +142,6 @@ double input_bytes(const MatrixHeader& header) {
 
 double read_seconds(double bytes, const Limits& limits) {
   return bytes / std::min(kReadBytesPerS, parallel_speed(limits.num_threads, limits) * kReadBytesPerCoreS);
-}
-
-double merge_seconds(double bytes) {
-  return bytes / kMergeBytesPerS;
 }
 
 double sort_seconds(const Counts& s, const Limits& limits) {

@@ -29,9 +29,6 @@ double read_seconds(double bytes, const Limits& limits);
 /// Seconds to sort both operands into a scratch file.
 double sort_seconds(const Counts& s, const Limits& limits);
 
-/// Seconds to merge `bytes` of kept results and hand them on.
-double merge_seconds(double bytes);
-
 /// Bytes of the records of a matrix.
 double input_bytes(const MatrixHeader& header);
 

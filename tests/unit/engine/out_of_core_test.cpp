@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/records/head.hpp"
-#include "engine/sorted_matrix.hpp"
+#include "engine/sorted_records.hpp"
 #include "io/files/scratch_file.hpp"
 #include "spmm/spmm.hpp"
 #include "support/catch.hpp"
@@ -150,7 +150,7 @@ TEST_CASE("a block row that does not fit is multiplied in parts, each block of B
   CHECK(Operands(one, row).check(within(200'000)).c_blocks == 2 * kBlocks);
 }
 
-TEST_CASE("ranges end where they meet more rows of B than are listed") {
+TEST_CASE("ranges that meet most rows of B") {
   const BlockMatrix a = test::random_matrix(50'000, 1, 200'000, 300, 1);
   const Operands operands(a, test::random_matrix(50'000, 1, 60'000, 300, 2));
   CHECK(operands.check(within(1'000'000)).plan.num_ranges > 1);
@@ -255,7 +255,7 @@ TEST_CASE("without a folder on a disk the product is refused, and the message sa
   CHECK(message.find("set TMPDIR") != std::string::npos);
 }
 
-TEST_CASE("sorted matrices, at once and in parts") {
+TEST_CASE("sorted records, at once and in parts") {
   for (const std::uint32_t side : {1'000u, (1u << 24) - 1, 4'000'000'000u}) {
     const BlockMatrix matrix = test::random_matrix(side, 1, 60'000, 65535, side);
     const auto source = make_memory_source(matrix, "A");
@@ -266,7 +266,7 @@ TEST_CASE("sorted matrices, at once and in parts") {
     for (const std::uint64_t memory_bytes : {4'000'000u, 400'000u, 20'000u}) {
       INFO("side " << side << ", " << memory_bytes);
       Scratch scratch;
-      SortedMatrix sorted(*source, scratch.file, 1u << 20, 4u << 20, memory_bytes, 4096, scratch.run);
+      SortedRecords sorted = sort_records(*source, scratch.file, 1u << 20, 4u << 20, memory_bytes, 4096, scratch.run);
       std::size_t num_wrong = 0;
       for (std::uint32_t x = 0; x < order.size(); ++x) {
         std::array<std::byte, input_record_bytes(1)> raw;
@@ -291,7 +291,7 @@ TEST_CASE("one block as often as there are records occurs twice, however little 
       Scratch scratch;
       std::string message;
       try {
-        const SortedMatrix sorted(*source, scratch.file, 0, 4u << 20, memory_bytes, 4096, scratch.run);
+        sort_records(*source, scratch.file, 0, 4u << 20, memory_bytes, 4096, scratch.run);
       } catch (const FormatError& error) {
         message = error.what();
       }
@@ -304,7 +304,8 @@ TEST_CASE("ranges of a source: the same records from any record on, across narro
   BlockMatrix matrix = test::random_matrix(3'000'000, 1, 5'000, 300, 1);
   std::sort(matrix.index.begin(), matrix.index.end());
   Scratch scratch;
-  const SortedMatrix sorted(*make_memory_source(matrix, "B"), scratch.file, 0, 4u << 20, 4'000'000, 4096, scratch.run);
+  const auto source = make_memory_source(matrix, "B");
+  const SortedRecords sorted = sort_records(*source, scratch.file, 0, 4u << 20, 4'000'000, 4096, scratch.run);
   std::mt19937 random(2);
   const auto below = [&](std::uint32_t bound) { return static_cast<std::uint32_t>(random() % bound); };
   std::vector<RecordRange> ranges;
@@ -313,14 +314,15 @@ TEST_CASE("ranges of a source: the same records from any record on, across narro
     ranges.push_back({.begin = begin, .end = begin + 1 + below(40)});
     for (std::uint32_t r = begin; r < ranges.back().end; ++r) expected.push_back(matrix.index[r]);
   }
-  const RangesSource some(sorted, ranges);
+  RangesSource some(*source, sorted, ranges);
   REQUIRE(some.header().num_blocks == expected.size());
   std::size_t num_wrong = 0;
   for (int x = 0; x < 300; ++x) {
     const std::uint64_t first = random() % expected.size();
     const std::uint64_t count = 1 + random() % (expected.size() - first);
     std::vector<std::byte> raw(count * input_record_bytes(1));
-    some.read(first, count, raw.data());
+    some.restrict_to(first / 2, expected.size() - first / 2);
+    some.read(first - first / 2, count, raw.data());
     for (std::uint64_t r = 0; r < count; ++r)
       num_wrong += read_index(raw.data() + r * input_record_bytes(1)) == expected[first + r] ? 0 : 1;
   }
