@@ -2,14 +2,12 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <functional>
 
 #include "base/run/run.hpp"
 #include "spmm/spmm.hpp"
 #include "support/files.hpp"
 #include "support/matrices.hpp"
 #include "support/memory_stream.hpp"
-#include "support/oracle.hpp"
 #include "support/stress_case.hpp"
 #include "tools/verify/verify_files.hpp"
 

@@ -13,7 +13,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <sstream>
 #include <vector>
 
 #include "gpu/faults/device_faults.hpp"

@@ -1,7 +1,6 @@
 // Shares of a memory limit: planned against the whole, waited for in order, given back.
 #include "base/memory/budget.hpp"
 
-#include <chrono>
 #include <thread>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // Products of host arrays of all number types by an engine: rounding, long rows, limits, errors. Their bits are the
 // differential driver's.
-#include <algorithm>
 #include <atomic>
 #include <cfenv>
 #include <chrono>

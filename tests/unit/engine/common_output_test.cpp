@@ -11,7 +11,6 @@
 #include "base/records/errors.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
-#include "support/matrix_builder.hpp"
 #include "support/memory_stream.hpp"
 #include "support/wrapped_calls.hpp"
 

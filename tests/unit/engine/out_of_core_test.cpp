@@ -13,7 +13,6 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/records/head.hpp"

@@ -2,7 +2,6 @@
 #include "engine/backend_choice.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <random>
 #include <set>
 #include <string>
@@ -34,33 +33,24 @@ class Cells final : public Source {
   void check_unchanged() const override {}
   void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
     const std::uint64_t record = input_record_bytes(header_.m);
-    num_read_ += count;
     for (std::uint64_t x = 0; x < count; ++x) {
       const auto& [i, j] = cells_[first + x];
       write_index(dst + x * record, BlockIndex{.i = i, .j = j});
     }
   }
   [[nodiscard]] const std::vector<Cell>& cells() const { return cells_; }
-  [[nodiscard]] std::uint64_t num_read() const { return num_read_; }
 
  private:
   MatrixHeader header_;
   std::vector<Cell> cells_;
   std::string name_ = "cells";
-  mutable std::atomic<std::uint64_t> num_read_{0};
 };
 
-/// k places that draw(random) gives.
-template <class Draw>
-std::set<Cell> drawn(std::size_t k, std::uint64_t seed, const Draw& draw) {
+std::set<Cell> uniform(std::uint32_t nb, std::size_t k, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::set<Cell> cells;
-  while (cells.size() < k) cells.insert(draw(random));
+  while (cells.size() < k) cells.insert(Cell(random() % nb, random() % nb));
   return cells;
-}
-
-std::set<Cell> uniform(std::uint32_t nb, std::size_t k, std::uint64_t seed) {
-  return drawn(k, seed, [&](auto& random) { return Cell(random() % nb, random() % nb); });
 }
 
 struct Counted {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,7 +10,6 @@
 #include "plan/panels/tile_panels.hpp"
 #include "plan/registry.hpp"
 #include "plan/rule.hpp"
-#include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/plan/plan_support.hpp"
 

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
-#include <random>
 #include <span>
 #include <vector>
 

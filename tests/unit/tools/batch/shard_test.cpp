@@ -1,4 +1,4 @@
-// Shards: disjoint and complete, as typed, and their files.
+// Shards as typed, and their files.
 #include <string>
 
 #include "spmm/error.hpp"
@@ -7,16 +7,6 @@
 
 using namespace spmm;
 using namespace spmm::batch;
-
-TEST_CASE("every job has one shard") {
-  for (const std::uint64_t count : {1, 2, 3, 7, 150}) {
-    for (std::uint64_t job = 0; job < 100; ++job) {
-      std::uint64_t num_owners = 0;
-      for (std::uint64_t s = 0; s < count; ++s) num_owners += Shard{.index = s, .count = count}.has(job) ? 1 : 0;
-      CHECK(num_owners == 1);
-    }
-  }
-}
 
 TEST_CASE("--shard I/N") {
   CHECK(parse_shard("1/1", "--shard").count == 1);
