@@ -127,9 +127,7 @@ static int errors(spmm_engine* engine) {
   a.name = "the left one";
   a.num_indices = 5;
   CHECK(spmm_multiply_bsr(engine, &a, &b, NULL, &c, NULL) == SPMM_ERROR_FORMAT);
-  CHECK(strcmp(spmm_last_error_text(),
-               "the left one, indices: has 5 entries, expected 1, the end of indptr; give an index for each stored "
-               "block") == 0);
+  CHECK(strstr(spmm_last_error_text(), "the left one, indices: has 5 entries, expected 1") != NULL);
   CHECK(c == NULL);
   options.kernel = "none";
   CHECK(spmm_multiply_bsr(engine, &b, &b, &options, &c, NULL) == SPMM_ERROR_USAGE);

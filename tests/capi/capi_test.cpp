@@ -190,7 +190,7 @@ TEST_CASE("indices of 32 bits are copied all or not at all") {
   REQUIRE(spmm_matrix_num_blocks(c) == 2);
   std::array<std::int32_t, 2> copy = {-7, -7};
   CHECK(spmm_matrix_copy_indices32(c, copy.data()) == SPMM_ERROR_USAGE);
-  CHECK(std::string(spmm_last_error_text()) == "matrix: 2999999999 does not fit 32 bits; use the array of 64 bits");
+  CHECK(test::has(spmm_last_error_text(), "matrix: 2999999999 "));
   CHECK(copy == std::array<std::int32_t, 2>{-7, -7});
   CHECK(spmm_matrix_copy_indptr32(c, copy.data()) == SPMM_OK);
   CHECK(copy == std::array<std::int32_t, 2>{0, 2});
@@ -212,7 +212,6 @@ TEST_CASE("structs of older and newer callers") {
   engine = nullptr;
   longer.newer = 1;
   CHECK(spmm_engine_create(&longer.options, &engine) == SPMM_ERROR_USAGE);
-  CHECK(std::string(spmm_last_error_problem()) == "has fields that this version of the library does not know");
   CHECK(engine == nullptr);
   // One that ends before the memory limit: what follows it is not read.
   auto shorter = sized<spmm_engine_options>();
@@ -324,7 +323,11 @@ TEST_CASE("what this version does not carry out is refused") {
   spmm_matrix* c = nullptr;
   options.backend = "gpu";
   CHECK(spmm_multiply_blocks(engine.get(), &given, &given, &options, &c, nullptr) == SPMM_ERROR_USAGE);
-  CHECK(std::string(spmm_last_error_text()) == "backend: 'gpu' is not known; use auto, cuda or cpu");
+  CHECK(test::has(spmm_last_error_text(), "backend: 'gpu' is not known; "));
+  options = on_cpu();
+  options.on_saturation = 9;
+  CHECK(spmm_multiply_blocks(engine.get(), &given, &given, &options, &c, nullptr) == SPMM_ERROR_USAGE);
+  CHECK(std::string(spmm_last_error_place()) == "on_saturation");
   auto engine_options = sized<spmm_engine_options>();
   const std::int32_t device = -5;
   engine_options.devices = &device;

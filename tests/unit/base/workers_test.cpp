@@ -56,16 +56,13 @@ TEST_CASE("the first exception is rethrown once all indices have run") {
   Workers workers;
   for (const unsigned bad : {0u, 1u, 5u}) {
     std::atomic<int> calls{0};
-    std::string message;
-    try {
+    const auto run = [&] {
       workers.run(6, [&](unsigned index) {
         ++calls;
         if (index == bad) throw std::runtime_error("bad " + std::to_string(index));
       });
-    } catch (const std::runtime_error& error) {
-      message = error.what();
-    }
-    CHECK(message == "bad " + std::to_string(bad));
+    };
+    CHECK(test::message_of<std::runtime_error>(run) == "bad " + std::to_string(bad));
     CHECK(calls == 6);
   }
   CHECK_THROWS_AS(workers.run(8, [](unsigned) { throw std::logic_error("all"); }), std::logic_error);

@@ -103,6 +103,19 @@ TEST_CASE("cpu: a row with more blocks than a list holds") {
   CHECK((run_cpu(a.matrix(), b.matrix(), {.num_threads = 5, .panel_bytes = 1}) == expected));
 }
 
+TEST_CASE("cpu: pairs of a row are sorted where there are too many columns to count") {
+  constexpr std::uint32_t kSide = (1u << 21) + 3;
+  for (const std::uint32_t m : {4u, 5u, 16u}) {
+    MatrixBuilder a(kSide, m, 1);
+    MatrixBuilder b(kSide, m, 2);
+    for (std::uint32_t t = 0; t < 70; ++t) {
+      a.add_random(9, t * 1000, 65535);
+      for (std::uint32_t x = 0; x < 3; ++x) b.add_random(t * 1000, t % 20 * 37 + (2 - x) * 900'001, 65535);
+    }
+    check_product(a.matrix(), b.matrix());
+  }
+}
+
 TEST_CASE("cpu: large blocks, a column around the pairs of one list") {
   constexpr std::uint32_t kSide = 64;
   constexpr std::uint32_t kListPairs = (1u << 28) / (kSide * kSide * kSide);

@@ -118,9 +118,10 @@ TEST_CASE("messages about matrices in memory name blocks, not bytes of files") {
   CHECK(has(message([](BlockMatrix& b) { b.n = 5; }, "auto"), "matrix B: matrix side n is 5"));
   CHECK(has(message([](BlockMatrix& b) { b.values.pop_back(); }, "auto"), "matrix B, block 1: 7 values"));
   const BlockMatrix other{.n = 6, .m = 2, .index = {}, .values = {}};
-  CHECK(message_of<ShapeError>([&] {
-          multiply(good, other, {{}, on_host()});
-        }) == "matrix A and matrix B: n = 4, m = 2 against n = 6, m = 2; multiply matrices of the same n and m");
+  CHECK(has(message_of<ShapeError>([&] {
+              multiply(good, other, {{}, on_host()});
+            }),
+            "matrix A and matrix B: n = 4, m = 2 against n = 6, m = 2; "));
   ProductOptions unknown = on_host();
   unknown.kernel = "none";
   CHECK(has(message_of<UsageError>([&] {

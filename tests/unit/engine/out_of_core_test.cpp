@@ -288,12 +288,8 @@ TEST_CASE("one block as often as there are records occurs twice, however little 
       same.values.resize(same.index.size() * m * m, 1);
       const auto source = make_memory_source(same, "A");
       Scratch scratch;
-      std::string message;
-      try {
-        sort_records(*source, scratch.file, 0, 4u << 20, memory_bytes, 4096, scratch.run);
-      } catch (const FormatError& error) {
-        message = error.what();
-      }
+      const std::string message = test::message_of<FormatError>(
+          [&] { sort_records(*source, scratch.file, 0, 4u << 20, memory_bytes, 4096, scratch.run); });
       CHECK(message.find("A, block 49999: block (77, 99) was stored before in block 0") != std::string::npos);
     }
   }

@@ -91,6 +91,26 @@ TEST_CASE("a source of some rows has the records of these rows in their order, h
   }
 }
 
+TEST_CASE("a source of some rows notices that a later reading finds other blocks") {
+  class Replaced : public test::MemorySource {
+   public:
+    using MemorySource::MemorySource;
+    void read(std::uint64_t first, std::uint64_t count, std::byte* dst) const override {
+      other != nullptr ? other->read(first, count, dst) : MemorySource::read(first, count, dst);
+    }
+    const Source* other = nullptr;
+  };
+  BlockMatrix matrix = test::random_matrix(40 * 4, 4, 500, 9, 1);
+  Replaced whole(matrix);
+  Reading reading;
+  const auto rows = io::make_factor_source(whole, false, {5, 20}, reading.run);
+  for (BlockIndex& at : matrix.index) at.i = 39;
+  const test::MemorySource later(matrix);
+  whole.other = &later;
+  std::vector<std::byte> bytes(rows->header().num_blocks * input_record_bytes(4));
+  CHECK_THROWS_AS(rows->read(0, rows->header().num_blocks, bytes.data()), FormatError);
+}
+
 TEST_CASE("rows that there are not, and what is wrong with A, are named") {
   const BlockMatrix a = test::random_matrix(50 * 4, 4, 300, 9, 1);
   const auto with_rows = [&](RowRange rows) {
