@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cxxopts.hpp>
@@ -410,16 +409,6 @@ RowRange parse_rows(const std::string& text, const std::string& where) {
   rows.end = number(text.substr(colon + 1), rows.end);
   if (rows.first <= rows.end) return rows;
   throw UsageError(where, in_quotes(text) + " ends before it begins", "write the smaller row first");
-}
-
-double parse_fraction(const std::string& text, const std::string& where) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || !(value >= 0 && value <= 1)) {
-    throw UsageError(where, in_quotes(text) + " is not a fraction", "give a number from 0 to 1");
-  }
-  return value;
 }
 
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known) {

@@ -201,9 +201,6 @@ std::vector<int> parse_devices(const std::string& text, const std::string& where
 /// Block rows from "FIRST:END"; what is left out is the first or the last row. Errors: UsageError.
 RowRange parse_rows(const std::string& text, const std::string& where);
 
-/// A number from 0 to 1. Errors: UsageError.
-double parse_fraction(const std::string& text, const std::string& where = "fraction");
-
 /// The known word that other programs call `word`, else the nearest one: a third of its letters differ at most, or it
 /// is the only one that starts with `word` (of three letters or more). "" if there is none.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known);

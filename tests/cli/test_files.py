@@ -68,7 +68,8 @@ class Gen(Place):
                 2 @ --k 1 --group 2 | --group:
                 2 @ --k 1 --pattern block-diagonal --group 5 | give 1 to 4
                 2 @ --k 1 --max-value 65536 | from 0 to 65535
-                2 @ --k 1 --zero-blocks 2 | --zero-blocks
+                2 @ --k 1 --zero-blocks 1.01 | --zero-blocks: "1.01" is no such number; give a number from 0 to 1
+                2 @ --k 1 --zero-blocks nan | --zero-blocks
                 2 @ --k 1 --order random | give shuffled or sorted
                 2 @ --k 1 --threads 4097 | --threads
                 2 @ --k 1 --seed -1 | --seed

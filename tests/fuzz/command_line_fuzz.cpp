@@ -38,7 +38,6 @@ void parse(std::uint8_t program, const std::vector<const char*>& argv) {
       for (const char* word : argv) {
         accepted([&] { cli::parse_bytes(word); });
         accepted([&] { cli::parse_count(word); });
-        accepted([&] { cli::parse_fraction(word); });
         accepted([&] { cli::parse_devices(word, "--devices"); });
       }
   }

@@ -2,7 +2,6 @@
 #include "tools/common/options.hpp"
 
 #include <charconv>
-#include <cmath>
 
 #include "base/run/parallel.hpp"
 #include "base/text.hpp"
@@ -33,12 +32,15 @@ std::vector<std::string> option_list(const cli::ParsedOptions& parsed, const std
   return found ? split(found->value, ',', found->where) : std::vector<std::string>();
 }
 
-std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low) {
+std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low,
+                                    double high) {
   const auto found = cli::option_text(parsed, option);
   if (!found) return std::nullopt;
   const auto value = parse_number(found->value);
-  if (value && std::isfinite(*value) && *value >= low) return value;
-  throw UsageError(found->where, "\"" + found->value + "\" is no such number", text("give a number from ", low, " up"));
+  if (value && *value >= low && *value <= high) return value;
+  throw UsageError(
+      found->where, "\"" + found->value + "\" is no such number",
+      text("give a number from ", low, high < std::numeric_limits<double>::max() ? text(" to ", high) : " up"));
 }
 
 unsigned option_threads(const cli::ParsedOptions& parsed) {

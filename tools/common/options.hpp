@@ -1,6 +1,7 @@
 // Options and lines of text that several programs have.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +23,9 @@ std::vector<std::string> split(std::string_view list, char separator, const std:
 /// "a,b" -> a, b; nothing if the option is not given. Errors: UsageError (an empty part).
 std::vector<std::string> option_list(const cli::ParsedOptions& parsed, const std::string& option);
 
-/// A finite number from `low` up; nothing if the option is not given. Errors: UsageError.
-std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low);
+/// A finite number from `low` to `high`; nothing if the option is not given. Errors: UsageError.
+std::optional<double> option_number(const cli::ParsedOptions& parsed, const std::string& option, double low,
+                                    double high = std::numeric_limits<double>::max());
 
 /// --threads, else every core that this process may use. Errors: UsageError.
 unsigned option_threads(const cli::ParsedOptions& parsed);

@@ -252,11 +252,10 @@ GenJob parse_gen_options(const cli::ParsedOptions& parsed) {
                      "add --pattern block-diagonal or leave it out");
   }
   header.num_blocks = required_count(parsed, "k", 0, kMax32);
-  const auto zero_blocks = *cli::option_text(parsed, "zero-blocks");
   job.generate = {.header = header,
                   .seed = job.shape.seed,
                   .max_value = static_cast<std::uint32_t>(*cli::option_count(parsed, "max-value", 0, UINT16_MAX)),
-                  .zero_blocks = cli::parse_fraction(zero_blocks.value, zero_blocks.where),
+                  .zero_blocks = *option_number(parsed, "zero-blocks", 0, 1),
                   .sorted = cli::option_choice(parsed, "order", {"shuffled", "sorted"}) == 1,
                   .num_threads = option_threads(parsed)};
   job.quiet = cli::option_flag(parsed, "quiet");

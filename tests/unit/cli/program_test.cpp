@@ -108,12 +108,6 @@ TEST_CASE("counts: whole numbers inside their range", "[program]") {
     CHECK_THROWS_WITH(cli::parse_count(bad, "--x"), Catch::StartsWith("--x: "));
   }
   CHECK_THROWS_WITH(cli::parse_count("9", "--m", 1, 8), Catch::Contains("from 1 to 8"));
-  CHECK(cli::parse_fraction("0.25") == 0.25);
-  CHECK(cli::parse_fraction("1") == 1.0);
-  for (const char* bad : {"", "1.01", "-0.1", "nan", "inf", "0.5x", "half"}) {
-    INFO(bad);
-    CHECK_THROWS_AS(cli::parse_fraction(bad), UsageError);
-  }
 }
 
 TEST_CASE("every kind of failure has its exit code", "[program]") {
