@@ -8,13 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "spmm/engine.hpp"
-#include "spmm/io.hpp"
-#include "spmm/options.hpp"
-#include "spmm/report.hpp"
 #include "spmm/stream.hpp"
 #include "spmm/types.hpp"
 
@@ -90,32 +85,16 @@ struct Accumulation {
   T beta{0};                      ///< 0: c's data are not read, and may be empty
 };
 
-/// What messages call a matrix. Values: usual = if it has no name.
-template <class T>
-std::string name_of(const BsrView<T>& matrix, const char* usual) {
-  return std::string(matrix.name.empty() ? usual : matrix.name);
-}
-
-/// `matrix` with the sides that it has as a factor: exchanged if it is transposed. The arrays stay as they are.
-inline BsrView<std::uint16_t> as_factor(BsrView<std::uint16_t> matrix, bool is_transposed) {
-  if (is_transposed) std::swap(matrix.rows, matrix.cols);
-  return matrix;
-}
-
-/// Side of the square matrix in which A and B (as_factor()) are multiplied: the largest of their sides, at least one
-/// block. Errors: ShapeError where A has not as many columns as B has rows, or another block side; FormatError for
-/// sides that are above 2^32 - 1 or no multiple of m.
-std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
-                          const std::string& name_a = "matrix A", const std::string& name_b = "matrix B");
-
-/// A range of block rows with its real end. Values: num_rows = block rows of the product; those of arrays end with A,
-/// not with the padding. Errors: UsageError where the product lacks some of them.
-RowRange checked_rows(RowRange rows, std::uint32_t num_rows);
+/// Side of the square matrix in which A and B are multiplied: the largest of their sides, at least one block.
+/// Errors: ShapeError where A has not as many columns as B has rows, or another block side; FormatError for sides that
+/// are above 2^32 - 1 or no multiple of m.
+std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b);
 
 /// Reads the caller's arrays, which must outlive the source, as a matrix of n x n elements, padded with zeros where its
 /// own sides are shorter. Nothing is copied; records are packed while they are read.
 /// Errors: FormatError that names the matrix, the array and the place: the lengths of the arrays, indptr and the block
 /// columns are checked here (one pass over both), blocks that are stored twice by the product.
+/// Values: name = in messages, if the matrix has none.
 std::unique_ptr<Source> make_bsr_source(const BsrView<std::uint16_t>& matrix, std::uint32_t n, std::string name);
 
 /// Blocks in the caller's arrays, in any order. Shapes: index [num_blocks], values [num_blocks, m, m] row-major.
@@ -153,17 +132,5 @@ void write_bsr(const std::filesystem::path& path, const BsrView<std::uint16_t>& 
 /// The same of a result.
 void write_bsr(const std::filesystem::path& path, const BsrView<std::uint32_t>& matrix,
                const std::string& name = "matrix");
-
-/// C = A * B of caller's arrays on an engine. Shapes: A [r, k], B [k, c], C [r, c]. Errors: as Engine::multiply() of
-/// matrices.
-BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
-                                  const ProductOptions& options = {}, Report* report = nullptr);
-/// The same of other types than uint16_t, or of given blocks of C: Engine::multiply().
-template <class T>
-BsrMatrix<ProductOf<T>> multiply(Engine& engine, const BsrView<T>& a, const BsrView<T>& b,
-                                 const ProductOptions& options = {}, Report* report = nullptr,
-                                 const Accumulation<ProductOf<T>>& onto = {}) {
-  return engine.multiply(a, b, options, report, onto);
-}
 
 }  // namespace spmm

@@ -76,9 +76,6 @@ struct Report {
 
   /// Totals of one stage.
   [[nodiscard]] const StageTotals& stage(Stage s) const { return stages[static_cast<std::size_t>(s)]; }
-
-  /// Speed of the whole call in 10^9 pairs per second.
-  [[nodiscard]] double gpairs_per_s() const { return total_s > 0 ? static_cast<double>(pairs) * 1e-9 / total_s : 0; }
 };
 
 /// What an interval worked on, intervals within it left out, which have their own; 0 or kNoPanel if that has no

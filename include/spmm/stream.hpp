@@ -38,10 +38,7 @@ class Source {
 
   /// Where a record is, as messages say it behind the name. Sources whose data are no file say it in the words of their
   /// caller: "block 5", "indices[5], in block row 2".
-  [[nodiscard]] virtual std::string place(std::uint64_t record) const {
-    const std::uint64_t offset = kHeaderBytes + record * input_record_bytes(header().m);
-    return "record " + std::to_string(record) + " (byte offset " + std::to_string(offset) + ")";
-  }
+  [[nodiscard]] virtual std::string place(std::uint64_t record) const;
   /// Position of a block as messages give it; differs from `index` if the source transposes another one.
   [[nodiscard]] virtual BlockIndex original_index(BlockIndex index) const { return index; }
 

@@ -8,9 +8,9 @@
 #include "base/memory/machine_memory.hpp"
 #include "cuda/backend.hpp"
 #include "engine/product.hpp"
+#include "io/factor_source.hpp"
 #include "plan/choice.hpp"
 #include "plan/times.hpp"
-#include "spmm/arrays.hpp"
 
 namespace spmm {
 namespace {

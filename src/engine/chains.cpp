@@ -26,6 +26,7 @@
 #include "engine/backend_choice.hpp"
 #include "engine/impl.hpp"
 #include "engine/product.hpp"
+#include "io/factor_source.hpp"
 #include "plan/panels/row_cut.hpp"
 #include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
@@ -604,9 +605,9 @@ BsrMatrix<ProductOf<T>> Engine::Impl::multiply_arrays(const BsrView<T>& a, const
                       .beta = onto.beta == 0 ? nullptr : &onto.beta,
                       .held_bytes = held_bytes,
                       .largest = {}};
-  const std::uint32_t n = padded_side(product.a, product.b, name_of(a, "matrix A"), name_of(b, "matrix B"));
-  const auto source_a = make_bsr_source(product.a, n, name_of(a, "matrix A"));
-  const auto source_b = make_bsr_source(product.b, n, name_of(b, "matrix B"));
+  const std::uint32_t n = padded_side(product.a, product.b);
+  const auto source_a = make_bsr_source(product.a, n, "matrix A");
+  const auto source_b = make_bsr_source(product.b, n, "matrix B");
   const auto source_c = product.c ? make_bsr_source(*product.c, n, "matrix C") : nullptr;
   product.source_c = source_c.get();
   if constexpr (result_of(kElementType<T>) == ElementType::i64) {
@@ -630,7 +631,7 @@ BsrMatrix<ProductOf<T>> Engine::multiply(const BsrView<T>& a, const BsrView<T>& 
     if (onto.alpha != 1 || onto.beta != 0) {
       throw UsageError("Accumulation::alpha, beta", "are not for elements of u16", "leave them at 1 and 0");
     }
-    if (onto.c == nullptr) return spmm::multiply(*this, a, b, options, report);
+    if (onto.c == nullptr) return multiply_saturating(*this, a, b, options, report);
   }
   ProductRecord record(options);
   auto c = own().multiply_arrays(a, b, options, record, onto);

@@ -72,4 +72,9 @@ class Engine::Impl {
   MemoryBudget budget_;  // of the host and the first device; goes before that: it holds operands that are kept there
 };
 
+/// C = A * B of arrays of u16 in host memory, without blocks of zeros.
+BsrMatrix<std::uint32_t> multiply_saturating(Engine& engine, const BsrView<std::uint16_t>& a,
+                                             const BsrView<std::uint16_t>& b, const ProductOptions& options,
+                                             Report* report);
+
 }  // namespace spmm

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "cuda/backend.hpp"
 #include "engine/impl.hpp"
+#include "io/factor_source.hpp"
 #include "io/files/file_sink.hpp"
 #include "io/files/scratch_file.hpp"
 #include "io/formats/format.hpp"
@@ -187,14 +188,17 @@ ProductMatrix multiply(const BlockMatrix& a, const BlockMatrix& b, const Options
   return Engine(options).multiply(a, b, options, report);
 }
 
-BsrMatrix<std::uint32_t> multiply(Engine& engine, const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b,
-                                  const ProductOptions& options, Report* report) {
-  const auto factor_a = as_factor(a, options.transpose_a);
-  const auto factor_b = as_factor(b, options.transpose_b);
-  const std::uint32_t n = padded_side(factor_a, factor_b, name_of(a, "matrix A"), name_of(b, "matrix B"));
+BsrMatrix<std::uint32_t> multiply_saturating(Engine& engine, const BsrView<std::uint16_t>& a,
+                                             const BsrView<std::uint16_t>& b, const ProductOptions& options,
+                                             Report* report) {
+  BsrView<std::uint16_t> factor_a = a;
+  BsrView<std::uint16_t> factor_b = b;
+  if (options.transpose_a) std::swap(factor_a.rows, factor_a.cols);
+  if (options.transpose_b) std::swap(factor_b.rows, factor_b.cols);
+  const std::uint32_t n = padded_side(factor_a, factor_b);
   checked_rows(options.rows, static_cast<std::uint32_t>(factor_a.rows / a.m));  // not padded
-  const auto source_a = make_bsr_source(a, n, name_of(a, "matrix A"));
-  const auto source_b = make_bsr_source(b, n, name_of(b, "matrix B"));
+  const auto source_a = make_bsr_source(a, n, "matrix A");
+  const auto source_b = make_bsr_source(b, n, "matrix B");
   BsrMatrix<std::uint32_t> product;
   const auto sink = make_bsr_sink(product, factor_a.rows, factor_b.cols);
   Report finished = engine.multiply(*source_a, *source_b, *sink, options);

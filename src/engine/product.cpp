@@ -13,7 +13,6 @@
 #include "io/factor_source.hpp"
 #include "plan/choice.hpp"
 #include "plan/registry.hpp"
-#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {

@@ -361,7 +361,8 @@ std::vector<std::uint32_t> ascending(const std::vector<BlockIndex>& index) {
   return order;
 }
 
-/// Reads a whole file, or another source of records of T. Blocks keep its order. Errors: FormatError, also for a block that is stored twice; OutOfMemory.
+/// Reads a whole file, or another source of records of T. Blocks keep its order. Errors: FormatError, also for a block
+/// that is stored twice; OutOfMemory.
 template <class T>
 BlockList<T> read_list(const Source& file) {
   const MatrixHeader& header = file.header();
@@ -456,10 +457,15 @@ void write_arrays(const std::filesystem::path& path, const BsrView<T>& matrix, c
   write_records<T>(path, source);
 }
 
+std::string name_of(const BsrView<std::uint16_t>& matrix, std::string usual) {
+  return matrix.name.empty() ? std::move(usual) : std::string(matrix.name);
+}
+
 }  // namespace
 
-std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b, const std::string& name_a,
-                          const std::string& name_b) {
+std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b) {
+  const std::string name_a = name_of(a, "matrix A");
+  const std::string name_b = name_of(b, "matrix B");
   check_sides(a.rows, a.cols, a.m, name_a);
   check_sides(b.rows, b.cols, b.m, name_b);
   const std::string both = name_a + " and " + name_b;
@@ -474,7 +480,7 @@ std::uint32_t padded_side(const BsrView<std::uint16_t>& a, const BsrView<std::ui
 }
 
 std::unique_ptr<Source> make_bsr_source(const BsrView<std::uint16_t>& matrix, std::uint32_t n, std::string name) {
-  return std::make_unique<BsrSource<std::uint16_t>>(matrix, n, std::move(name));
+  return std::make_unique<BsrSource<std::uint16_t>>(matrix, n, name_of(matrix, std::move(name)));
 }
 
 std::unique_ptr<Source> make_block_source(const BlockListView& matrix, std::string name) {

@@ -14,7 +14,6 @@
 #include "base/records/head.hpp"
 #include "base/run/pieces.hpp"
 #include "base/text.hpp"
-#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 
 namespace spmm {

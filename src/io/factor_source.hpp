@@ -1,13 +1,20 @@
 // A matrix as it is multiplied: some of its block rows, or its transpose.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/run/run.hpp"
 #include "spmm/stream.hpp"
 #include "spmm/types.hpp"
 
-namespace spmm::io {
+namespace spmm {
+
+/// A range of block rows with its real end. Values: num_rows = block rows of the product; those of arrays end with A,
+/// not with the padding. Errors: UsageError where the product lacks some of them.
+RowRange checked_rows(RowRange rows, std::uint32_t num_rows);
+
+namespace io {
 
 /// The records of `whole` that lie in these block rows, in the same order, each transposed in the caller's buffer once
 /// it is read: no separate pass over the data. Block rows are those of the transpose. Messages name records and blocks
@@ -20,4 +27,5 @@ namespace spmm::io {
 /// rows, only block indices are checked.
 std::unique_ptr<Source> make_factor_source(const Source& whole, bool is_transposed, RowRange rows, const Run& run);
 
-}  // namespace spmm::io
+}  // namespace io
+}  // namespace spmm

@@ -72,7 +72,7 @@ std::string problem_of(Engine& engine, std::uint64_t seed, ProductOptions& optio
               .alpha = static_cast<ProductOf<T>>(given.alpha),
               .beta = static_cast<ProductOf<T>>(given.beta)};
     }
-    product = multiply(engine, arrays_a.view(), arrays_b.view(), options, &report, onto);
+    product = engine.multiply(arrays_a.view(), arrays_b.view(), options, &report, onto);
   }
   if (!has_bits(product, wanted)) return "other bits, side " + std::to_string(m);
   if (report.c_blocks != product.indices.size()) return "blocks of the report: wrong";

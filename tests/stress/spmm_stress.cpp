@@ -231,7 +231,7 @@ class Stress {
     a.indptr.resize(std::size_t{c.sides[0]} + 1);
     b.indptr.resize(std::size_t{c.sides[1]} + 1);
     if (c.way == Way::arrays) {
-      return as_blocks(spmm::multiply(engine, a.view(), b.view(), c.options, &report), c.a.n);
+      return as_blocks(engine.multiply(a.view(), b.view(), c.options, &report), c.a.n);
     }
 #ifdef SPMM_STRESS_CUDA
     return multiply_on_device(engine, c, a, b, report);

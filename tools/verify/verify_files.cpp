@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "io/factor_source.hpp"
 #include "io/files/input_file.hpp"
-#include "spmm/arrays.hpp"
 #include "spmm/error.hpp"
 #include "spmm/io.hpp"
 #include "tools/common/matrix_file.hpp"

@@ -16,6 +16,10 @@ std::string record_place(std::uint64_t record, std::uint64_t record_bytes) {
   return text("record ", record, " (byte offset ", kHeaderBytes + record * record_bytes, ")");
 }
 
+std::string Source::place(std::uint64_t record) const {
+  return record_place(record, input_record_bytes(header().m));
+}
+
 std::string at_record(const std::string& name, std::uint64_t record, std::uint64_t record_bytes) {
   return name + ", " + record_place(record, record_bytes);
 }

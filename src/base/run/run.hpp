@@ -43,7 +43,7 @@ struct Run {
     // The other threads are in the caller's stage.
     const std::string_view stage = caller->open->name;
     pool().run(num_workers, [&](unsigned worker) {
-      const TraceSpan span(trace->lane() == caller ? nullptr : trace, stage);
+      const StageClock::Interval helping(trace->lane() == caller ? nullptr : trace, stage);
       body(worker);
     });
   }

@@ -89,18 +89,32 @@ Trace TraceLog::take(std::int64_t end_ns) {
   return trace;
 }
 
-TraceSpan::TraceSpan(TraceLog* log, std::string_view name, const StageWork& work, const char* role) noexcept
-    : log_(log), lane_(log == nullptr ? nullptr : log->lane(role)), event_{.name = name, .work = work} {
+StageClock::Interval::Interval(TraceLog* trace, std::string_view name, const StageWork& work, const char* role) noexcept
+    : trace_(trace), lane_(trace == nullptr ? nullptr : trace->lane(role)), event_{.name = name, .work = work} {
   if (lane_ == nullptr) return;
   outer_ = std::exchange(lane_->open, &event_);
   if (outer_ != nullptr) event_.depth = outer_->depth + 1;
-  event_.begin_ns = log->now();
+  event_.begin_ns = trace->now();
 }
 
-TraceSpan::~TraceSpan() {
+StageClock::Interval::Interval(StageClock* clock, Stage stage, Part part, const StageWork& work, const char* role)
+    : Interval(clock == nullptr ? nullptr : clock->trace_, stage_name(stage), work, role) {
+  clock_ = clock;
+  stage_ = stage;
+  part_ = part;
+  if (clock == nullptr) return;
+  if (part != Part::frame) clock->enter(stage);
+  if (part != Part::piece && clock->hooks_.enter != nullptr) clock->hooks_.enter(stage_name(stage).data(), work);
+}
+
+StageClock::Interval::~Interval() {
+  if (clock_ != nullptr) {
+    if (part_ != Part::piece && clock_->hooks_.leave != nullptr) clock_->hooks_.leave();
+    if (part_ != Part::frame) clock_->leave(stage_);
+  }
   if (lane_ == nullptr) return;
   lane_->open = outer_;
-  event_.end_ns = log_->now();
+  event_.end_ns = trace_->now();
   lane_->add(event_);
 }
 

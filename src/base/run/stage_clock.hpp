@@ -60,26 +60,6 @@ class TraceLog {
   std::vector<TraceTrack> streams_;
 };
 
-/// An interval of the calling thread. Without a log it does nothing.
-/// Threads: begins and ends on one; ends before those that were begun before it on that thread.
-class TraceSpan {
- public:
-  /// Values: name is a literal, or lives as long.
-  TraceSpan(TraceLog* log, std::string_view name, const StageWork& work = {}, const char* role = "worker") noexcept;
-  ~TraceSpan();
-  TraceSpan(const TraceSpan&) = delete;
-  TraceSpan& operator=(const TraceSpan&) = delete;
-
-  /// For what is known only at the end.
-  StageWork& work() { return event_.work; }
-
- private:
-  TraceLog* log_;
-  TraceLane* lane_;
-  TraceEvent event_;
-  const TraceEvent* outer_ = nullptr;
-};
-
 /// Called on the thread that enters and leaves a stage; used for profiler ranges. Either both are set or none.
 struct StageHooks {
   void (*enter)(const char* name, const StageWork& work) = nullptr;
@@ -103,36 +83,28 @@ class StageClock {
   };
 
   /// An interval of the calling thread, also in the trace; ends when it is destroyed.
+  /// Threads: begins and ends on one; ends before those that were begun before it on that thread.
   class Interval {
    public:
     /// Values: clock may be null; role = name of a thread that the trace does not know.
-    Interval(StageClock* clock, Stage stage, Part part, const StageWork& work, const char* role = "worker")
-        : clock_(clock),
-          stage_(stage),
-          part_(part),
-          span_(clock == nullptr ? nullptr : clock->trace_, stage_name(stage), work, role) {
-      if (clock_ == nullptr) return;
-      if (part_ != Part::frame) clock_->enter(stage_);
-      if (part_ != Part::piece && clock_->hooks_.enter != nullptr) {
-        clock_->hooks_.enter(stage_name(stage).data(), work);
-      }
-    }
-    ~Interval() {
-      if (clock_ == nullptr) return;
-      if (part_ != Part::piece && clock_->hooks_.leave != nullptr) clock_->hooks_.leave();
-      if (part_ != Part::frame) clock_->leave(stage_);
-    }
+    Interval(StageClock* clock, Stage stage, Part part, const StageWork& work, const char* role = "worker");
+    /// In the trace alone. Values: trace may be null; name is a literal, or lives as long.
+    Interval(TraceLog* trace, std::string_view name, const StageWork& work = {}, const char* role = "worker") noexcept;
+    ~Interval();
     Interval(const Interval&) = delete;
     Interval& operator=(const Interval&) = delete;
 
     /// For what is known only at the end.
-    StageWork& work() { return span_.work(); }
+    StageWork& work() { return event_.work; }
 
    private:
-    StageClock* clock_;
-    Stage stage_;
-    Part part_;
-    TraceSpan span_;
+    TraceLog* trace_;
+    TraceLane* lane_;
+    TraceEvent event_;
+    const TraceEvent* outer_ = nullptr;
+    StageClock* clock_ = nullptr;
+    Stage stage_{};
+    Part part_{};
   };
 
   [[nodiscard]] Interval scope(Stage stage, const StageWork& work = {}) { return {this, stage, Part::whole, work}; }

@@ -283,7 +283,7 @@ TEST_CASE("pairs that do not fit the memory are listed for some rows at a time")
   const BsrMatrix<float> arrays = arrays_of(matrix, order_of(at, true, random));
   const DeviceMatrix<std::int32_t, float> on_device(arrays);
   Engine free;
-  const BsrMatrix<float> wanted = multiply(free, arrays.view(), arrays.view());
+  const BsrMatrix<float> wanted = free.multiply(arrays.view(), arrays.view());
   constexpr std::uint64_t kResultBytes = 600u * 600 * 20;  // and 8.6 million pairs of 8 bytes
   for (const std::uint64_t limit : {kResultBytes * 3, kResultBytes * 5, kResultBytes * 9}) {
     INFO("limit " << limit);
@@ -295,7 +295,7 @@ TEST_CASE("pairs that do not fit the memory are listed for some rows at a time")
     CHECK(result_on_host<float, std::int32_t>(c, c.values.get()) == wanted);
     ProductOptions options;
     options.backend = Backend::cuda;
-    CHECK(multiply(engine, arrays.view(), arrays.view(), options, &report) == wanted);
+    CHECK(engine.multiply(arrays.view(), arrays.view(), options, &report) == wanted);
     CHECK(report.num_panels > 1);
   }
   Engine small({.memory_limit_bytes = kResultBytes});

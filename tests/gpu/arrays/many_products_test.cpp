@@ -228,7 +228,7 @@ void require_right_of(Engine& engine, const ManyOperands& operands, const Produc
     ProductOptions on_cpu;
     on_cpu.backend = Backend::cpu;
     Report alone;
-    const auto expected = spmm::multiply(engine, operands[x].first.view(), operands[x].second.view(), on_cpu, &alone);
+    const auto expected = engine.multiply(operands[x].first.view(), operands[x].second.view(), on_cpu, &alone);
     REQUIRE((results[x] == expected));
     num_saturated += alone.saturated_elements;
   }

@@ -224,7 +224,7 @@ TEST_CASE("device faults: arrays of floats") {
     const auto engine = std::make_shared<Engine>(shared);
     run_scenario({.name = devices.empty() ? "arrays of floats" : "arrays of floats, two devices",
                   .product = [&]() -> std::string {
-                    const auto c = multiply(*engine, arrays.view(), arrays.view(), options);
+                    const auto c = engine->multiply(arrays.view(), arrays.view(), options);
                     return has_bits(c, wanted) ? "" : "a wrong result";
                   }});
   }

@@ -32,7 +32,7 @@ TEST_CASE("bits do not depend on how the caller rounds") {
     for (const int rounding : {FE_TONEAREST, FE_UPWARD}) {
       std::fesetround(rounding);
       Engine engine;  // its threads begin with this rounding
-      const auto c = multiply(engine, a.view(), a.view());
+      const auto c = engine.multiply(a.view(), a.view());
       const bool is_kept = std::fegetround() == rounding;
       std::fesetround(FE_TONEAREST);
       CHECK(is_kept);
@@ -61,18 +61,18 @@ TEST_CASE("rows of C that are larger than a buffer, in parts of columns") {
     ProductOptions options;
     for (options.max_threads = 1; options.max_threads <= 8; options.max_threads += 7) {
       Engine engine;
-      const auto c = multiply(engine, given_a.view(), given_b.view(), options);
+      const auto c = engine.multiply(given_a.view(), given_b.view(), options);
       CHECK(has_bits(c, wanted));
-      CHECK(multiply(engine, given_a.view(), given_b.view(), options, nullptr, {.c = &view}) == c);
+      CHECK(engine.multiply(given_a.view(), given_b.view(), options, nullptr, {.c = &view}) == c);
       const std::uint64_t result_bytes = 8 * (c.data.size() + c.indices.size());
       const std::uint64_t operand_bytes = 12 * given_b.indices.size();
       EngineOptions tight;  // what fits is decided by the blocks that C has, not by the pairs, which are more
       tight.memory_limit_bytes = result_bytes + operand_bytes + (12u << 20);
       Engine limited(tight);
-      CHECK(multiply(limited, given_a.view(), given_b.view(), options) == c);
+      CHECK(limited.multiply(given_a.view(), given_b.view(), options) == c);
       tight.memory_limit_bytes = result_bytes;
       Engine small(tight);
-      CHECK_THROWS_AS(multiply(small, given_a.view(), given_b.view(), options), OutOfMemory);
+      CHECK_THROWS_AS(small.multiply(given_a.view(), given_b.view(), options), OutOfMemory);
     }
   }
 }
@@ -89,15 +89,15 @@ TEST_CASE("memory goes by the blocks, however many columns there are") {
                            .indptr = {0, 2, 4},
                            .indices = {5, kLast, 0, kLast},
                            .data = {1, 10, 100, 1000}};
-  const auto c = multiply(engine, a.view(), b.view());
+  const auto c = engine.multiply(a.view(), b.view());
   CHECK(c.indices == std::vector<std::int64_t>{0, 5, kLast});
   CHECK(c.data == std::vector<float>{300, 2, 3020});
   BsrMatrix<float> given = c;
   given.indices = {0, 4, kLast};
   const BsrView<float> view = given.view();
-  CHECK(multiply(engine, a.view(), b.view(), {}, nullptr, {.c = &view, .is_mask = true}).data ==
+  CHECK(engine.multiply(a.view(), b.view(), {}, nullptr, {.c = &view, .is_mask = true}).data ==
         std::vector<float>{300, 0, 3020});
-  CHECK(has(message_of<ShapeError>([&] { multiply(engine, a.view(), b.view(), {}, nullptr, {.c = &view}); }),
+  CHECK(has(message_of<ShapeError>([&] { engine.multiply(a.view(), b.view(), {}, nullptr, {.c = &view}); }),
             "block row 0, block column 5"));
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a row of C stops when it is cancelled") {  // a second or more would 
   ProductOptions options;
   options.cancel = &cancel;
   Engine engine;
-  CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), Interrupted);
+  CHECK_THROWS_AS(engine.multiply(a.view(), b.view(), options), Interrupted);
 }
 
 TEST_CASE("some block rows of a product of floats") {
@@ -130,13 +130,13 @@ TEST_CASE("some block rows of a product of floats") {
   const ChainPattern at = random_pattern(20, 20, 0.3, false, random);
   const auto matrix = random_chain_matrix<float>(at, 3, ChainValueKind::wide, random);
   const BsrMatrix<float> a = arrays_of(matrix, order_of(at, true, random));
-  const auto whole = multiply(engine, a.view(), a.view());
+  const auto whole = engine.multiply(a.view(), a.view());
   for (const Backend backend : {Backend::cpu, Backend::cuda}) {
     if (backend == Backend::cuda && !has_cuda_device()) continue;
     ProductOptions options;
     options.backend = backend;
     options.rows = {.first = 5, .end = 11};
-    const auto some = multiply(engine, a.view(), a.view(), options);
+    const auto some = engine.multiply(a.view(), a.view(), options);
     const auto begin = static_cast<std::size_t>(whole.indptr[5]);
     const auto end = static_cast<std::size_t>(whole.indptr[11]);
     CHECK(some.indptr[5] == 0);
@@ -154,13 +154,13 @@ TEST_CASE("C's blocks are given: what is refused, and what is read") {
   const auto product = [&](Accumulation<double> onto, const ProductOptions& options = {}) {
     const BsrView<double> view = c.view();
     onto.c = &view;
-    return multiply(engine, a.view(), a.view(), options, nullptr, onto);
+    return engine.multiply(a.view(), a.view(), options, nullptr, onto);
   };
-  const BsrMatrix<double> plain = multiply(engine, a.view(), a.view());
+  const BsrMatrix<double> plain = engine.multiply(a.view(), a.view());
   CHECK(product({}) == plain);
   CHECK(product({.beta = 1}).data.front() == plain.data.front() + 1);
   Report report;
-  const auto scaled = multiply(engine, a.view(), a.view(), {}, &report, {.alpha = 0.5});
+  const auto scaled = engine.multiply(a.view(), a.view(), {}, &report, {.alpha = 0.5});
   CHECK(scaled.data.back() == plain.data.back() / 2);
   SECTION("data are not read if beta is 0") {
     c.data.clear();
@@ -190,13 +190,13 @@ TEST_CASE("C's blocks are given: what is refused, and what is read") {
   SECTION("saturating sums") {
     const BsrMatrix<std::uint16_t> of_a = tiny<std::uint16_t>();
     const BsrView<std::uint32_t> view{.rows = 4, .cols = 4, .m = 2, .indptr = c.indptr, .indices = c.indices};
-    CHECK_THROWS_AS(multiply(engine, of_a.view(), of_a.view(), {}, nullptr, {.c = &view, .alpha = 2}), UsageError);
+    CHECK_THROWS_AS(engine.multiply(of_a.view(), of_a.view(), {}, nullptr, {.c = &view, .alpha = 2}), UsageError);
     ProductOptions options;
     options.pattern = "p.bin";  // is for files
-    CHECK_THROWS_AS(multiply(engine, of_a.view(), of_a.view(), options), UsageError);
+    CHECK_THROWS_AS(engine.multiply(of_a.view(), of_a.view(), options), UsageError);
   }
   SECTION("nothing to add") {
-    CHECK_THROWS_AS(multiply(engine, a.view(), a.view(), {}, nullptr, {.beta = 1}), UsageError);
+    CHECK_THROWS_AS(engine.multiply(a.view(), a.view(), {}, nullptr, {.beta = 1}), UsageError);
   }
 }
 
@@ -209,32 +209,32 @@ TEST_CASE("host arrays that are refused, whatever their type") {
   const BsrMatrix<double> b = tiny<double>();
   ProductOptions options;
   SECTION("the result is larger than the limit") {
-    CHECK_THROWS_AS(multiply(small, a.view(), b.view()), OutOfMemory);
+    CHECK_THROWS_AS(small.multiply(a.view(), b.view()), OutOfMemory);
   }
   SECTION("a block twice") {
     a.indices = {1, 1, 0};
-    CHECK_THROWS_AS(multiply(engine, a.view(), b.view()), FormatError);
+    CHECK_THROWS_AS(engine.multiply(a.view(), b.view()), FormatError);
   }
   SECTION("a block column out of range") {
     a.indices = {0, 2, 1};
-    CHECK_THROWS_AS(multiply(engine, a.view(), b.view()), FormatError);
+    CHECK_THROWS_AS(engine.multiply(a.view(), b.view()), FormatError);
   }
   SECTION("sides") {
     a.cols = 6;
-    CHECK_THROWS_AS(multiply(engine, a.view(), b.view()), ShapeError);
+    CHECK_THROWS_AS(engine.multiply(a.view(), b.view()), ShapeError);
   }
   SECTION("a named kernel") {
     options.kernel = "row-merge";
-    CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), UsageError);
+    CHECK_THROWS_AS(engine.multiply(a.view(), b.view(), options), UsageError);
   }
   SECTION("transposes") {
     options.transpose_a = true;
-    CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), UsageError);
+    CHECK_THROWS_AS(engine.multiply(a.view(), b.view(), options), UsageError);
   }
   SECTION("a product that is cancelled") {
     const std::atomic<bool> cancel{true};
     options.cancel = &cancel;
-    CHECK_THROWS_AS(multiply(engine, a.view(), b.view(), options), Interrupted);
+    CHECK_THROWS_AS(engine.multiply(a.view(), b.view(), options), Interrupted);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/records/head.hpp"
+#include "spmm/engine.hpp"
 #include "spmm/error.hpp"
 #include "support/catch.hpp"
 #include "unit/io/io_support.hpp"
@@ -128,17 +129,17 @@ TEST_CASE("rectangular arrays that are transposed have the sides of factors") {
   const Arrays<std::int64_t> arrays;
   ProductOptions options;
   options.transpose_a = true;
-  const auto inner = multiply(engine, arrays.view(), arrays.view(), options);
+  const auto inner = engine.multiply(arrays.view(), arrays.view(), options);
   CHECK((inner.rows == 8 && inner.cols == 8));
   CHECK(inner.indptr == std::vector<std::int64_t>{0, 2, 3, 3, 5});
   CHECK(inner.indices == std::vector<std::int64_t>{0, 3, 1, 0, 3});
   CHECK(std::vector(inner.data.begin() + 8, inner.data.begin() + 12) == std::vector<std::uint32_t>{10, 14, 14, 20});
   options = {};
   options.transpose_b = true;
-  const auto outer = multiply(engine, arrays.view(), arrays.view(), options);
+  const auto outer = engine.multiply(arrays.view(), arrays.view(), options);
   CHECK((outer.rows == 6 && outer.cols == 6));
   CHECK(outer.indices == std::vector<std::int64_t>{0, 2});
-  CHECK_THROWS_AS(multiply(engine, arrays.view(), arrays.view()), ShapeError);
+  CHECK_THROWS_AS(engine.multiply(arrays.view(), arrays.view()), ShapeError);
 }
 
 TEST_CASE("a block that is stored twice is found by the product and named by its index") {
@@ -155,7 +156,7 @@ TEST_CASE("a block that is stored twice is found by the product and named by its
     ProductOptions options;
     options.backend = Backend::cpu;
     options.kernel = kernel;
-    const std::string message = message_of<FormatError>([&] { multiply(engine, square, right, options); });
+    const std::string message = message_of<FormatError>([&] { engine.multiply(square, right, options); });
     INFO(message);
     CHECK(
         has(message, "matrix A, indices[2] (block row 2): block (2, 3) was stored before in indices[1] (block row 2)"));
