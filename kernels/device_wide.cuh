@@ -5,34 +5,31 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/views.hpp"
 
 namespace spmm::kernels {
 
 // ---- device_wide/scans.cu
 
-template <class Terms, class Sum>
-std::size_t scan_workspace_bytes(std::uint64_t count);
-
-/// sums[x] = terms(0) + ... + terms(x - 1), x < count.
-template <class Terms, class Sum>
-void launch_scan(const Terms& terms, std::uint64_t count, Sum* sums, Workspace work, cudaStream_t stream,
-                 const char* what);
-
-/// What a selection writes. Shapes: device.
-struct Selected {
-  std::uint32_t* numbers = nullptr;  // [count], ascending
-  std::uint32_t* count = nullptr;    // [1]
+/// Sums of what a function object returns for 0, 1, 2, ...
+template <class Terms>
+struct Scan {
+  using Sum = std::invoke_result_t<Terms, std::uint64_t>;
+  static std::size_t workspace_bytes(std::uint64_t count);
+  /// sums[x] = terms(0) + ... + terms(x - 1), x < count.
+  static void launch(const Terms& terms, std::uint64_t count, Sum* sums, Workspace work, cudaStream_t stream,
+                     const char* what);
 };
 
-template <class Flags>
 std::size_t select_workspace_bytes(std::uint64_t count);
 
-/// The x < count with flags(x).
-template <class Flags>
-void launch_select(const Flags& flags, std::uint64_t count, Selected selected, Workspace work, cudaStream_t stream,
-                   const char* what);
+/// Writes the x < count with opens(x) to `selected`, ascending, and how many there are.
+/// Shapes: selected [count], num_selected [1], device.
+void launch_select(const OpensRow& opens, std::uint64_t count, std::uint32_t* selected, std::uint32_t* num_selected,
+                   Workspace work, cudaStream_t stream);
 
 // ---- device_wide/sorts.cu
 

@@ -18,7 +18,7 @@ inline std::uint32_t device_attribute(cudaDeviceAttr attribute) {
   return static_cast<std::uint32_t>(value);
 }
 
-/// Allows a kernel that much dynamic shared memory, and returns how many of its CTAs the current device holds.
+/// Allows a kernel shared_bytes of dynamic shared memory, and returns how many of its CTAs the current device holds.
 template <class Kernel>
 std::uint32_t resident_ctas(Kernel* kernel, std::uint32_t threads, std::uint32_t shared_bytes) {
   int per_processor = 0;

@@ -78,9 +78,9 @@ __device__ inline BSegment segment_of_chunk(const RowSplits& splits, std::uint32
 }
 
 /// The columns of a panel between which the pairs of each of its rows lie, if wanted; *max_span is raised to the most
-/// columns of a row, if wanted. Shapes: b_row_index [nnzb of A], spans [panel.num_rows], max_span [1], device.
-void launch_find_spans(const CompressedView& a, const CompressedView& b, const std::uint32_t* b_row_index,
-                       const CBlocksView& panel, ColumnSpan* spans, std::uint32_t* max_span, cudaStream_t stream);
+/// columns of a row, if wanted. Shapes: spans [panel.num_rows], max_span [1], device.
+void launch_find_spans(const RowProduct& product, const CBlocksView& panel, ColumnSpan* spans, std::uint32_t* max_span,
+                       cudaStream_t stream);
 
 /// First of the heads {block row, block column} [low, high) whose word `at` (0: row, 1: column) is not below `wanted`.
 __device__ inline std::uint32_t find_head(const std::uint32_t* heads, std::uint32_t low, std::uint32_t high,

@@ -49,8 +49,8 @@ inline constexpr std::uint32_t kBitmapColumns = 1u << 14;
 inline constexpr std::uint32_t kCountedRowBlocks = 256;
 inline constexpr std::uint32_t kCountedMeanBlocks = 32;
 
-/// From so many blocks of A on, rows of B are looked up in a table of all block rows; a search takes less for fewer
-/// (10^5 blocks 8 and 11 us, 10^6 40 and 20, 10^7 689 and 90).
+/// Matrices A with at least this many blocks look up B's rows in a table of all block rows; smaller ones search (search
+/// and table: 10^5 blocks 8 and 11 us, 10^6 40 and 20, 10^7 689 and 90).
 inline constexpr std::uint64_t kRowTableBlocks = 1u << 19;
 
 /// Block side for which short rows are multiplied while they are listed: elements of four records are whole sectors.
@@ -65,7 +65,7 @@ inline constexpr std::uint32_t kSplitKPairs = 4096;
 constexpr std::uint64_t split_k_slot(std::uint64_t first_pair) {
   return first_pair / kSplitKPairs;
 }
-/// Places that lists of so many pairs need together.
+/// Places of all lists with num_pairs pairs together.
 constexpr std::uint64_t num_split_k_slots(std::uint64_t num_pairs) {
   return num_pairs / kSplitKPairs;
 }
@@ -141,7 +141,7 @@ constexpr SmallShape small_shape(std::uint32_t m, std::uint32_t num_columns, std
 /// column and the number of the pair in its row.
 inline constexpr std::uint32_t kSortedRowPairs = 2048;
 
-/// Whether keys number so many pairs of rows that are sorted together.
+/// Whether a key has bits for the column and the number of each pair of num_rows rows that are sorted together.
 constexpr bool has_sort_keys(std::uint64_t num_rows, std::uint64_t max_row_pairs, std::uint64_t num_columns) {
   if (max_row_pairs > kSortedRowPairs || num_rows * max_row_pairs > kSortedRowPairs) return false;
   std::uint64_t padded = 32;
@@ -171,8 +171,8 @@ constexpr std::uint64_t max_small_tasks(const SmallShape& shape, std::uint64_t n
   return num_rows / (shape.rows_per_warp * kSmallWarps) + 1 + long_rows + ranked + dense_rows * shape.dense_chunks;
 }
 
-/// Rows of which the longest has more pairs than this many average ones are multiplied by small-blocks in any order,
-/// and their records copied to their place afterwards: in order, all CTAs would wait for each long row.
+/// If the longest row of a panel has more pairs than this many average ones, small-blocks multiplies rows in any order,
+/// and copies their records to their place afterwards: in order, all CTAs would wait for each long row.
 inline constexpr std::uint64_t kSmallEvenRows = 4;
 
 /// Block sides that row-rank takes, and block columns: a bit for each in shared memory.

@@ -59,6 +59,10 @@ struct OperandView {
   CompressedView index;
   const std::uint16_t* values = nullptr;   // [nnzb, side, side], device
   const std::uint32_t* numbers = nullptr;  // [nnzb], device: which of values belongs to each block; null = in order
+
+  [[nodiscard]] SPMM_HOST_DEVICE std::uint32_t number(std::uint32_t x) const {
+    return numbers == nullptr ? x : numbers[x];
+  }
 };
 
 /// Blocks of a matrix in any order.
@@ -67,11 +71,27 @@ struct BlocksView {
   std::uint64_t count = 0;
 };
 
-/// Elements of both operands, as pairs number them.
-/// Layout: A row-major; B transposed within the block.
-struct PairValues {
-  const std::uint16_t* a = nullptr;  // [nnzb of A, side, side], device
-  const std::uint16_t* b = nullptr;  // [nnzb of B, side, side], device
+/// A by rows times B by rows, and what is known of it: what kernels that sum by row or list pairs multiply.
+struct RowProduct {
+  OperandView a;
+  OperandView b;                                // columns as C blocks name them
+  const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device: row index in B, or kNoRow
+  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device: pairs before each block; row-spread has none
+  std::uint64_t num_a_blocks = 0;
+  std::uint32_t num_b_blocks = 0;  // of which b.values has room: kUnitBlocks at least
+  std::uint32_t num_columns = 0;   // of C
+  std::uint32_t m = 0;
+  std::uint32_t fitting_pairs = 0;  // of a C block whose sums fit 32 bits, whatever the elements are
+  bool can_be_zero = true;          // a product of two blocks
+
+  /// Pairs of a row of A.
+  [[nodiscard]] SPMM_HOST_DEVICE std::uint64_t pairs_of_row(std::uint32_t row) const {
+    return pair_offsets[a.index.offsets[row + 1]] - pair_offsets[a.index.offsets[row]];
+  }
+  /// Whether no sum of a row of C can leave 32 bits.
+  [[nodiscard]] SPMM_HOST_DEVICE bool row_fits(std::uint32_t row) const {
+    return a.index.offsets[row + 1] - a.index.offsets[row] <= fitting_pairs;
+  }
 };
 
 /// C blocks of one row panel, in result order. A C block is named by A's row index and by B's column index (B by
@@ -109,12 +129,6 @@ struct ColumnSpan {
   std::uint32_t count = 0;
 };
 
-/// Pairs of a row of A. Shapes: pair_offsets [nnzb of A + 1], device.
-SPMM_HOST_DEVICE inline std::uint64_t pairs_of_row(const CompressedView& a, const std::uint64_t* pair_offsets,
-                                                   std::uint32_t row) {
-  return pair_offsets[a.offsets[row + 1]] - pair_offsets[a.offsets[row]];
-}
-
 /// One block of A times one block of B, by their positions in the operands.
 struct BlockPair {
   std::uint32_t a = 0;
@@ -126,6 +140,8 @@ struct PairListView {
   std::uint64_t num_c_blocks = 0;
   const std::uint32_t* offsets = nullptr;  // [num_c_blocks + 1], device
   const BlockPair* pairs = nullptr;        // [offsets[num_c_blocks]], device
+  std::uint64_t* split_k_sums = nullptr;   // [num_split_k_slots(pairs), m, m], device: of C blocks with more than
+                                           // kSplitKPairs pairs; null: there are none
 };
 
 /// What a multiply kernel fills: values and flag of each C block.
@@ -183,8 +199,8 @@ struct SortBuffers {
   T* data[2] = {nullptr, nullptr};  // [n] each, device
   int current = 0;
 
-  [[nodiscard]] T* front() const { return data[current]; }
-  [[nodiscard]] T* back() const { return data[1 - current]; }
+  [[nodiscard]] SPMM_HOST_DEVICE T* front() const { return data[current]; }
+  [[nodiscard]] SPMM_HOST_DEVICE T* back() const { return data[1 - current]; }
 };
 
 }  // namespace spmm::kernels

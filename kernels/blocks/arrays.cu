@@ -6,10 +6,9 @@
 #include "kernels/block_side.cuh"
 #include "kernels/check.hpp"
 #include "kernels/grid.cuh"
+#include "kernels/items.cuh"
 #include "kernels/row_segments.cuh"
-#include "kernels/views.hpp"
 #include "kernels/warp.cuh"
-#include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
 namespace {
@@ -151,56 +150,16 @@ void transpose(const BlocksView& blocks, const std::uint32_t* numbers, std::uint
                                                                   reinterpret_cast<Column<kColumn>*>(out), max_element);
 }
 
-// Grid: one thread per block row and one more, or per record.
-// Work: a binary search in the heads; copies a block column.
-// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
 template <class Index>
-__global__ void __launch_bounds__(kItemThreads) make_indices(const std::uint32_t* heads, std::uint32_t num_blocks,
-                                                             std::uint64_t num_rows, Index* indptr, Index* indices) {
-  for_each_item(max(num_rows + 1, std::uint64_t{num_blocks}), [=](std::uint64_t x) {
+void make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to, cudaStream_t stream) {
+  auto* const indptr = static_cast<Index*>(to.indptr);
+  auto* const indices = static_cast<Index*>(to.indices);
+  const auto end = static_cast<std::uint32_t>(num_blocks);
+  // The upper levels of the searches stay in cache.
+  launch_items(std::max(to.num_rows + 1, num_blocks), stream, "make_indices", [=] __device__(std::uint64_t x) {
     if (x < num_blocks) indices[x] = static_cast<Index>(heads[2 * x + 1]);
-    if (x <= num_rows) {
-      indptr[x] = static_cast<Index>(find_head(heads, 0, num_blocks, 0, static_cast<std::uint32_t>(x)));
-    }
+    if (x <= to.num_rows) indptr[x] = static_cast<Index>(find_head(heads, 0, end, 0, static_cast<std::uint32_t>(x)));
   });
-}
-
-// Grid: one warp per 32 records, a lane each.
-// Work: lanes look up how many blocks of A their rows have; the warp counts in records of long rows, run by run, since
-//       those of a row follow each other.
-// Memory: contiguous reads of heads and of the elements that count; indptr stays in cache.
-template <class Index>
-__global__ void __launch_bounds__(kItemThreads)
-    count_saturated_rows(const uint2* heads, const std::uint32_t* values, std::uint64_t num_blocks,
-                         std::uint32_t elements, const Index* a_indptr, std::uint64_t sure_blocks,
-                         unsigned long long* num_saturated) {
-  const std::uint32_t lane = threadIdx.x % 32;
-  std::uint32_t count = 0;
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * kItemThreads;
-  for (std::uint64_t first = std::uint64_t{this_warp()} * 32; first < num_blocks; first += stride) {
-    bool is_long = false;
-    if (first + lane < num_blocks) {
-      const std::uint32_t row = heads[first + lane].x;
-      is_long = static_cast<std::uint64_t>(a_indptr[row + 1] - a_indptr[row]) > sure_blocks;
-    }
-    for (std::uint32_t open = __ballot_sync(~0u, is_long); open != 0;) {
-      const std::uint32_t begin = __ffs(static_cast<int>(open)) - 1;
-      const std::uint32_t closed = ~(open >> begin);
-      const std::uint32_t run = closed == 0 ? 32 : __ffs(static_cast<int>(closed)) - 1;
-      const std::uint32_t* const own = values + (first + begin) * elements;
-      const std::uint32_t num_fours = elements % 4 == 0 ? run * elements / 4 : 0;  // then at multiples of 16 bytes
-#pragma unroll 4
-      for (std::uint32_t x = lane; x < num_fours; x += 32) {
-        const uint4 four = __ldcs(reinterpret_cast<const uint4*>(own) + x);
-        for (const std::uint32_t element : {four.x, four.y, four.z, four.w}) count += element == kMaxVal ? 1 : 0;
-      }
-#pragma unroll 4
-      for (std::uint32_t e = num_fours * 4 + lane; e < run * elements; e += 32) count += own[e] == kMaxVal ? 1 : 0;
-      open = begin + run >= 32 ? 0 : open >> (begin + run) << (begin + run);
-    }
-  }
-  const std::uint32_t of_warp = warp_total(count);
-  if (of_warp != 0 && lane == 0) atomicAdd(num_saturated, of_warp);  // across CTAs; most products have none
 }
 
 }  // namespace
@@ -236,24 +195,7 @@ void launch_transpose_blocks(const BlocksView& values, const std::uint32_t* numb
 
 void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
                          cudaStream_t stream) {
-  const unsigned grid = item_grid(std::max(to.num_rows + 1, num_blocks));
-  for_index_type(to.index_bytes, [&]<class Index>(Index) {
-    make_indices<<<grid, kItemThreads, 0, stream>>>(heads, static_cast<std::uint32_t>(num_blocks), to.num_rows,
-                                                    static_cast<Index*>(to.indptr), static_cast<Index*>(to.indices));
-  });
-  check_launch("make_indices");
-}
-
-void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t* values, std::uint64_t num_blocks,
-                                 const ArraysView& a, std::uint32_t m, std::uint64_t sure_blocks,
-                                 unsigned long long* num_saturated, cudaStream_t stream) {
-  if (num_blocks == 0) return;
-  for_index_type(a.index_bytes, [&]<class Index>(Index) {
-    count_saturated_rows<<<item_grid(num_blocks), kItemThreads, 0, stream>>>(
-        reinterpret_cast<const uint2*>(heads), values, num_blocks, m * m, static_cast<const Index*>(a.indptr),
-        sure_blocks, num_saturated);
-  });
-  check_launch("count_saturated_rows");
+  for_index_type(to.index_bytes, [&]<class Index>(Index) { make_indices<Index>(heads, num_blocks, to, stream); });
 }
 
 }  // namespace spmm::kernels

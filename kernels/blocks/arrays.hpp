@@ -66,12 +66,6 @@ struct IndexArrays {
 void launch_make_indices(const std::uint32_t* heads, std::uint64_t num_blocks, const IndexArrays& to,
                          cudaStream_t stream);
 
-/// *num_saturated is raised by the elements at the limit in rows of A with more than sure_blocks blocks: others reach
-/// none. Shapes: heads [num_blocks, 2], values [num_blocks, m, m], num_saturated [1], device. Values: a = A's indptr.
-void launch_count_saturated_rows(const std::uint32_t* heads, const std::uint32_t* values, std::uint64_t num_blocks,
-                                 const ArraysView& a, std::uint32_t m, std::uint64_t sure_blocks,
-                                 unsigned long long* num_saturated, cudaStream_t stream);
-
 // ---- gather.cu
 
 /// One of many matrices, and what lies before it in all of them. Shapes: as DeviceBsrView.

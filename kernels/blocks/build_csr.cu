@@ -3,48 +3,14 @@
 
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/launch.hpp"
-#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/items.cuh"
 #include "kernels/row_segments.cuh"
 
 namespace spmm::kernels {
 namespace {
-
-// Grid: one thread per key.
-// Work: a key's block column, and whether the one before is the same; the block row of row index x, from its first key.
-// Memory: contiguous, but for a scattered read of 8 bytes per row.
-__global__ void split_keys(SortedKeysView sorted, const std::uint32_t* num_rows, CompressedArrays to,
-                           unsigned long long* first_duplicate) {
-  const std::uint64_t mask = (std::uint64_t{1} << sorted.key_bits) - 1;
-  const std::uint32_t rows = *num_rows;
-  for_each_item(sorted.count, [=](std::uint64_t x) {
-    const std::uint64_t key = sorted.keys[x];
-    to.columns[x] = static_cast<std::uint32_t>(key & mask);
-    if (x > 0 && key == sorted.keys[x - 1]) {
-      atomicMin(first_duplicate, static_cast<unsigned long long>(x));  // the first one is reported; bad files only
-    }
-    if (x < rows) to.rows[x] = static_cast<std::uint32_t>(sorted.keys[to.offsets[x]] >> sorted.key_bits);
-    if (x == 0) to.offsets[rows] = static_cast<std::uint32_t>(sorted.count);
-  });
-}
-
-// Grid: one thread per key.
-// Work: exchanges the halves of a key.
-// Memory: contiguous, in place.
-__global__ void swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits) {
-  const std::uint64_t mask = (std::uint64_t{1} << key_bits) - 1;
-  for_each_item(count, [=](std::uint64_t x) { keys[x] = (keys[x] & mask) << key_bits | keys[x] >> key_bits; });
-}
-
-// Grid: one thread per item.
-// Work: out[x] = outer[inner[x]].
-// Memory: scattered reads of outer, else contiguous.
-__global__ void compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count,
-                        std::uint32_t* out) {
-  for_each_item(count, [=](std::uint64_t x) { out[x] = outer[inner[x]]; });
-}
 
 /// Words of blocks per CTA, at most; one block at least: four loads per thread, all in flight.
 constexpr std::uint32_t kGatherWords = 1024;
@@ -92,59 +58,34 @@ void gather(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape s
                                                                    reinterpret_cast<Word*>(out));
 }
 
-// Grid: one thread per wanted block row.
-// Work: a binary search in the stored rows.
-// Memory: log2(num_rows) scattered words, the upper levels of which stay in cache; contiguous writes.
-__global__ void find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
-                               std::uint32_t* row_index) {
-  for_each_item(count, [=](std::uint64_t x) {
-    const std::uint32_t row = wanted[x];
-    const std::uint64_t found = lower_bound(index.rows, 0, index.num_rows, row);
-    row_index[x] = found < index.num_rows && index.rows[found] == row ? static_cast<std::uint32_t>(found) : kNoRow;
-  });
-}
-
-// Grid: one thread per stored row.
-// Work: a row writes its row index to the entry of its block row.
-// Memory: contiguous reads; writes ascend.
-__global__ void fill_row_table(CompressedView index, std::uint32_t* table) {
-  for_each_item(index.num_rows, [=](std::uint64_t x) { table[index.rows[x]] = static_cast<std::uint32_t>(x); });
-}
-
-// Grid: one thread per split offset or look-back state.
-// Work: clears the state; a binary search in a row of B, neighbouring threads in the same row.
-// Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
-__global__ void split_rows(CompressedView b, RowSplits splits, std::uint64_t* states, std::uint64_t num_states) {
-  const std::uint64_t num_offsets = splits.offsets == nullptr ? 0 : splits.num_offsets(b);
-  for_each_item(max(num_states, num_offsets), [=](std::uint64_t x) {
-    if (x < num_states) states[x] = 0;
-    if (x >= num_offsets) return;
-    const auto row = static_cast<std::uint32_t>(x / (splits.num_chunks + 1));
-    const auto chunk = static_cast<std::uint32_t>(x % (splits.num_chunks + 1));
-    splits.offsets[x] = static_cast<std::uint32_t>(
-        lower_bound(b.columns, b.offsets[row], b.offsets[row + 1], splits.first_column(chunk)));
-  });
-}
-
 }  // namespace
 
 std::size_t build_workspace_bytes(std::uint64_t count) {
-  return std::max(sort_workspace_bytes<std::uint32_t>(count), select_workspace_bytes<OpensRow>(count));
+  return std::max(sort_workspace_bytes<std::uint32_t>(count), select_workspace_bytes(count));
 }
 
 void launch_compress_rows(const SortedKeysView& sorted, const CompressedArrays& to, std::uint32_t* num_rows,
                           unsigned long long* first_duplicate, Workspace work, cudaStream_t stream) {
   if (sorted.count == 0) return;
-  const OpensRow opens{sorted.keys, sorted.key_bits};
-  launch_select(opens, sorted.count, {.numbers = to.offsets, .count = num_rows}, work, stream, "row offsets");
-  split_keys<<<item_grid(sorted.count), kItemThreads, 0, stream>>>(sorted, num_rows, to, first_duplicate);
-  check_launch("split_keys");
+  launch_select({sorted.keys, sorted.key_bits}, sorted.count, to.offsets, num_rows, work, stream);
+  // The block column of a key, and whether the one before is the same; the block row of row index x, from its first
+  // key.
+  launch_items(sorted.count, stream, "split_keys", [=] __device__(std::uint64_t x) {
+    const std::uint32_t rows = *num_rows;
+    const std::uint64_t key = sorted.keys[x];
+    to.columns[x] = static_cast<std::uint32_t>(key & ((std::uint64_t{1} << sorted.key_bits) - 1));
+    if (x > 0 && key == sorted.keys[x - 1]) {
+      atomicMin(first_duplicate, static_cast<unsigned long long>(x));  // the first one is reported; bad files only
+    }
+    if (x < rows) to.rows[x] = static_cast<std::uint32_t>(sorted.keys[to.offsets[x]] >> sorted.key_bits);
+    if (x == 0) to.offsets[rows] = static_cast<std::uint32_t>(sorted.count);
+  });
 }
 
 void launch_swap_keys(std::uint64_t* keys, std::uint64_t count, unsigned key_bits, cudaStream_t stream) {
-  if (count == 0) return;
-  swap_keys<<<item_grid(count), kItemThreads, 0, stream>>>(keys, count, key_bits);
-  check_launch("swap_keys");
+  launch_items(count, stream, "swap_keys", [=] __device__(std::uint64_t x) {
+    keys[x] = (keys[x] & ((std::uint64_t{1} << key_bits) - 1)) << key_bits | keys[x] >> key_bits;
+  });
 }
 
 void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers, BlockShape shape, std::uint16_t* out,
@@ -170,33 +111,38 @@ void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers
 void launch_split_rows(CompressedView b, const RowSplits& splits, std::uint64_t* states, std::uint64_t num_states,
                        cudaStream_t stream) {
   const std::uint64_t num_offsets = splits.offsets == nullptr ? 0 : splits.num_offsets(b);
-  split_rows<<<item_grid(std::max(num_states, num_offsets)), kItemThreads, 0, stream>>>(b, splits, states, num_states);
-  check_launch("split_rows");
+  // Neighbouring threads search in the same row of B.
+  launch_items(std::max(num_states, num_offsets), stream, "split_rows", [=] __device__(std::uint64_t x) {
+    if (x < num_states) states[x] = 0;
+    if (x >= num_offsets) return;
+    const auto row = static_cast<std::uint32_t>(x / (splits.num_chunks + 1));
+    const auto chunk = static_cast<std::uint32_t>(x % (splits.num_chunks + 1));
+    splits.offsets[x] = static_cast<std::uint32_t>(
+        lower_bound(b.columns, b.offsets[row], b.offsets[row + 1], splits.first_column(chunk)));
+  });
 }
 
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
                     cudaStream_t stream) {
-  if (count == 0) return;
-  compose<<<item_grid(count), kItemThreads, 0, stream>>>(outer, inner, count, out);
-  check_launch("compose");
+  launch_items(count, stream, "compose", [=] __device__(std::uint64_t x) { out[x] = outer[inner[x]]; });
 }
 
 void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
-                           std::uint32_t* row_index, cudaStream_t stream) {
-  if (count == 0) return;
-  find_row_index<<<item_grid(count), kItemThreads, 0, stream>>>(wanted, count, index, row_index);
-  check_launch("find_row_index");
-}
-
-void launch_look_up_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index, std::uint32_t nb,
-                              std::uint32_t* table, std::uint32_t* row_index, cudaStream_t stream) {
-  static_assert(kNoRow == 0xFFFF'FFFFu);  // all bytes alike
-  if (count == 0) return;
-  check(cudaMemsetAsync(table, 0xFF, nb * sizeof(std::uint32_t), stream), "clear row table");
-  fill_row_table<<<item_grid(index.num_rows), kItemThreads, 0, stream>>>(index, table);
-  check_launch("fill_row_table");
-  compose<<<item_grid(count), kItemThreads, 0, stream>>>(table, wanted, count, row_index);
-  check_launch("look_up_row_index");
+                           std::span<std::uint32_t> table, std::uint32_t* row_index, cudaStream_t stream) {
+  if (!table.empty()) {
+    static_assert(kNoRow == 0xFFFF'FFFFu);  // all bytes alike
+    check(cudaMemsetAsync(table.data(), 0xFF, table.size_bytes(), stream), "clear row table");
+    std::uint32_t* const rows = table.data();
+    launch_items(index.num_rows, stream, "fill_row_table",
+                 [=] __device__(std::uint64_t x) { rows[index.rows[x]] = static_cast<std::uint32_t>(x); });
+    return launch_compose(rows, wanted, count, row_index, stream);
+  }
+  // The upper levels of the searches stay in cache.
+  launch_items(count, stream, "find_row_index", [=] __device__(std::uint64_t x) {
+    const std::uint32_t row = wanted[x];
+    const std::uint64_t found = lower_bound(index.rows, 0, index.num_rows, row);
+    row_index[x] = found < index.num_rows && index.rows[found] == row ? static_cast<std::uint32_t>(found) : kNoRow;
+  });
 }
 
 }  // namespace spmm::kernels

@@ -82,14 +82,10 @@ void launch_gather_blocks(const BlocksView& blocks, const std::uint32_t* numbers
 void launch_compose(const std::uint32_t* outer, const std::uint32_t* inner, std::uint64_t count, std::uint32_t* out,
                     cudaStream_t stream);
 
-/// row_index[x] = row index of block row wanted[x], kNoRow if that row is empty. row_index may be wanted itself.
+/// row_index[x] = row index of block row wanted[x], kNoRow if that row is empty: by a table of all block rows, or, if
+/// it has no room, by a search; then row_index may be wanted itself. Shapes: table [nb] or [0], device, scratch.
 void launch_find_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index,
-                           std::uint32_t* row_index, cudaStream_t stream);
-
-/// The same by a table of all block rows; row_index may not be wanted.
-/// Shapes: table [nb], device, scratch.
-void launch_look_up_row_index(const std::uint32_t* wanted, std::uint64_t count, CompressedView index, std::uint32_t nb,
-                              std::uint32_t* table, std::uint32_t* row_index, cudaStream_t stream);
+                           std::span<std::uint32_t> table, std::uint32_t* row_index, cudaStream_t stream);
 
 // ---- sort_rows.cu
 
@@ -147,28 +143,23 @@ void launch_pair_offsets(const std::uint32_t* b_row_index, std::uint64_t count, 
 struct PairCount {
   CompressedView a;  // num_rows: at most, if findings are given
   CompressedView b;
-  std::uint64_t num_a_blocks = 0;
-  const SortFindings* a_found = nullptr;     // [1]: numbers of rows; if either matrix is not sorted, nothing is done
-  const SortFindings* b_found = nullptr;     // [1]; null like a_found: views have the numbers of rows
-  const std::uint64_t* b_borders = nullptr;  // [nb + 1], of B's rows, as launch_sort_rows writes them
-  std::uint32_t* b_row_index = nullptr;      // [blocks of A]
-  std::uint64_t* row_pairs = nullptr;        // [a.num_rows], scratch
-  std::uint64_t* row_offsets = nullptr;  // [a.num_rows + 1]: pairs before each row; null: the next one tells of them
-  const std::uint64_t* pair_offsets = nullptr;  // [blocks of A + 1]: pairs before each block
+  const SortFindings* a_found = nullptr;  // [1]: numbers of rows; if either matrix is not sorted, nothing is counted
+  const SortFindings* b_found = nullptr;  // [1]; null like a_found: views have the numbers of rows
+  std::uint64_t* pair_offsets = nullptr;  // [blocks of A + 1]: pairs before each block
   std::uint32_t max_runs = 0;
   MatchTotals* totals = nullptr;         // [1], zeros before
   std::uint64_t* run_offsets = nullptr;  // [min(a.num_rows, max_runs) + 1]: pairs before each run of run_stride() rows
                                          // of A, and all of them
-  Workspace work;                        // of launch_match_rows: match_workspace_bytes(a.num_rows)
 };
 
-/// Looks up the row index in B of each block of A, and counts pairs: row_offsets, run_offsets and totals. How many rows
-/// there are need not be known to the host.
-void launch_match_rows(const PairCount& count, cudaStream_t stream);
-std::size_t match_workspace_bytes(std::uint32_t most_rows);
-
-/// Writes run_offsets and totals alone.
+/// Writes run_offsets and totals.
 void launch_count_runs(const PairCount& count, cudaStream_t stream);
+
+/// The same after pair_offsets, and the row index in B of each block of A. How many rows there are need not be known to
+/// the host. Shapes: b_borders [nb + 1], of B's rows, as launch_sort_rows writes them; b_row_index [num_a_blocks]; work
+/// of count_workspace_bytes(). Values: findings are given.
+void launch_match_blocks(const PairCount& count, const std::uint64_t* b_borders, std::uint32_t* b_row_index,
+                         std::uint64_t num_a_blocks, Workspace work, cudaStream_t stream);
 
 /// As a copy would, but no copy engine is waited for: one that another stream keeps busy may leave a copy of four bytes
 /// for when that stream has a pause (behind a panel of 1 GB: 20 ms).
@@ -176,16 +167,6 @@ void launch_count_runs(const PairCount& count, cudaStream_t stream);
 void launch_copy_to_host(const std::uint32_t* from, std::uint32_t count, std::uint32_t* to, cudaStream_t stream);
 
 // ---- list_pairs.cu: ESC's expansion, sort and compression
-
-/// Everything needed to expand A's blocks into pairs.
-struct ExpandView {
-  CompressedView a;
-  CompressedView b_rows;                        // B by rows; columns as C blocks name them
-  const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
-  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
-  const std::uint32_t* a_numbers = nullptr;     // [nnzb], device: where the elements of each block lie; null = in order
-  const std::uint32_t* b_numbers = nullptr;
-};
 
 /// The pairs of one row panel: A's row indices [row_begin, row_begin + num_rows).
 struct PanelPairs {
@@ -210,7 +191,7 @@ std::size_t list_pairs_workspace_bytes(std::uint64_t max_pairs);
 
 /// Sorts the pairs of a panel by C block. Afterwards pairs.front() holds them, offsets where each C block's pairs begin
 /// (the closing offset is written too), c_block_keys the C blocks as in CBlocksView.
-void launch_list_pairs(const ExpandView& view, const PanelPairs& panel, PairListBuffers& buffers, Workspace work,
+void launch_list_pairs(const RowProduct& product, const PanelPairs& panel, PairListBuffers& buffers, Workspace work,
                        cudaStream_t stream);
 
 // ---- list_short_rows.cu
@@ -221,7 +202,7 @@ std::size_t short_rows_workspace_bytes(std::uint64_t num_pairs, std::uint64_t ma
 /// The same as launch_list_pairs if no row has more than max_row_pairs pairs. Leaves buffers.keys alone and needs
 /// buffers.pairs.front() only.
 /// Values: max_row_pairs <= kShortRowPairs; work is 8-byte aligned.
-void launch_list_short_rows(const ExpandView& view, const PanelPairs& panel, std::uint64_t max_row_pairs,
+void launch_list_short_rows(const RowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
                             PairListBuffers& buffers, Workspace work, cudaStream_t stream);
 
 // ---- records.cu

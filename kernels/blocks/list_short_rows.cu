@@ -3,8 +3,7 @@
 #include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/short_rows.cuh"
 #include "kernels/check.hpp"
-#include "kernels/grid.cuh"
-#include "kernels/tuning.hpp"
+#include "kernels/items.cuh"
 
 namespace spmm::kernels {
 namespace {
@@ -17,31 +16,6 @@ std::uint32_t num_windows(std::uint64_t num_pairs, std::uint64_t max_row_pairs) 
   return static_cast<std::uint32_t>(num_pairs / window_pairs(max_row_pairs) + 1);
 }
 
-// Grid: one thread per row and one more.
-// Work: each row opens the windows that begin behind the start of the row before and not behind its own.
-// Memory: scattered reads of the pair offsets, a row's and the next one's mostly in one sector.
-__global__ void find_windows(ShortRows rows, std::uint32_t pairs_per_window, std::uint32_t num_windows,
-                             std::uint32_t* first_row) {
-  const PanelPairs& panel = rows.panel;
-  for_each_item(std::uint64_t{panel.num_rows} + 1, [=](std::uint64_t x) {
-    const auto row = static_cast<std::uint32_t>(x);
-    const auto window_of = [&](std::uint32_t r) {
-      const std::uint64_t start = rows.view.pair_offsets[rows.view.a.offsets[panel.row_begin + std::uint64_t{r}]];
-      return static_cast<std::uint32_t>(start - panel.first_pair) / pairs_per_window;
-    };
-    const std::uint32_t last = row == panel.num_rows ? num_windows : window_of(row);
-    for (std::uint32_t w = row == 0 ? 0 : window_of(row - 1) + 1; w <= last; ++w) first_row[w] = row;
-  });
-}
-
-/// Where the list goes.
-struct ListOutput {
-  BlockPair* pairs;             // [num_pairs]
-  std::uint64_t* c_block_keys;  // [num_pairs]
-  std::uint32_t* offsets;       // [num_pairs + 1]
-  std::uint32_t* host_num_c_blocks;
-};
-
 // Grid: one CTA per window of rows; windows are handed out in row order as CTAs start.
 // Work: the CTA marks at which position each row and each block of A begins, loads the block of B and the column of
 //       every position, sorts within rows and flags the first pair of each C block. The number of C blocks of the CTAs
@@ -49,14 +23,15 @@ struct ListOutput {
 // Memory: neighbouring pairs of one block of A read neighbouring blocks of B's row; pairs are sorted in shared memory
 //         and written contiguously, once. Five CTAs per multiprocessor: with six, registers would spill.
 __global__ void __launch_bounds__(kWindowThreads, kResidentThreads / kWindowThreads - 1)
-    list_short_rows(ShortRows rows, const std::uint32_t* first_row, ListOutput out, RecordOutput c_blocks) {
+    list_short_rows(ShortRows rows, const std::uint32_t* first_row, PairListBuffers out, RecordOutput c_blocks) {
   __shared__ Positions at;
   __shared__ CBlockFlags flags;  // a bit per position: the first pair of a C block
   const std::uint32_t lane = threadIdx.x % 32;
   const Window window = sort_window(rows, first_row, c_blocks, at, flags);
   const std::uint32_t num_pairs = window.num_pairs;
   const auto first = static_cast<std::uint32_t>(window.first_pair - rows.panel.first_pair);
-  for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kWindowThreads) out.pairs[first + x] = at.pairs[x];
+  BlockPair* const pairs = out.pairs.front() + first;
+  for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kWindowThreads) pairs[x] = at.pairs[x];
   if (threadIdx.x < 32) find_output_offset(flags, num_pairs, c_blocks, gridDim.x);
   __syncthreads();  // flags.first is written
   for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kWindowThreads) {
@@ -86,22 +61,28 @@ Windows launch_find_windows(const ShortRows& rows, std::uint64_t max_row_pairs, 
   auto* const look_back = static_cast<std::uint64_t*>(work.data);
   auto* const first_row = reinterpret_cast<std::uint32_t*>(look_back + num_states);
   check(cudaMemsetAsync(look_back, 0, num_states * sizeof(std::uint64_t), stream), "clear look-back states");
-  find_windows<<<item_grid(std::uint64_t{rows.panel.num_rows} + 1), kItemThreads, 0, stream>>>(
-      rows, window_pairs(max_row_pairs), count, first_row);
-  check_launch("find_windows");
+  const std::uint32_t pairs_per_window = window_pairs(max_row_pairs);
+  // A row opens the windows that begin behind the start of the row before and not behind its own. A row's pair offset
+  // and the next one's are mostly in one sector.
+  launch_items(std::uint64_t{rows.panel.num_rows} + 1, stream, "find_windows", [=] __device__(std::uint64_t x) {
+    const PanelPairs& panel = rows.panel;
+    const auto row = static_cast<std::uint32_t>(x);
+    const auto window_of = [&](std::uint32_t r) {
+      const std::uint32_t block = rows.product.a.index.offsets[panel.row_begin + std::uint64_t{r}];
+      return static_cast<std::uint32_t>(rows.product.pair_offsets[block] - panel.first_pair) / pairs_per_window;
+    };
+    const std::uint32_t last = row == panel.num_rows ? count : window_of(row);
+    for (std::uint32_t w = row == 0 ? 0 : window_of(row - 1) + 1; w <= last; ++w) first_row[w] = row;
+  });
   return {.count = count, .first_row = first_row, .look_back = look_back};
 }
 
-void launch_list_short_rows(const ExpandView& view, const PanelPairs& panel, std::uint64_t max_row_pairs,
+void launch_list_short_rows(const RowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
                             PairListBuffers& buffers, Workspace work, cudaStream_t stream) {
-  const ShortRows rows{.view = view, .panel = panel};
+  const ShortRows rows{.product = product, .panel = panel};
   const Windows windows = launch_find_windows(rows, max_row_pairs, work, stream);
-  const ListOutput out{.pairs = buffers.pairs.front(),
-                       .c_block_keys = buffers.c_block_keys,
-                       .offsets = buffers.offsets,
-                       .host_num_c_blocks = buffers.host_num_c_blocks};
   const RecordOutput c_blocks{.look_back = windows.look_back, .num_blocks = buffers.num_c_blocks};
-  list_short_rows<<<windows.count, kWindowThreads, 0, stream>>>(rows, windows.first_row, out, c_blocks);
+  list_short_rows<<<windows.count, kWindowThreads, 0, stream>>>(rows, windows.first_row, buffers, c_blocks);
   check_launch("list_short_rows");
 }
 

@@ -127,23 +127,6 @@ __device__ inline void order_records(const CBlockFlags& flags, std::uint32_t num
   }
 }
 
-/// x / divisor and x % divisor for the same divisor again and again: a product instead of a division.
-/// Values: x * divisor < 2^32, divisor > 1.
-/// Source: T. Granlund and P. Montgomery, "Division by invariant integers using multiplication", PLDI 1994.
-class RepeatedDivision {
- public:
-  __device__ explicit RepeatedDivision(std::uint32_t divisor) : divisor_(divisor), inverse_(~0u / divisor + 1) {}
-
-  [[nodiscard]] __device__ std::uint32_t quotient(std::uint32_t x) const { return __umulhi(x, inverse_); }
-  [[nodiscard]] __device__ std::uint32_t rest(std::uint32_t x, std::uint32_t quotient) const {
-    return x - quotient * divisor_;
-  }
-
- private:
-  std::uint32_t divisor_;
-  std::uint32_t inverse_;  // 2^32 / divisor, rounded up
-};
-
 /// What records are made of: value(c_block, e) = element e of a C block, pair(c_block, x) = elements 2x and 2x + 1,
 /// asked for where their number is even, index(c_block) = {block row, block column}.
 template <class Value, class Pair, class Index>
@@ -182,34 +165,6 @@ class RecordWords {
   std::uint32_t value_stride_;
 };
 
-/// Writes the records of the flagged C blocks where m is known at run time; as write_records.
-template <class Flags, class Order, class Value, class Pair, class Index>
-__device__ void write_records_any_m(const Flags& flags, const Order& order, std::uint32_t m, const RecordOutput& out,
-                                    const RecordContent<Value, Pair, Index>& parts) {
-  const bool in_pairs = m % 2 == 0;  // a record is a whole number of 64-bit words
-  const std::uint32_t record_words = in_pairs ? 1 + m * m / 2 : 2 + m * m;
-  const RepeatedDivision division(record_words);
-  const std::uint32_t end = flags.count * record_words;
-  const auto write_all = [&](const auto& words, auto word_at) {
-    for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
-      const std::uint32_t record = division.quotient(x);
-      const std::uint32_t o = division.rest(x, record);
-      words.at(record, o) = word_at(order[record], o);
-    }
-  };
-  if (in_pairs) {
-    write_all(RecordWords<uint2>(out.to, flags.first), [&](std::uint32_t c_block, std::uint32_t o) {
-      return o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
-    });
-  } else {
-    write_all(RecordWords<std::uint32_t>(out.to, flags.first), [&](std::uint32_t c_block, std::uint32_t o) {
-      if (o >= 2) return parts.value(c_block, o - 2);
-      const uint2 index = parts.index(c_block);
-      return o == 0 ? index.x : index.y;
-    });
-  }
-}
-
 /// All C blocks of a CTA, in their order: what write_records takes where none of them is left out.
 struct AllCBlocks {
   std::uint32_t first;  // record number of the first one
@@ -225,19 +180,29 @@ struct AllCBlocks {
 template <std::uint32_t M, class Flags, class Order, class Value, class Pair, class Index>
 __device__ void write_records(const Flags& flags, const Order& order, std::uint32_t run_time_m, const RecordOutput& out,
                               const RecordContent<Value, Pair, Index>& parts) {
-  if constexpr (M != 0) {
-    constexpr std::uint32_t kRecordWords = 1 + M * M / 2;
-    const RecordWords<uint2> words(out.to, flags.first);
-    const std::uint32_t end = flags.count * kRecordWords;
-#pragma unroll 2
+  const std::uint32_t m = M != 0 ? M : run_time_m;
+  const auto write_all = [&](const auto& words, std::uint32_t record_words, const auto& word_at) {
+    const std::uint32_t end = flags.count * record_words;
+    // A product instead of a division: exact if x * record_words < 2^32. Source: T. Granlund and P. Montgomery,
+    // "Division by invariant integers using multiplication", PLDI 1994.
+    const std::uint32_t inverse = ~0u / record_words + 1;  // 2^32 / record_words, rounded up
+#pragma unroll(M != 0 ? 2 : 1)
     for (std::uint32_t x = threadIdx.x; x < end; x += blockDim.x) {
-      const std::uint32_t record = x / kRecordWords;
-      const std::uint32_t c_block = order[record];
-      const std::uint32_t o = x % kRecordWords;
-      words.at(record, o) = o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
+      const std::uint32_t record = M != 0 ? x / record_words : __umulhi(x, inverse);
+      const std::uint32_t o = x - record * record_words;
+      words.at(record, o) = word_at(order[record], o);
     }
+  };
+  if (M != 0 || m % 2 == 0) {  // a record is a whole number of 64-bit words
+    write_all(RecordWords<uint2>(out.to, flags.first), 1 + m * m / 2, [&](std::uint32_t c_block, std::uint32_t o) {
+      return o == 0 ? parts.index(c_block) : parts.pair(c_block, o - 1);
+    });
   } else {
-    write_records_any_m(flags, order, run_time_m, out, parts);
+    write_all(RecordWords<std::uint32_t>(out.to, flags.first), 2 + m * m, [&](std::uint32_t c_block, std::uint32_t o) {
+      if (o >= 2) return parts.value(c_block, o - 2);
+      const uint2 index = parts.index(c_block);
+      return o == 0 ? index.x : index.y;
+    });
   }
 }
 

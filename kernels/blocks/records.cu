@@ -4,48 +4,34 @@
 #include "kernels/block_side.cuh"
 #include "kernels/blocks/launch.hpp"
 #include "kernels/blocks/record_output.cuh"
-#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/items.cuh"
 #include "kernels/warp.cuh"
 #include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
 namespace {
 
-/// Counts the elements of C that are at the limit, thread by thread, and adds them up.
-class SaturatedCount {
- public:
-  __device__ void add(std::uint32_t element) { count_ += element == kMaxVal ? 1 : 0; }
-  __device__ void add(std::uint64_t two) {
-    add(static_cast<std::uint32_t>(two));
-    add(static_cast<std::uint32_t>(two >> 32));
-  }
+/// Elements at the limit in a word of one or two.
+__device__ inline std::uint32_t num_saturated_in(std::uint32_t element) {
+  return element == kMaxVal ? 1 : 0;
+}
+__device__ inline std::uint32_t num_saturated_in(std::uint64_t two) {
+  return num_saturated_in(static_cast<std::uint32_t>(two)) + num_saturated_in(static_cast<std::uint32_t>(two >> 32));
+}
 
-  /// Raises *total, or does nothing where that is null. Threads: whole warps.
-  __device__ void add_to(unsigned long long* total) const {
-    if (total == nullptr) return;
-    const std::uint32_t of_warp = warp_total(count_);
-    if (of_warp != 0 && threadIdx.x % 32 == 0) atomicAdd(total, of_warp);  // across CTAs; most products have none
-  }
-
- private:
-  std::uint32_t count_ = 0;
-};
+/// Raises *total by what the lanes have counted, or does nothing where that is null. Threads: whole warps.
+__device__ inline void add_saturated(std::uint32_t count, unsigned long long* total) {
+  if (total == nullptr) return;
+  const std::uint32_t of_warp = warp_total(count);
+  if (of_warp != 0 && threadIdx.x % 32 == 0) atomicAdd(total, of_warp);  // across CTAs; most products have none
+}
 
 /// Records per CTA: of 8,192 32-bit words, about; 16 at least. Source: HISTORY.md, 64-bit words and 8,192 per CTA.
 std::uint32_t records_per_cta(std::uint32_t m) {
   return std::max(16u, 8192 / (m * m + 2));
-}
-
-// Grid: one thread.
-// Work: the total from the last C block's position, which an exclusive scan does not give.
-// Memory: three words.
-__global__ void count_blocks(const std::uint8_t* non_zero, const std::uint32_t* positions, std::uint64_t num_c_blocks,
-                             RecordOutput out) {
-  const std::uint32_t own = num_c_blocks == 0 ? 0 : positions[num_c_blocks - 1] + non_zero[num_c_blocks - 1];
-  *out.num_blocks = records_of_panels_before(out) + own;
 }
 
 // Grid: one CTA per c_blocks_per_cta C blocks.
@@ -64,7 +50,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::uint64_t left = c_blocks.num_c_blocks - first;
   const std::uint32_t count = left < c_blocks_per_cta ? static_cast<std::uint32_t>(left) : c_blocks_per_cta;
   const RecordWords<Word> to(out.to, records_of_panels_before(out));
-  SaturatedCount saturated;
+  std::uint32_t saturated = 0;
 #pragma unroll 4
   for (std::uint32_t word = threadIdx.x; word < count * record_words; word += kItemThreads) {
     const std::uint64_t x = first + word / record_words;
@@ -73,7 +59,7 @@ __global__ void __launch_bounds__(kItemThreads)
     Word value = 0;
     if (o >= head_words) {
       value = reinterpret_cast<const Word*>(results.values)[x * (elements / kPerWord) + (o - head_words)];
-      saturated.add(value);
+      saturated += num_saturated_in(value);
     } else {
       const CBlock c_block = c_block_at(c_blocks, x);
       const std::uint32_t i = out.rows[c_block.row];
@@ -82,7 +68,7 @@ __global__ void __launch_bounds__(kItemThreads)
     }
     to.at(std::uint64_t{packing.positions[x]}, o) = value;
   }
-  saturated.add_to(packing.num_saturated);
+  add_saturated(saturated, packing.num_saturated);
 }
 
 template <class Word, std::uint32_t M>
@@ -118,27 +104,29 @@ constexpr std::uint64_t kFoursPerThread = 32;
 // Memory: contiguous reads of 128 bits.
 __global__ void __launch_bounds__(kItemThreads)
     count_saturated(const std::uint32_t* words, std::uint64_t num_words, unsigned long long* num_saturated) {
-  SaturatedCount count;
+  std::uint32_t count = 0;
   for_each_item(num_words / 4, [&](std::uint64_t x) {
     const uint4 four = __ldcs(reinterpret_cast<const uint4*>(words) + x);
-    count.add(std::uint64_t{four.y} << 32 | four.x);
-    count.add(std::uint64_t{four.w} << 32 | four.z);
+    for (const std::uint32_t element : {four.x, four.y, four.z, four.w}) count += num_saturated_in(element);
   });
-  if (blockIdx.x == 0 && threadIdx.x < num_words % 4) count.add(words[num_words / 4 * 4 + threadIdx.x]);
-  count.add_to(num_saturated);
+  if (blockIdx.x == 0 && threadIdx.x < num_words % 4) count += num_saturated_in(words[num_words / 4 * 4 + threadIdx.x]);
+  add_saturated(count, num_saturated);
 }
 
 }  // namespace
 
 std::size_t compact_workspace_bytes(std::uint64_t max_c_blocks) {
-  return scan_workspace_bytes<NonZeroBlock, std::uint32_t>(max_c_blocks);
+  return Scan<NonZeroBlock>::workspace_bytes(max_c_blocks);
 }
 
 void launch_positions(const std::uint8_t* non_zero, std::uint64_t num_c_blocks, std::uint32_t* positions,
                       const RecordOutput& out, Workspace work, cudaStream_t stream) {
-  launch_scan(NonZeroBlock{non_zero}, num_c_blocks, positions, work, stream, "positions");
-  count_blocks<<<1, 1, 0, stream>>>(non_zero, positions, num_c_blocks, out);
-  check_launch("count_blocks");
+  Scan<NonZeroBlock>::launch({non_zero}, num_c_blocks, positions, work, stream, "positions");
+  // The total from the last C block's position, which an exclusive scan does not give.
+  launch_items(1, stream, "count_blocks", [=] __device__(std::uint64_t) {
+    const std::uint32_t own = num_c_blocks == 0 ? 0 : positions[num_c_blocks - 1] + non_zero[num_c_blocks - 1];
+    *out.num_blocks = records_of_panels_before(out) + own;
+  });
 }
 
 void launch_pack_records(const CBlocksView& c_blocks, const CBlockResults& results, std::uint32_t m,

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/blocks/launch.hpp"
+#include "kernels/views.hpp"
 
 namespace spmm::kernels {
 
@@ -35,15 +35,6 @@ struct PairsOfBlock {
   __host__ __device__ std::uint64_t operator()(std::uint64_t p) const {
     if (p >= count || b_row_index[p] == kNoRow) return 0;
     return b_offsets[b_row_index[p] + 1] - b_offsets[b_row_index[p]];
-  }
-};
-
-/// Pairs of one row of A; 0 behind the last one.
-struct PairsOfRow {
-  const std::uint64_t* row_pairs;
-  const SortFindings* a_found;
-  __host__ __device__ std::uint64_t operator()(std::uint64_t row) const {
-    return row < a_found->num_rows ? row_pairs[row] : 0;
   }
 };
 

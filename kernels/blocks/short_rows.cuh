@@ -17,7 +17,7 @@ static_assert(kShortRowPairs <= kWindowCapacity / 2 && kWindowCapacity <= CBlock
 
 /// Rows of A and their pairs.
 struct ShortRows {
-  ExpandView view;
+  RowProduct product;
   PanelPairs panel;
   const std::uint32_t* names = nullptr;  // [rows of A], device: what Positions name a row by; null = its row index from
                                          // row_begin on
@@ -47,10 +47,10 @@ struct Window {
   __device__ Window(const ShortRows& rows, const std::uint32_t* first_row, std::uint32_t w)
       : begin_row(rows.panel.row_begin + std::uint64_t{first_row[w]}),
         end_row(rows.panel.row_begin + std::uint64_t{first_row[w + 1]}),
-        begin_block(rows.view.a.offsets[begin_row]),
-        end_block(rows.view.a.offsets[end_row]),
-        first_pair(rows.view.pair_offsets[begin_block]),
-        num_pairs(static_cast<std::uint32_t>(rows.view.pair_offsets[end_block] - first_pair)) {}
+        begin_block(rows.product.a.index.offsets[begin_row]),
+        end_block(rows.product.a.index.offsets[end_row]),
+        first_pair(rows.product.pair_offsets[begin_block]),
+        num_pairs(static_cast<std::uint32_t>(rows.product.pair_offsets[end_block] - first_pair)) {}
 };
 
 /// Pairs of a window by position, in shared memory. Starts: one bit per position, set where a block or row begins.
@@ -85,21 +85,22 @@ __device__ inline std::uint32_t end_of(const std::uint32_t* starts, std::uint32_
 }
 
 /// Marks where the pairs of A's block p begin, if it has any.
-__device__ inline void mark_block(const ExpandView& view, const Window& window, std::uint64_t p, Positions& at) {
-  const std::uint64_t begin = view.pair_offsets[p];
-  const std::uint64_t end = view.pair_offsets[p + 1];
-  const std::uint32_t b_row = view.b_row_index[p];
+__device__ inline void mark_block(const RowProduct& product, const Window& window, std::uint64_t p, Positions& at) {
+  const std::uint64_t begin = product.pair_offsets[p];
+  const std::uint64_t end = product.pair_offsets[p + 1];
+  const std::uint32_t b_row = product.b_row_index[p];
   if (begin == end) return;
   const auto x = static_cast<std::uint32_t>(begin - window.first_pair);
-  at.pairs[x] = {.a = view.a_numbers == nullptr ? static_cast<std::uint32_t>(p) : view.a_numbers[p],
-                 .b = view.b_rows.offsets[b_row] - x};  // may wrap around: x is added again
+  at.pairs[x] = {.a = product.a.number(static_cast<std::uint32_t>(p)),
+                 .b = product.b.index.offsets[b_row] - x};  // may wrap around: x is added again
   set_bit(at.block_starts, x);
 }
 
 /// Marks where the pairs of a row begin, if it has any.
 __device__ inline void mark_row(const ShortRows& rows, const Window& window, std::uint64_t row, Positions& at) {
-  const std::uint64_t begin = rows.view.pair_offsets[rows.view.a.offsets[row]];
-  if (begin == rows.view.pair_offsets[rows.view.a.offsets[row + 1]]) return;
+  const std::uint32_t* const offsets = rows.product.a.index.offsets + row;
+  const std::uint64_t begin = rows.product.pair_offsets[offsets[0]];
+  if (begin == rows.product.pair_offsets[offsets[1]]) return;
   const auto x = static_cast<std::uint32_t>(begin - window.first_pair);
   at.rows[x] = rows.names != nullptr ? rows.names[row] : static_cast<std::uint32_t>(row - rows.panel.row_begin);
   set_bit(at.row_starts, x);
@@ -109,25 +110,26 @@ __device__ inline void mark_row(const ShortRows& rows, const Window& window, std
 /// Threads: all of the CTA.
 __device__ inline void mark_starts(const ShortRows& rows, const Window& window, Positions& at) {
   constexpr std::uint32_t kMaxBlocksRead = 4 * kWindowCapacity;  // of a window whose threads read every block of A
-  const ExpandView& view = rows.view;
+  const RowProduct& product = rows.product;
+  const std::uint32_t* const offsets = product.a.index.offsets;
   if (window.end_block - window.begin_block <= kMaxBlocksRead) {  // no more rows than blocks
     for (std::uint64_t row = window.begin_row + threadIdx.x; row < window.end_row; row += kWindowThreads) {
       mark_row(rows, window, row, at);
     }
     for (std::uint64_t p = window.begin_block + threadIdx.x; p < window.end_block; p += kWindowThreads) {
-      mark_block(view, window, p, at);
+      mark_block(product, window, p, at);
     }
     return;
   }
   // Nearly all blocks are without pairs: a search per pair finds the few others.
   for (std::uint32_t x = threadIdx.x; x < window.num_pairs; x += kWindowThreads) {
     const std::uint64_t pair = window.first_pair + x;
-    const std::uint64_t p = upper_bound(view.pair_offsets, window.begin_block, window.end_block, pair) - 1;
-    if (view.pair_offsets[p] != pair) continue;
-    mark_block(view, window, p, at);
+    const std::uint64_t p = upper_bound(product.pair_offsets, window.begin_block, window.end_block, pair) - 1;
+    if (product.pair_offsets[p] != pair) continue;
+    mark_block(product, window, p, at);
     const auto block = static_cast<std::uint32_t>(p);
-    const std::uint64_t row = upper_bound(view.a.offsets, window.begin_row, window.end_row, block) - 1;
-    if (view.pair_offsets[view.a.offsets[row]] == pair) mark_row(rows, window, row, at);
+    const std::uint64_t row = upper_bound(offsets, window.begin_row, window.end_row, block) - 1;
+    if (product.pair_offsets[offsets[row]] == pair) mark_row(rows, window, row, at);
   }
 }
 
@@ -135,7 +137,7 @@ __device__ inline void mark_starts(const ShortRows& rows, const Window& window, 
 /// Work: rows are short, so that a pair's position is counted: the pairs of its row that come before it. Neighbouring
 /// threads read the same columns.
 /// Threads: all of the CTA, once starts are complete.
-__device__ inline void sort_rows(const ExpandView& view, std::uint32_t num_pairs, Positions& at) {
+__device__ inline void sort_rows(const OperandView& b, std::uint32_t num_pairs, Positions& at) {
   constexpr std::uint32_t kItems = kWindowCapacity / kWindowThreads;
   BlockPair pairs[kItems] = {};
   std::uint32_t columns[kItems] = {};
@@ -150,9 +152,8 @@ __device__ inline void sort_rows(const ExpandView& view, std::uint32_t num_pairs
 #pragma unroll
   for (std::uint32_t k = 0; k < kItems; ++k) {  // loads alone, so that all of them are in flight together
     if (threadIdx.x + k * kWindowThreads >= num_pairs) continue;
-    const std::uint32_t b = pairs[k].b;
-    columns[k] = view.b_rows.columns[b];
-    if (view.b_numbers != nullptr) pairs[k].b = view.b_numbers[b];
+    columns[k] = b.index.columns[pairs[k].b];
+    pairs[k].b = b.number(pairs[k].b);
   }
 #pragma unroll
   for (std::uint32_t k = 0; k < kItems; ++k) {
@@ -203,7 +204,7 @@ __device__ inline Window sort_window(const ShortRows& rows, const std::uint32_t*
   const Window window(rows, first_row, flags.cta);
   mark_starts(rows, window, at);
   __syncthreads();  // starts are complete
-  sort_rows(rows.view, window.num_pairs, at);
+  sort_rows(rows.product.b, window.num_pairs, at);
   flag_c_blocks(at, window.num_pairs, flags);
   __syncthreads();  // flags are complete
   return window;

@@ -3,7 +3,7 @@
 // launches.
 #include <algorithm>
 
-#include "kernels/blocks/scan_terms.cuh"
+#include "kernels/blocks/launch.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
@@ -117,11 +117,11 @@ __device__ inline void put_sorted(const Sides& sides, const RowSort& own, std::u
   }
 }
 
-// Grid: kLanes threads per block row; a row of CTAs per side.
+// Grid: kFewLanes threads per block row; a row of CTAs per side.
 // Work: each lane takes blocks of the row in turn and counts which of them come before.
 // Memory: contiguous; a row is read again and again from cache.
 __global__ void __launch_bounds__(kItemThreads) sort_short_rows(Sides sides) {
-  constexpr std::uint32_t kLanes = 8;
+  constexpr std::uint32_t kLanes = kFewLanes;
   const RowSort& own = sides.side[blockIdx.y];
   if (own.count == 0 || *own.longest_row > kCountedRowBlocks) return;
   const std::uint32_t lane = threadIdx.x % kLanes;
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kItemThreads) sort_by_bitmap(Sides sides) {
 }  // namespace
 
 std::size_t sort_rows_workspace_bytes(std::uint64_t num_counts) {
-  return scan_workspace_bytes<StoredRow, std::uint64_t>(num_counts + 1);
+  return Scan<StoredRow>::workspace_bytes(num_counts + 1);
 }
 
 void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scratch, std::uint32_t nb,
@@ -203,8 +203,8 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
   const dim3 grid(item_grid(most), num_sides);
   rank_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
   check_launch("rank_blocks");
-  const StoredRow rows{scratch.counts, num_counts, counter_stride(nb)};
-  launch_scan(rows, num_counts + 1, scratch.borders, scratch.work, stream, "row borders");
+  Scan<StoredRow>::launch({scratch.counts, num_counts, counter_stride(nb)}, num_counts + 1, scratch.borders,
+                          scratch.work, stream, "row borders");
   if (!std::all_of(sorts.begin(), sorts.end(), [](const RowSort& sort) { return sort.is_sorted; })) {
     scatter_blocks<<<grid, kItemThreads, 0, stream>>>(sides);
     check_launch("scatter_blocks");
@@ -213,8 +213,8 @@ void launch_sort_rows(std::span<const RowSort> sorts, const RowSortScratch& scra
     const std::size_t shared_bytes = std::size_t{kItemWarps} * 2 * ((nb + 31) / 32) * sizeof(std::uint32_t);
     sort_by_bitmap<<<dim3(warp_grid(nb), num_sides), kItemThreads, shared_bytes, stream>>>(sides);
   } else {
-    constexpr std::uint64_t kLanes = 8;
-    sort_short_rows<<<dim3(item_grid(nb * kLanes), num_sides), kItemThreads, 0, stream>>>(sides);
+    const dim3 of_rows(item_grid(std::uint64_t{nb} * kFewLanes), num_sides);
+    sort_short_rows<<<of_rows, kItemThreads, 0, stream>>>(sides);
   }
   check_launch("sort rows");
 }

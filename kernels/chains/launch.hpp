@@ -62,7 +62,7 @@ struct RowLinks {
 };
 
 /// Counts the pairs of each row of A. Values: operands.pair_offsets is not used.
-void launch_count_links(const ExpandView& operands, const RowLinks& rows, const ListTuning& tuning,
+void launch_count_links(const RowProduct& operands, const RowLinks& rows, const ListTuning& tuning,
                         cudaStream_t stream);
 
 std::size_t sums_workspace_bytes(std::uint64_t count);
@@ -84,7 +84,7 @@ struct LinkList {
 
 /// What both passes over the rows need. Values: totals = what was counted, on the host.
 struct RowsToList {
-  ExpandView operands;
+  RowProduct operands;
   std::uint32_t num_columns = 0;             // block columns of B
   const std::uint32_t* walked = nullptr;     // of RowLinks
   const std::uint32_t* num_pairs = nullptr;  // the same; null: no row is long

@@ -22,16 +22,15 @@ struct Blocks {
 };
 
 /// Those that A's block at position x meets.
-__device__ inline Blocks met_blocks(const ExpandView& operands, std::uint32_t x) {
+__device__ inline Blocks met_blocks(const RowProduct& operands, std::uint32_t x) {
   const std::uint32_t row = operands.b_row_index[x];
   if (row == kNoRow) return {};
-  return {operands.b_rows.offsets[row], operands.b_rows.offsets[row + 1]};
+  return {operands.b.index.offsets[row], operands.b.index.offsets[row + 1]};
 }
 
 /// The pair of the blocks at positions x and y. Values: flag = kFirstOfBlock or 0.
-__device__ inline Link link_of(const ExpandView& operands, std::uint32_t x, std::uint32_t y, std::uint32_t flag) {
-  return {(operands.a_numbers == nullptr ? x : operands.a_numbers[x]) | flag,
-          operands.b_numbers == nullptr ? y : operands.b_numbers[y]};
+__device__ inline Link link_of(const RowProduct& operands, std::uint32_t x, std::uint32_t y, std::uint32_t flag) {
+  return {operands.a.number(x) | flag, operands.b.number(y)};
 }
 
 __device__ inline std::uint32_t lanes_below() {
@@ -49,10 +48,10 @@ struct Span {
   std::uint32_t end = 0;
 
   /// Values: blocks = a whole row of B, or none.
-  __device__ void add(const ExpandView& operands, Blocks blocks) {
+  __device__ void add(const RowProduct& operands, Blocks blocks) {
     if (blocks.begin == blocks.end) return;
-    begin = min(begin, operands.b_rows.columns[blocks.begin]);
-    end = max(end, operands.b_rows.columns[blocks.end - 1] + 1);
+    begin = min(begin, operands.b.index.columns[blocks.begin]);
+    end = max(end, operands.b.index.columns[blocks.end - 1] + 1);
   }
 };
 
@@ -60,14 +59,15 @@ struct Span {
 // Work: they add up the blocks of B that its blocks meet; the lists of walked rows are filled in any order.
 // Memory: contiguous row indices, scattered offsets and columns of B.
 __global__ void __launch_bounds__(kItemThreads)
-    count_links(ExpandView operands, RowLinks rows, std::uint32_t sorted_pairs, std::uint32_t medium_pairs) {
-  const std::uint32_t num_rows = operands.a.num_rows;
+    count_links(RowProduct operands, RowLinks rows, std::uint32_t sorted_pairs, std::uint32_t medium_pairs) {
+  const std::uint32_t num_rows = operands.a.index.num_rows;
   const std::uint32_t row = this_warp() * 4 + threadIdx.x % 32 / kFewLanes;
   const std::uint32_t lane = threadIdx.x % kFewLanes;
   std::uint64_t sum = 0;
   Span span;
   if (row < num_rows) {
-    for (std::uint32_t x = operands.a.offsets[row] + lane; x < operands.a.offsets[row + 1]; x += kFewLanes) {
+    for (std::uint32_t x = operands.a.index.offsets[row] + lane; x < operands.a.index.offsets[row + 1];
+         x += kFewLanes) {
       const Blocks met = met_blocks(operands, x);
       sum += met.end - met.begin;
       span.add(operands, met);
@@ -112,7 +112,7 @@ __device__ inline void add_if_less(float& count, float x, float y) {
 //       columns is counted, stably.
 // Memory: rows of B by eight lanes each; the list is written by neighbouring lanes.
 template <class Column>
-__global__ void __launch_bounds__(kItemThreads) sort_links(ExpandView operands, LinkList list) {
+__global__ void __launch_bounds__(kItemThreads) sort_links(RowProduct operands, LinkList list) {
   struct alignas(16) Four {
     Column at[4];
   };
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kItemThreads) sort_links(ExpandView operands, 
   __shared__ Link all_links[kItemWarps][kSortedRowLinks];
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t row = this_warp();
-  if (row >= operands.a.num_rows) return;
+  if (row >= operands.a.index.num_rows) return;
   Column* const columns = all_columns[threadIdx.x / 32]->at;
   Link* const links = all_links[threadIdx.x / 32];
   const std::uint32_t first = list.row_links[row];
@@ -130,9 +130,9 @@ __global__ void __launch_bounds__(kItemThreads) sort_links(ExpandView operands, 
     if (lane == 0) list.row_blocks[row] = 0;
     return;
   }
-  const std::uint32_t a_end = operands.a.offsets[row + 1];
+  const std::uint32_t a_end = operands.a.index.offsets[row + 1];
   std::uint32_t before = 0;
-  for (std::uint32_t base = operands.a.offsets[row]; base < a_end; base += 32) {
+  for (std::uint32_t base = operands.a.index.offsets[row]; base < a_end; base += 32) {
     const Blocks met = base + lane < a_end ? met_blocks(operands, base + lane) : Blocks{};
     const std::uint32_t length = met.end - met.begin;
     const std::uint32_t at = before + exclusive_warp_sum(length);
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kItemThreads) sort_links(ExpandView operands, 
       const std::uint32_t s_at = __shfl_sync(~0u, at, s % 32);
       if (s >= num) continue;
       for (std::uint32_t l = lane % kFewLanes; l < s_length; l += kFewLanes) {
-        columns[s_at + l] = static_cast<Column>(operands.b_rows.columns[s_begin + l]);
+        columns[s_at + l] = static_cast<Column>(operands.b.index.columns[s_begin + l]);
         links[s_at + l] = {base + s, s_begin + l};
       }
     }
@@ -202,14 +202,14 @@ __global__ void __launch_bounds__(kItemThreads) sort_links(ExpandView operands, 
 // Grid: one warp per row of A; walked rows are left out.
 // Work: C blocks of sorted pairs; pairs get the caller's numbers.
 // Memory: contiguous pairs; scattered columns of B.
-__global__ void __launch_bounds__(kItemThreads) fill_sorted_rows(ExpandView operands, LinkList list) {
+__global__ void __launch_bounds__(kItemThreads) fill_sorted_rows(RowProduct operands, LinkList list) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t row = this_warp();
-  if (row >= operands.a.num_rows) return;
+  if (row >= operands.a.index.num_rows) return;
   const std::uint32_t first = list.row_links[row];
   const std::uint32_t end = list.row_links[row + 1];
   if (end - first > kSortedRowLinks) return;
-  const bool is_renamed = operands.a_numbers != nullptr || operands.b_numbers != nullptr;
+  const bool is_renamed = operands.a.numbers != nullptr || operands.b.numbers != nullptr;
   std::uint32_t c_block = list.c_offsets[row];
   for (std::uint32_t base = first; base < end; base += 32) {
     const std::uint32_t x = base + lane;
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(kItemThreads) fill_sorted_rows(ExpandView oper
     const std::uint32_t firsts = __ballot_sync(~0u, is_first);
     if (is_first) {
       const std::uint32_t at = c_block + __popc(firsts & lanes_below());
-      list.c_columns[at] = operands.b_rows.columns[link.b];
+      list.c_columns[at] = operands.b.index.columns[link.b];
       list.c_links[at] = x;
     }
     if (is_renamed && x < end) {
@@ -284,10 +284,10 @@ struct ColumnRange {
 /// visit(x, y, column) for blocks of A at x = first, first + step, .. < a_end and the blocks of B at y, in a range of
 /// columns, that they meet. x ascends; no two threads work on different x at a time. Threads: all of the team.
 template <std::uint32_t kWarps, class Visit>
-__device__ inline void for_each_link(const Team<kWarps>& team, const ExpandView& operands, std::uint32_t first,
+__device__ inline void for_each_link(const Team<kWarps>& team, const RowProduct& operands, std::uint32_t first,
                                      std::uint32_t a_end, std::uint32_t step, const ColumnRange& range, Visit visit) {
   constexpr std::uint32_t kAtOnce = 4;  // rows of B whose loads are in flight
-  const std::uint32_t* const columns = operands.b_rows.columns;
+  const std::uint32_t* const columns = operands.b.index.columns;
   for (std::uint32_t base = first; base < a_end; base += 32 * step) {
     Blocks own;
     if (base + team.lane * step < a_end) {
@@ -338,7 +338,7 @@ __host__ __device__ constexpr std::uint32_t window_words(const ListWindow& windo
 // Memory: rows of B contiguous; pairs scattered within the row's part of the list.
 template <bool kFill, std::uint32_t kWarps>
 __global__ void __launch_bounds__(kItemThreads, 4)
-    walk_rows(ExpandView operands, const std::uint32_t* walked, std::uint32_t num_walked, ListWindow window,
+    walk_rows(RowProduct operands, const std::uint32_t* walked, std::uint32_t num_walked, ListWindow window,
               LinkList list) {
   extern __shared__ std::uint32_t list_windows[];
   __shared__ std::uint32_t all_sums[kItemWarps];
@@ -350,8 +350,8 @@ __global__ void __launch_bounds__(kItemThreads, 4)
   std::uint32_t* const counts = ranks + window.words + 1;                         // [window.ranks]
   std::uint32_t* const warp_sums = all_sums + team.number * kWarps;
   const std::uint32_t row = walked[blockIdx.x * team.kTeams + team.number];
-  const std::uint32_t a_begin = operands.a.offsets[row];
-  const std::uint32_t a_end = operands.a.offsets[row + 1];
+  const std::uint32_t a_begin = operands.a.index.offsets[row];
+  const std::uint32_t a_end = operands.a.index.offsets[row + 1];
   const std::uint32_t first = list.row_links[row];
   // The bitmap of a row that needs one window lies where its pairs will be, from the first pass to the second.
   auto* const kept_bits = reinterpret_cast<std::uint32_t*>(list.links + first);
@@ -515,7 +515,7 @@ struct ColumnTable {
 // Memory: rows of B contiguous; pairs scattered within the row's part of the list.
 template <bool kFill, std::uint32_t kWarps>
 __global__ void __launch_bounds__(kItemThreads, 4)
-    walk_pattern_rows(ExpandView operands, RowsToWalk walked, PatternView pattern, std::uint32_t slots,
+    walk_pattern_rows(RowProduct operands, RowsToWalk walked, PatternView pattern, std::uint32_t slots,
                       std::uint32_t* c_links, Link* links) {
   extern __shared__ std::uint32_t list_windows[];
   const Team<kWarps> team;
@@ -528,9 +528,9 @@ __global__ void __launch_bounds__(kItemThreads, 4)
   }
   std::uint32_t* const shared = list_windows + team.number * 2 * slots;
   const ColumnTable table{.slots = slots, .columns = shared, .counts = shared + slots};
-  const std::uint32_t a_begin = operands.a.offsets[row];
-  const std::uint32_t a_end = operands.a.offsets[row + 1];
-  const std::uint32_t c_row = operands.a.rows[row];
+  const std::uint32_t a_begin = operands.a.index.offsets[row];
+  const std::uint32_t a_end = operands.a.index.offsets[row + 1];
+  const std::uint32_t c_row = operands.a.index.rows[row];
   const std::uint32_t c_begin = pattern.offsets[c_row];
   const std::uint32_t c_end = pattern.offsets[c_row + 1];
   if (c_begin == c_end && pattern.missing == nullptr) return;
@@ -642,7 +642,7 @@ template <bool kFill>
 void launch_walks(const RowsToList& rows, const LinkList& list, cudaStream_t stream) {
   const auto& [num_medium, num_long] = std::pair(rows.totals.num_medium, rows.totals.num_long);
   launch_walk<kFill, 1>(rows, rows.walked, num_medium, list, stream);
-  launch_walk<kFill, kItemWarps>(rows, rows.walked + rows.operands.a.num_rows - num_long, num_long, list, stream);
+  launch_walk<kFill, kItemWarps>(rows, rows.walked + rows.operands.a.index.num_rows - num_long, num_long, list, stream);
 }
 
 template <std::uint32_t kWarps>
@@ -664,28 +664,28 @@ void launch_pattern_walk(const RowsToList& rows, const RowsToWalk& walked, const
 
 /// CTAs with a warp for each row; 0 if all are walked.
 std::uint64_t sorting_ctas(const RowsToList& rows) {
-  const std::uint32_t num_rows = rows.operands.a.num_rows;
+  const std::uint32_t num_rows = rows.operands.a.index.num_rows;
   const std::uint64_t num_walked = std::uint64_t{rows.totals.num_medium} + rows.totals.num_long;
   return num_walked == num_rows ? 0 : (num_rows - 1) / kItemWarps + 1;
 }
 
 }  // namespace
 
-void launch_count_links(const ExpandView& operands, const RowLinks& rows, const ListTuning& tuning,
+void launch_count_links(const RowProduct& operands, const RowLinks& rows, const ListTuning& tuning,
                         cudaStream_t stream) {
-  const std::uint64_t num_rows = operands.a.num_rows;
+  const std::uint64_t num_rows = operands.a.index.num_rows;
   if (num_rows == 0) return;
   launch_ctas(count_links, (num_rows * kFewLanes - 1) / kItemThreads + 1, 0, stream, "count_links", operands, rows,
               tuning.sorted_pairs, tuning.medium_pairs);
 }
 
 std::size_t sums_workspace_bytes(std::uint64_t count) {
-  return scan_workspace_bytes<CountOfRow, std::uint32_t>(count + 1);
+  return Scan<CountOfRow>::workspace_bytes(count + 1);
 }
 
 void launch_sum_counts(const std::uint32_t* counts, std::uint64_t count, std::uint32_t* sums, Workspace work,
                        cudaStream_t stream) {
-  launch_scan(CountOfRow{counts, count}, count + 1, sums, work, stream, "sums of rows");
+  Scan<CountOfRow>::launch({counts, count}, count + 1, sums, work, stream, "sums of rows");
 }
 
 void launch_count_c_blocks(const RowsToList& rows, const LinkList& list, cudaStream_t stream) {
@@ -699,7 +699,7 @@ void launch_fill_links(const RowsToList& rows, const LinkList& list, cudaStream_
   const std::uint64_t num_ctas = sorting_ctas(rows);
   if (num_ctas != 0) launch_ctas(fill_sorted_rows, num_ctas, 0, stream, "fill_sorted_rows", rows.operands, list);
   launch_walks<true>(rows, list, stream);
-  check(cudaMemcpyAsync(list.c_links + list.num_c_blocks, list.row_links + rows.operands.a.num_rows,
+  check(cudaMemcpyAsync(list.c_links + list.num_c_blocks, list.row_links + rows.operands.a.index.num_rows,
                         sizeof(std::uint32_t), cudaMemcpyDeviceToDevice, stream),
         "last pair");
 }
@@ -713,7 +713,7 @@ void launch_read_pattern(const ArraysView& from, std::uint32_t* offsets, std::ui
 
 void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
                           cudaStream_t stream) {
-  const std::uint32_t num_rows = rows.operands.a.num_rows;
+  const std::uint32_t num_rows = rows.operands.a.index.num_rows;
   const std::uint32_t num_long = rows.totals.num_long;
   const RowsToWalk by_warps{.count = num_long == num_rows ? 0 : num_rows,
                             .num_pairs = rows.num_pairs,

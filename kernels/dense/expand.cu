@@ -22,8 +22,8 @@ __global__ void __launch_bounds__(kItemThreads)
   for (std::uint64_t x = threadIdx.x; x < count * m; x += blockDim.x) {
     const std::uint64_t position = begin + x % count;
     const std::uint64_t r = x / count;
-    const std::uint64_t block = operand.numbers == nullptr ? position : operand.numbers[position];
-    const std::uint16_t* const from = operand.values + block * m * m;
+    const std::uint16_t* const from =
+        operand.values + std::uint64_t{operand.number(static_cast<std::uint32_t>(position))} * m * m;
     std::uint16_t* const to =
         target.data + (first_row + r) * target.stride + std::uint64_t{index.columns[position] - range.first_column} * m;
     for (std::uint32_t c = 0; c < m; ++c) to[c] = Transposed ? from[c * m + r] : from[r * m + c];

@@ -46,17 +46,18 @@ struct CtaCBlocks {
   std::uint32_t first_pair;
   const std::uint32_t* offsets;  // [num_c_blocks + 1], shared
   const BlockPair* near_pairs;   // [kMaxPairs], shared: pairs from first_pair on
-  const BlockPair* pairs;        // all pairs of the launch
-  std::uint32_t max_length;      // pairs that are multiplied here; split-K blocks have more, and sums of their own
+  const PairListView& list;      // of the launch
 
   [[nodiscard]] __device__ std::uint32_t begin(std::uint32_t c_block) const { return offsets[c_block]; }
+  [[nodiscard]] __device__ bool is_split(std::uint32_t c_block) const {
+    return list.split_k_sums != nullptr && offsets[c_block + 1] - offsets[c_block] > kSplitKPairs;
+  }
   /// End of the pairs that are multiplied here; a split-K block has none.
   [[nodiscard]] __device__ std::uint32_t end(std::uint32_t c_block) const {
-    const std::uint32_t all = offsets[c_block + 1];
-    return all - offsets[c_block] > max_length ? offsets[c_block] : all;
+    return is_split(c_block) ? offsets[c_block] : offsets[c_block + 1];
   }
   [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const {
-    return p - first_pair < kMaxPairs ? near_pairs[p - first_pair] : pairs[p];
+    return p - first_pair < kMaxPairs ? near_pairs[p - first_pair] : list.pairs[p];
   }
 };
 
@@ -64,19 +65,18 @@ struct CtaCBlocks {
 /// complete.
 /// Shapes: offsets [num_c_blocks + 1], near_pairs [CtaCBlocks::kMaxPairs], shared.
 /// Threads: all of the CTA.
-__device__ inline CtaCBlocks fetch_lists(const EscProduct& product, std::uint64_t first, std::uint32_t num_c_blocks,
+__device__ inline CtaCBlocks fetch_lists(const PairListView& list, std::uint64_t first, std::uint32_t num_c_blocks,
                                          std::uint32_t* offsets, BlockPair* near_pairs) {
-  for (std::uint32_t x = threadIdx.x; x <= num_c_blocks; x += kThreads) offsets[x] = product.list.offsets[first + x];
+  for (std::uint32_t x = threadIdx.x; x <= num_c_blocks; x += kThreads) offsets[x] = list.offsets[first + x];
   __syncthreads();  // offsets are complete
   const std::uint32_t num_near = min(CtaCBlocks::kMaxPairs, offsets[num_c_blocks] - offsets[0]);
-  for (std::uint32_t x = threadIdx.x; x < num_near; x += kThreads) near_pairs[x] = product.list.pairs[offsets[0] + x];
+  for (std::uint32_t x = threadIdx.x; x < num_near; x += kThreads) near_pairs[x] = list.pairs[offsets[0] + x];
   __syncthreads();  // near pairs are complete
   return {.num_c_blocks = num_c_blocks,
           .first_pair = offsets[0],
           .offsets = offsets,
           .near_pairs = near_pairs,
-          .pairs = product.list.pairs,
-          .max_length = product.split_k_sums == nullptr ? ~0u : kSplitKPairs};
+          .list = list};
 }
 
 /// C blocks whose results stay in shared memory until it is known how many of those before them are zero.
@@ -105,13 +105,13 @@ struct RecordCBlocks : CtaCBlocks {
 
 /// Side 4: half a warp per C block, lane -> an element.
 template <std::uint32_t M, class CBlocks>
-__device__ void multiply_c_blocks_4(const EscProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
+__device__ void multiply_c_blocks_4(const RowProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
   const std::uint32_t lane = threadIdx.x % 16;
   const bool is_element = M != 0 || (lane / 4 < m && lane % 4 < m);
   const std::uint32_t element = lane / 4 * m + lane % 4;
   for (std::uint32_t c_block = threadIdx.x / 16; c_block < c_blocks.num_c_blocks; c_block += kThreads / 16) {
     const std::uint32_t value =
-        saturate(sum_pairs_4(product.values, c_blocks, c_blocks.begin(c_block), c_blocks.end(c_block)));
+        saturate(sum_pairs_4(product, c_blocks, c_blocks.begin(c_block), c_blocks.end(c_block)));
     if (is_element) c_blocks.result(c_block)[element] = value;
     if (value != 0) c_blocks.flag(c_block);
   }
@@ -134,24 +134,23 @@ __device__ void put_pair(std::uint32_t* result, std::uint32_t row, std::uint32_t
 
 /// Side 8: a warp per C block. The first two pairs of kAtOnce C blocks are in flight together; most lists have no more.
 template <std::uint32_t M, class CBlocks>
-__device__ void multiply_c_blocks_8(const EscProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
+__device__ void multiply_c_blocks_8(const RowProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
   constexpr std::uint32_t kAtOnce = 4;
   const std::uint32_t lane = threadIdx.x % 32;
-  const bool two_pairs_fit = product.two_products_fit();
   for (std::uint32_t first = threadIdx.x / 32; first < c_blocks.num_c_blocks; first += kWarps * kAtOnce) {
     Terms8 terms[kAtOnce];
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {
       const std::uint32_t c_block = first + u * kWarps;
       if (c_block >= c_blocks.num_c_blocks) break;
-      terms[u] = load_terms_8(product.values, c_blocks, c_blocks.begin(c_block), c_blocks.end(c_block));
+      terms[u] = load_terms_8(product, c_blocks, c_blocks.begin(c_block), c_blocks.end(c_block));
     }
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {
       const std::uint32_t c_block = first + u * kWarps;
       if (c_block >= c_blocks.num_c_blocks) break;
-      const uint2 values = multiply_terms_8(terms[u], product.values, c_blocks, c_blocks.begin(c_block) + 2,
-                                            c_blocks.end(c_block), two_pairs_fit);
+      const uint2 values =
+          multiply_terms_8(terms[u], product, c_blocks, c_blocks.begin(c_block) + 2, c_blocks.end(c_block));
       put_pair<M>(c_blocks.result(c_block), Sums8::row(), Sums8::column(), m, values);
       if (__any_sync(~0u, (values.x | values.y) != 0) && lane == 0) c_blocks.flag(c_block);
     }
@@ -185,7 +184,7 @@ __device__ bool put_tile(const WarpTile<P>& tile, const TileSums<P>& sums, std::
 
 /// Side 16 and more: a warp per tile of a C block.
 template <std::uint32_t P, class CBlocks>
-__device__ void multiply_c_blocks_wide(const EscProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
+__device__ void multiply_c_blocks_wide(const RowProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
   using Tile = WarpTile<P>;
   constexpr std::uint32_t kMaxPairs = Sums8::kMaxTerms / P;
   for (std::uint32_t x = threadIdx.x / 32; x < c_blocks.num_c_blocks * Tile::kCount; x += kWarps) {
@@ -199,7 +198,7 @@ __device__ void multiply_c_blocks_wide(const EscProduct& product, const CBlocks&
     do {  // once, unless the list is very long: later parts are added to what the same lanes wrote
       TileSums<P> sums;
       const std::uint32_t part_end = end - p > kMaxPairs ? p + kMaxPairs : end;
-      add_pairs_tile<P>(product.values, c_blocks, p, part_end, tile, sums);
+      add_pairs_tile<P>(product, c_blocks, p, part_end, tile, sums);
       any |= put_tile<P>(tile, sums, m, p != begin, result);
       p = part_end;
     } while (p < end);
@@ -210,13 +209,14 @@ __device__ void multiply_c_blocks_wide(const EscProduct& product, const CBlocks&
 /// Writes the results of split-K blocks.
 /// Threads: all of the CTA, once all other results are written.
 template <class CBlocks>
-__device__ void take_split_k_sums(const std::uint64_t* sums, const CBlocks& c_blocks, std::uint32_t elements) {
+__device__ void take_split_k_sums(const CBlocks& c_blocks, std::uint32_t elements) {
 #pragma unroll 1  // rare: unrolled, it would push the products out of the instruction cache
   for (std::uint32_t x = 0; x < c_blocks.num_c_blocks; ++x) {
-    if (c_blocks.offsets[x + 1] - c_blocks.offsets[x] <= kSplitKPairs) continue;
+    if (!c_blocks.is_split(x)) continue;
+    const std::uint64_t* const sums = c_blocks.list.split_k_sums + split_k_slot(c_blocks.offsets[x]) * elements;
 #pragma unroll 1
     for (std::uint32_t e = threadIdx.x; e < elements; e += kThreads) {
-      const std::uint32_t value = saturate(sums[split_k_slot(c_blocks.offsets[x]) * elements + e]);
+      const std::uint32_t value = saturate(sums[e]);
       c_blocks.result(x)[e] = value;
       if (value != 0) c_blocks.flag(x);
     }
@@ -226,7 +226,7 @@ __device__ void take_split_k_sums(const std::uint64_t* sums, const CBlocks& c_bl
 /// All results of a CTA.
 /// Threads: all of the CTA.
 template <std::uint32_t P, std::uint32_t M, class CBlocks>
-__device__ void multiply_c_blocks(const EscProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
+__device__ void multiply_c_blocks(const RowProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
   if constexpr (P == 4) {
     multiply_c_blocks_4<M>(product, c_blocks, m);
   } else if constexpr (P == 8) {
@@ -234,14 +234,14 @@ __device__ void multiply_c_blocks(const EscProduct& product, const CBlocks& c_bl
   } else {
     multiply_c_blocks_wide<P>(product, c_blocks, m);
   }
-  if (product.split_k_sums == nullptr) return;
+  if (c_blocks.list.split_k_sums == nullptr) return;
   __syncthreads();  // split-K blocks hold zeros, which other threads wrote
-  take_split_k_sums(product.split_k_sums, c_blocks, m * m);
+  take_split_k_sums(c_blocks, m * m);
 }
 
 /// C blocks of the CTA whose first one is `first`.
-__device__ inline std::uint32_t c_blocks_from(const EscProduct& product, std::uint64_t first, std::uint32_t per_cta) {
-  return static_cast<std::uint32_t>(min(std::uint64_t{per_cta}, product.list.num_c_blocks - first));
+__device__ inline std::uint32_t c_blocks_from(const PairListView& list, std::uint64_t first, std::uint32_t per_cta) {
+  return static_cast<std::uint32_t>(min(std::uint64_t{per_cta}, list.num_c_blocks - first));
 }
 
 // Grid: one CTA per c_blocks_per_cta C blocks; they are handed out in result order as CTAs start.
@@ -252,7 +252,7 @@ __device__ inline std::uint32_t c_blocks_from(const EscProduct& product, std::ui
 //         is known.
 template <std::uint32_t P, std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThreads - 1))
-    mul_esc(EscProduct product, CBlocksView c_blocks, RecordOutput out) {
+    mul_esc(RowProduct product, PairListView list, CBlocksView c_blocks, RecordOutput out) {
   extern __shared__ __align__(16) std::uint32_t results[];  // [C blocks of the CTA, m, m]
   __shared__ CBlockFlags flags;
   __shared__ BlockPair near_pairs[CtaCBlocks::kMaxPairs];
@@ -265,12 +265,12 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
   if (threadIdx.x < kMaxCBlocks / 32) flags.words[threadIdx.x] = 0;
   __syncthreads();  // flags.cta is written, flags are clear
   const std::uint64_t first = std::uint64_t{flags.cta} * c_blocks_per_cta(m);
-  const std::uint32_t num_c_blocks = c_blocks_from(product, first, c_blocks_per_cta(m));
+  const std::uint32_t num_c_blocks = c_blocks_from(list, first, c_blocks_per_cta(m));
   for (std::uint32_t x = threadIdx.x; x < num_c_blocks; x += kThreads) {
     const CBlock at = c_block_at(c_blocks, first + x);
     indices[x] = uint2{out.rows[at.row], at.column};
   }
-  const StagedCBlocks own{fetch_lists(product, first, num_c_blocks, offsets, near_pairs), results, m * m, flags};
+  const StagedCBlocks own{fetch_lists(list, first, num_c_blocks, offsets, near_pairs), results, m * m, flags};
   multiply_c_blocks<P, M>(product, own, m);
   __syncthreads();  // results and flags are complete
   if (threadIdx.x < 32) find_output_offset(flags, num_c_blocks, out, gridDim.x);
@@ -290,13 +290,13 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
 // parts of a sector that two records share combine in L2.
 template <std::uint32_t P, std::uint32_t M>
 __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThreads))
-    mul_esc_non_zero(EscProduct product, CBlocksView c_blocks, RecordOutput out) {
+    mul_esc_non_zero(RowProduct product, PairListView list, CBlocksView c_blocks, RecordOutput out) {
   __shared__ BlockPair near_pairs[CtaCBlocks::kMaxPairs];
   __shared__ std::uint32_t offsets[kMaxCBlocks + 1];
   if (!is_wanted(out)) return;
   const std::uint32_t m = M != 0 ? M : product.m;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * non_zero_blocks_per_cta(m);
-  const std::uint32_t num_c_blocks = c_blocks_from(product, first, non_zero_blocks_per_cta(m));
+  const std::uint32_t num_c_blocks = c_blocks_from(list, first, non_zero_blocks_per_cta(m));
   const std::uint32_t before = records_of_panels_before(out);
   const std::uint64_t record = before + first;
   std::uint32_t* const heads = out.to.heads + record * out.to.head_stride;
@@ -305,39 +305,40 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
     heads[x * out.to.head_stride] = out.rows[at.row];
     heads[x * out.to.head_stride + 1] = at.column;
   }
-  const RecordCBlocks own{fetch_lists(product, first, num_c_blocks, offsets, near_pairs),
+  const RecordCBlocks own{fetch_lists(list, first, num_c_blocks, offsets, near_pairs),
                           out.to.values + record * out.to.value_stride, out.to.value_stride};
   multiply_c_blocks<P, M>(product, own, m);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    *out.num_blocks = before + static_cast<std::uint32_t>(product.list.num_c_blocks);
+    *out.num_blocks = before + static_cast<std::uint32_t>(list.num_c_blocks);
   }
 }
 
 template <std::uint32_t P, std::uint32_t M>
-void launch(const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out, cudaStream_t stream) {
+void launch(const RowProduct& product, const PairListView& list, const CBlocksView& c_blocks, const RecordOutput& out,
+            cudaStream_t stream) {
   const std::uint32_t m = product.m;
   const std::uint32_t per_cta = product.can_be_zero ? c_blocks_per_cta(m) : non_zero_blocks_per_cta(m);
-  const auto grid = static_cast<unsigned>((product.list.num_c_blocks + per_cta - 1) / per_cta);
+  const auto grid = static_cast<unsigned>((list.num_c_blocks + per_cta - 1) / per_cta);
   if (!product.can_be_zero) {
-    mul_esc_non_zero<P, M><<<grid, kThreads, 0, stream>>>(product, c_blocks, out);
+    mul_esc_non_zero<P, M><<<grid, kThreads, 0, stream>>>(product, list, c_blocks, out);
     return;
   }
   const std::size_t shared_bytes = std::size_t{c_blocks_per_cta(m)} * m * m * sizeof(std::uint32_t);
   const std::size_t num_states = std::size_t{grid} + 1;
   check(cudaMemsetAsync(out.look_back, 0, num_states * sizeof(std::uint64_t), stream), "clear look-back states");
-  mul_esc<P, M><<<grid, kThreads, shared_bytes, stream>>>(product, c_blocks, out);
+  mul_esc<P, M><<<grid, kThreads, shared_bytes, stream>>>(product, list, c_blocks, out);
 }
 
 }  // namespace
 
-void launch_mul_esc(const EscProduct& product, const CBlocksView& c_blocks, const RecordOutput& out,
-                    cudaStream_t stream) {
-  if (product.list.num_c_blocks == 0) {
+void launch_mul_esc(const RowProduct& product, const PairListView& list, const CBlocksView& c_blocks,
+                    const RecordOutput& out, cudaStream_t stream) {
+  if (list.num_c_blocks == 0) {
     launch_no_records(out, stream);
     return;
   }
   for_row_sides(product.m, [&](auto side, auto m) {
-    launch<decltype(side)::value, decltype(m)::value>(product, c_blocks, out, stream);
+    launch<decltype(side)::value, decltype(m)::value>(product, list, c_blocks, out, stream);
   });
   check_launch("mul_esc");
 }

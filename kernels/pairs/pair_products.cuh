@@ -12,14 +12,16 @@ namespace spmm::kernels {
 
 /// Side 4: lane % 16 -> element of the block; its sum over the pairs [begin, end).
 template <class Pairs>
-__device__ inline std::uint64_t sum_pairs_4(const PairValues& values, const Pairs& pairs, std::uint32_t begin,
+__device__ inline std::uint64_t sum_pairs_4(const RowProduct& product, const Pairs& pairs, std::uint32_t begin,
                                             std::uint32_t end) {
   const std::uint32_t lane = threadIdx.x % 16;
   std::uint64_t sum = 0;
   for (std::uint32_t p = begin; p < end; ++p) {
     const BlockPair pair = pairs.pair(p);
-    const uint2 row = __ldg(reinterpret_cast<const uint2*>(values.a + (std::uint64_t{pair.a} * 4 + lane / 4) * 4));
-    const uint2 column = __ldg(reinterpret_cast<const uint2*>(values.b + (std::uint64_t{pair.b} * 4 + lane % 4) * 4));
+    const uint2 row =
+        __ldg(reinterpret_cast<const uint2*>(product.a.values + (std::uint64_t{pair.a} * 4 + lane / 4) * 4));
+    const uint2 column =
+        __ldg(reinterpret_cast<const uint2*>(product.b.values + (std::uint64_t{pair.b} * 4 + lane % 4) * 4));
     std::uint64_t products = 0;
     add_products(row, column, products);
     sum += products;
@@ -43,27 +45,27 @@ struct Terms8 {
 
 /// The terms of pairs p and p + 1; zeros for pairs from `end` on.
 template <class Pairs>
-__device__ inline Terms8 load_terms_8(const PairValues& values, const Pairs& pairs, std::uint32_t p,
+__device__ inline Terms8 load_terms_8(const RowProduct& product, const Pairs& pairs, std::uint32_t p,
                                       std::uint32_t end) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t from = lane / 4 * 8 + lane % 2 * 4;
   const std::uint32_t own = p + lane % 4 / 2;
   if (own >= end) return {};
   const BlockPair pair = pairs.pair(own);
-  return {.a = __ldg(reinterpret_cast<const uint2*>(values.a + std::uint64_t{pair.a} * 64 + from)),
-          .b = __ldg(reinterpret_cast<const uint2*>(values.b + std::uint64_t{pair.b} * 64 + from))};
+  return {.a = __ldg(reinterpret_cast<const uint2*>(product.a.values + std::uint64_t{pair.a} * 64 + from)),
+          .b = __ldg(reinterpret_cast<const uint2*>(product.b.values + std::uint64_t{pair.b} * 64 + from))};
 }
 
 /// Side 8: adds the products of the pairs [begin, end) to the sums of a lane.
 /// Threads: one whole warp.
 template <class Pairs>
-__device__ inline void add_pairs_8(const PairValues& values, const Pairs& pairs, std::uint32_t begin, std::uint32_t end,
-                                   std::uint64_t (&sums)[2]) {
+__device__ inline void add_pairs_8(const RowProduct& product, const Pairs& pairs, std::uint32_t begin,
+                                   std::uint32_t end, std::uint64_t (&sums)[2]) {
   constexpr std::uint32_t kMaxPairs = Sums8::kMaxTerms / 8;
   for (std::uint32_t p = begin; p < end;) {
     Sums8 products;
     for (const std::uint32_t part_end = min(end, p + kMaxPairs); p < part_end; p += 2) {
-      const Terms8 terms = load_terms_8(values, pairs, p, end);
+      const Terms8 terms = load_terms_8(product, pairs, p, end);
       __syncwarp();  // mma.sync needs all lanes
       products.add(split_bytes(terms.a), split_bytes(terms.b));
     }
@@ -72,18 +74,17 @@ __device__ inline void add_pairs_8(const PairValues& values, const Pairs& pairs,
   }
 }
 
-/// A lane's elements of a C block, saturated: the first two pairs are loaded, others are [next, end). Values: two_fit =
-/// the products of two pairs always fit 32 bits.
+/// A lane's elements of a C block, saturated: the first two pairs are loaded, others are [next, end).
 /// Threads: one whole warp.
 template <class Pairs>
-__device__ inline uint2 multiply_terms_8(const Terms8& terms, const PairValues& values, const Pairs& pairs,
-                                         std::uint32_t next, std::uint32_t end, bool two_fit) {
+__device__ inline uint2 multiply_terms_8(const Terms8& terms, const RowProduct& product, const Pairs& pairs,
+                                         std::uint32_t next, std::uint32_t end) {
   __syncwarp();  // mma.sync needs all lanes
   Sums8 products;
   products.add(split_bytes(terms.a), split_bytes(terms.b));
-  if (two_fit && next >= end) return uint2{products.small_sum(0), products.small_sum(1)};
+  if (product.fitting_pairs >= 2 && next >= end) return uint2{products.small_sum(0), products.small_sum(1)};
   std::uint64_t sums[2] = {products.sum(0), products.sum(1)};
-  add_pairs_8(values, pairs, next, end, sums);
+  add_pairs_8(product, pairs, next, end, sums);
   return uint2{saturate(sums[0]), saturate(sums[1])};
 }
 
@@ -139,7 +140,7 @@ struct TileSums {
 /// Values: at most Sums8::kMaxTerms / P pairs.
 /// Threads: one whole warp.
 template <std::uint32_t P, class Pairs>
-__device__ inline void add_pairs_tile(const PairValues& values, const Pairs& pairs, std::uint32_t begin,
+__device__ inline void add_pairs_tile(const RowProduct& product, const Pairs& pairs, std::uint32_t begin,
                                       std::uint32_t end, const WarpTile<P>& tile, TileSums<P>& sums) {
   constexpr std::uint32_t kEights = P / 8;
   constexpr std::uint32_t kPairs = kEights % 2 == 0 ? 1 : 2;  // at a time
@@ -150,14 +151,14 @@ __device__ inline void add_pairs_tile(const PairValues& values, const Pairs& pai
   for (std::uint32_t p = begin; p < end; p += kPairs) {
     const bool has_second = kPairs == 2 && p + 1 < end;
     const BlockPair pair = pairs.pair(p);
-    const std::uint16_t* a = values.a + std::uint64_t{pair.a} * P * P + from_a;
-    const std::uint16_t* b = values.b + std::uint64_t{pair.b} * P * P + from_b;
+    const std::uint16_t* a = product.a.values + std::uint64_t{pair.a} * P * P + from_a;
+    const std::uint16_t* b = product.b.values + std::uint64_t{pair.b} * P * P + from_b;
     const std::uint16_t* second_a = a;
     const std::uint16_t* second_b = b;
     if (has_second) {
       const BlockPair second = pairs.pair(p + 1);
-      second_a = values.a + std::uint64_t{second.a} * P * P + from_a;
-      second_b = values.b + std::uint64_t{second.b} * P * P + from_b;
+      second_a = product.a.values + std::uint64_t{second.a} * P * P + from_a;
+      second_b = product.b.values + std::uint64_t{second.b} * P * P + from_b;
     }
 #pragma unroll
     for (std::uint32_t x = 0; x < kEights * kPairs; x += 2) {

@@ -16,7 +16,7 @@ __device__ inline std::uint32_t load_two(const std::uint16_t* values, std::uint3
   return __ldg(reinterpret_cast<const std::uint32_t*>(values + std::uint64_t{block} * kElements) + threadIdx.x % 32);
 }
 
-/// The same of the transposed block, from those of the block.
+/// A lane's two elements of the transposed block, from its two of the block.
 /// Source: PTX ISA, movmatrix. Threads: one whole warp.
 __device__ inline std::uint32_t transposed(std::uint32_t two) {
   std::uint32_t out = 0;

@@ -22,11 +22,6 @@ constexpr std::uint32_t kGroup = 4;
 constexpr std::uint32_t kRecordPairs = 33;  // 64-bit words of a record: head, 32 pairs of elements
 constexpr std::uint32_t kGroupVectors = kGroup * kRecordPairs / 2;  // 128-bit words of a group
 
-struct ShortProducts {
-  PairValues values;
-  bool two_pairs_fit;  // the products of two pairs always fit 32 bits
-};
-
 /// What the CTA shares.
 struct ShortRowState {
   Positions at;
@@ -40,7 +35,7 @@ struct ShortRowState {
 
 /// Asks for the blocks of the first pair of each of those C blocks to come to L2, a sector per lane.
 /// Threads: one whole warp.
-__device__ inline void prefetch_group(const ShortProducts& products, const ShortRowState& state, std::uint32_t first) {
+__device__ inline void prefetch_group(const RowProduct& product, const ShortRowState& state, std::uint32_t first) {
   constexpr std::uint32_t kSectorElements = 32 / sizeof(std::uint16_t);
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t c_block = first + lane / 8;
@@ -48,14 +43,14 @@ __device__ inline void prefetch_group(const ShortProducts& products, const Short
   const BlockPair pair = state.pair(state.starts[c_block]);
   const bool is_b = lane % 8 >= 4;
   const std::uint16_t* const block =
-      is_b ? products.values.b + std::uint64_t{pair.b} * 64 : products.values.a + std::uint64_t{pair.a} * 64;
+      is_b ? product.b.values + std::uint64_t{pair.b} * 64 : product.a.values + std::uint64_t{pair.a} * 64;
   asm volatile("prefetch.global.L2 [%0];" ::"l"(block + lane % 4 * kSectorElements));
 }
 
 /// Multiplies the C blocks first, first + 1, ... of the CTA, as far as there are any, into the warp's stage. `first`
 /// may be negative, wrapped around. All loads of the first two pairs of each are in flight together. Threads: one whole
 /// warp.
-__device__ void multiply_group(const ShortProducts& products, const ShortRowState& state, std::uint32_t first,
+__device__ void multiply_group(const RowProduct& product, const ShortRowState& state, std::uint32_t first,
                                uint2* stage) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t count = state.flags.count;
@@ -66,7 +61,7 @@ __device__ void multiply_group(const ShortProducts& products, const ShortRowStat
     const std::uint32_t c_block = first + u;
     const std::uint32_t begin = c_block < count ? state.starts[c_block] : 0;
     const std::uint32_t end = c_block < count ? state.starts[c_block + 1] : 0;
-    terms[u] = load_terms_8(products.values, state, begin, end);
+    terms[u] = load_terms_8(product, state, begin, end);
     if (end - begin > 2) has_more |= 1u << u;
   }
   if (lane < kGroup && first + lane < count) {
@@ -78,8 +73,7 @@ __device__ void multiply_group(const ShortProducts& products, const ShortRowStat
     const bool is_more = (has_more >> u & 1) != 0;
     const std::uint32_t next = is_more ? state.starts[first + u] + 2u : 0;
     const std::uint32_t end = is_more ? state.starts[first + u + 1] : 0;
-    stage[u * kRecordPairs + 1 + lane] =
-        multiply_terms_8(terms[u], products.values, state, next, end, products.two_pairs_fit);
+    stage[u * kRecordPairs + 1 + lane] = multiply_terms_8(terms[u], product, state, next, end);
   }
 }
 
@@ -101,7 +95,7 @@ __device__ inline void write_group(const RecordPlaces& to, std::uint64_t group, 
 /// Memory: packed records of a group are written as whole sectors, 128 bits per lane; those of the CTA's first and last
 ///         group only as far as they are its own.
 /// Threads: all of the CTA, once starts are listed.
-__device__ void write_products(const ShortProducts& products, ShortRowState& state, const RecordOutput& out) {
+__device__ void write_products(const RowProduct& product, ShortRowState& state, const RecordOutput& out) {
   const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t warp = threadIdx.x / 32;
   const std::uint32_t lead = state.flags.first % kGroup;  // records of the first group that other CTAs write
@@ -111,8 +105,8 @@ __device__ void write_products(const ShortProducts& products, ShortRowState& sta
   uint4* const records = reinterpret_cast<uint4*>(out.to.heads) + first_group * kGroupVectors;  // if packed
   for (std::uint32_t group = warp; group * kGroup < end; group += kWarps) {
     const std::uint32_t first = group * kGroup;
-    prefetch_group(products, state, first + kWarps * kGroup - lead);
-    multiply_group(products, state, first - lead, reinterpret_cast<uint2*>(stage));
+    prefetch_group(product, state, first + kWarps * kGroup - lead);
+    multiply_group(product, state, first - lead, reinterpret_cast<uint2*>(stage));
     __syncwarp();  // the records are complete
     if (out.to.are_packed() && first >= lead && first + kGroup <= end) {
 #pragma unroll
@@ -132,7 +126,7 @@ __device__ void write_products(const ShortProducts& products, ShortRowState& sta
 // Memory: pairs stay in shared memory; a pair is read as whole blocks by neighbouring lanes; records leave as whole
 //         sectors.
 __global__ void __launch_bounds__(kThreads, kCtas)
-    mul_short_rows(ShortRows rows, const std::uint32_t* first_row, ShortProducts products, RecordOutput out) {
+    mul_short_rows(ShortRows rows, const std::uint32_t* first_row, RecordOutput out) {
   __shared__ ShortRowState state;
   if (!is_wanted(out)) return;
   const std::uint32_t num_pairs = sort_window(rows, first_row, out, state.at, state.flags).num_pairs;
@@ -141,20 +135,18 @@ __global__ void __launch_bounds__(kThreads, kCtas)
   order_records(state.flags, num_pairs, state.starts, kThreads);
   if (threadIdx.x == 0) state.starts[state.flags.count] = static_cast<std::uint16_t>(num_pairs);
   __syncthreads();  // starts are listed
-  write_products(products, state, out);
+  write_products(rows.product, state, out);
 }
 
 }  // namespace
 
-void launch_mul_short_rows(const ShortRowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
+void launch_mul_short_rows(const RowProduct& product, const PanelPairs& panel, std::uint64_t max_row_pairs,
                            Workspace work, const RecordOutput& out, cudaStream_t stream) {
-  const ShortRows rows{.view = product.view, .panel = panel, .names = product.view.a.rows};
+  const ShortRows rows{.product = product, .panel = panel, .names = product.a.index.rows};
   const Windows windows = launch_find_windows(rows, max_row_pairs, work, stream);
-  const std::uint64_t largest = std::uint64_t{2} * kShortRowSide * product.max_element * product.max_element;
   RecordOutput to = out;
   to.look_back = windows.look_back;
-  mul_short_rows<<<windows.count, kThreads, 0, stream>>>(
-      rows, windows.first_row, {.values = product.values, .two_pairs_fit = largest <= kMaxVal}, to);
+  mul_short_rows<<<windows.count, kThreads, 0, stream>>>(rows, windows.first_row, to);
   check_launch("mul_short_rows");
 }
 

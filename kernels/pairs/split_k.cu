@@ -26,12 +26,11 @@ struct AllPairs {
 
 /// The pairs of one C block that a CTA multiplies, and where it adds them up.
 struct KSlice {
-  PairValues values;
+  const RowProduct& product;
   AllPairs pairs;
   std::uint32_t begin;
   std::uint32_t end;
   unsigned long long* sums;  // [m, m], shared
-  std::uint32_t m;
 
   /// Where part `part` of `num_parts` begins; part num_parts begins at the end.
   [[nodiscard]] __device__ std::uint32_t part_begin(std::uint32_t part, std::uint32_t num_parts) const {
@@ -39,7 +38,8 @@ struct KSlice {
   }
   /// What is behind the block is padding, and zero.
   __device__ void add(std::uint32_t row, std::uint32_t column, std::uint64_t sum) const {
-    if (sum != 0) atomicAdd(sums + row * m + column, static_cast<unsigned long long>(sum));  // parts add to one block
+    if (sum != 0)
+      atomicAdd(sums + row * product.m + column, static_cast<unsigned long long>(sum));  // parts add to one block
   }
 };
 
@@ -54,10 +54,10 @@ __device__ void add_slice(const KSlice& slice) {
   const std::uint32_t end = slice.part_begin(part + 1, kParts);
   if constexpr (P == 4) {
     const std::uint32_t lane = threadIdx.x % 16;
-    slice.add(lane / 4, lane % 4, sum_pairs_4(slice.values, slice.pairs, begin, end));
+    slice.add(lane / 4, lane % 4, sum_pairs_4(slice.product, slice.pairs, begin, end));
   } else if constexpr (P == 8) {
     std::uint64_t sums[2] = {};
-    add_pairs_8(slice.values, slice.pairs, begin, end, sums);
+    add_pairs_8(slice.product, slice.pairs, begin, end, sums);
 #pragma unroll
     for (std::uint32_t e = 0; e < 2; ++e) slice.add(Sums8::row(), Sums8::column() + e, sums[e]);
   } else {
@@ -66,7 +66,7 @@ __device__ void add_slice(const KSlice& slice) {
     for (std::uint32_t x = 0; x < Tile::kCount; ++x) {
       const Tile tile(x);
       TileSums<P> sums;
-      add_pairs_tile<P>(slice.values, slice.pairs, begin, end, tile, sums);
+      add_pairs_tile<P>(slice.product, slice.pairs, begin, end, tile, sums);
 #pragma unroll
       for (std::uint32_t r = 0; r < Tile::kRows; ++r) {
 #pragma unroll
@@ -89,11 +89,11 @@ __device__ void add_slice(const KSlice& slice) {
 // Memory: a pair is read as whole blocks by neighbouring lanes; m * m atomic additions per CTA and C block.
 template <std::uint32_t P>
 __global__ void __launch_bounds__(kThreads, 4)
-    add_split_k(PairValues values, PairListView list, std::uint32_t num_pairs, std::uint64_t* all_sums,
-                std::uint32_t m) {
+    add_split_k(RowProduct product, PairListView list, std::uint32_t num_pairs) {
   static_assert(pairs_per_cta(P) < kSplitKPairs);
   extern __shared__ unsigned long long sums[];  // [m, m]
   __shared__ std::uint32_t borders[2];          // C blocks of the CTA's first and last pair
+  const std::uint32_t m = product.m;
   const std::uint32_t begin = blockIdx.x * pairs_per_cta(P);
   const std::uint32_t end = begin + min(pairs_per_cta(P), num_pairs - begin);
   if (threadIdx.x < 32) {
@@ -108,39 +108,34 @@ __global__ void __launch_bounds__(kThreads, 4)
     const std::uint32_t first_pair = list.offsets[c_block];
     const std::uint32_t end_pair = list.offsets[c_block + 1];
     if (end_pair - first_pair <= kSplitKPairs) continue;  // the same for all threads
-    const KSlice slice{.values = values,
+    const KSlice slice{.product = product,
                        .pairs = {list.pairs},
                        .begin = max(begin, first_pair),
                        .end = min(end, end_pair),
-                       .sums = sums,
-                       .m = m};
+                       .sums = sums};
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) sums[e] = 0;
     __syncthreads();  // sums are clear
     add_slice<P>(slice);
     __syncthreads();  // sums are complete; below, each thread reads and later clears the same elements
-    auto* const totals = reinterpret_cast<unsigned long long*>(all_sums) + split_k_slot(first_pair) * m * m;
+    auto* const totals = reinterpret_cast<unsigned long long*>(list.split_k_sums) + split_k_slot(first_pair) * m * m;
     for (std::uint32_t e = threadIdx.x; e < m * m; e += kThreads) {
       if (sums[e] != 0) atomicAdd(totals + e, sums[e]);  // other CTAs add to the same C block
     }
   }
 }
 
-template <std::uint32_t P>
-void launch(const PairValues& values, const PairListView& list, std::uint32_t num_pairs, std::uint32_t m,
-            std::uint64_t* sums, cudaStream_t stream) {
-  const unsigned grid = (num_pairs - 1) / pairs_per_cta(P) + 1;
-  const std::size_t shared_bytes = std::size_t{m} * m * sizeof(std::uint64_t);
-  add_split_k<P><<<grid, kThreads, shared_bytes, stream>>>(values, list, num_pairs, sums, m);
-}
-
 }  // namespace
 
-void launch_add_split_k(const PairValues& values, const PairListView& list, std::uint64_t num_pairs, std::uint32_t m,
-                        std::uint64_t* sums, cudaStream_t stream) {
-  check(cudaMemsetAsync(sums, 0, num_split_k_slots(num_pairs) * m * m * sizeof(std::uint64_t), stream),
-        "clear split-K sums");
+void launch_add_split_k(const RowProduct& product, const PairListView& list, std::uint64_t num_pairs,
+                        cudaStream_t stream) {
+  const std::size_t bytes = std::size_t{product.m} * product.m * sizeof(std::uint64_t);  // of a C block
+  check(cudaMemsetAsync(list.split_k_sums, 0, num_split_k_slots(num_pairs) * bytes, stream), "clear split-K sums");
   const auto count = static_cast<std::uint32_t>(num_pairs);
-  for_padded_side(m, [&](auto side) { launch<decltype(side)::value>(values, list, count, m, sums, stream); });
+  for_padded_side(product.m, [&](auto side) {
+    constexpr std::uint32_t kSide = decltype(side)::value;
+    const unsigned grid = (count - 1) / pairs_per_cta(kSide) + 1;
+    add_split_k<kSide><<<grid, kThreads, bytes, stream>>>(product, list, count);
+  });
   check_launch("add_split_k");
 }
 

@@ -65,7 +65,7 @@ struct Accumulators {
     }
     return false;
   }
-  /// Clears so many words from the first sum on, and up to three behind them.
+  /// Clears num_words words from the first sum on, and up to three behind them.
   /// Threads: all of the CTA.
   __device__ void clear(std::uint32_t num_words) const {
     for (std::uint32_t x = threadIdx.x; x * 4 < num_words; x += blockDim.x) reinterpret_cast<uint4*>(sums)[x] = uint4{};

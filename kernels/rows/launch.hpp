@@ -1,6 +1,6 @@
-// The door to sums by row: row-spread and row-rank. Declarations without CUDA syntax.
-// Stream: every launch is asynchronous on the given stream and waits for nothing.
-// Errors: CudaError from the launch.
+// The door to sums by row: row-spread and row-rank, operands padded to padded_side(m). Declarations without CUDA
+// syntax. Stream: every launch is asynchronous on the given stream and waits for nothing. Errors: CudaError from the
+// launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,18 +15,6 @@ namespace spmm::kernels {
 
 /// Blocks of B that a warp reads at once.
 inline constexpr std::uint32_t kUnitBlocks = 4;
-
-/// A by rows times B by rows, blocks of B transposed, all padded to padded_side(m); C blocks name block columns.
-struct RowProduct {
-  OperandView a;
-  OperandView b;
-  const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
-  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device; row-rank reads them
-  std::uint64_t num_a_blocks = 0;
-  std::uint32_t num_b_blocks = 0;  // of which b.values has room: kUnitBlocks at least
-  std::uint32_t m = 0;
-  std::uint32_t max_element = 0;  // largest element of both operands: rows whose sums fit 32 bits skip overflow checks
-};
 
 // ---- spread.cu
 

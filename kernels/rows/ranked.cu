@@ -19,8 +19,7 @@ struct RankLaunch {
   RankScratch scratch;
   const std::uint64_t* counts;  // [1], device: windows << 32 | C blocks of the panel
   std::uint32_t slots;
-  std::uint32_t fitting_pairs;  // of a C block, whose sums fit 32 bits whatever the elements are
-  RecordOutput out;             // in result order, none left out; num_before belongs to it
+  RecordOutput out;  // in result order, none left out; num_before belongs to it
 };
 
 /// The columns of a window and the slots of their sums, in shared memory. A bucket holds the columns of an equal piece
@@ -96,7 +95,7 @@ template <std::uint32_t P, std::uint32_t M, class Round>
 __device__ void multiply_window(const RankLaunch& launch, const RankWindow& taken, const Accumulators<M>& sums,
                                 std::uint32_t* columns, Round& round) {
   const RowProduct& product = launch.product;
-  const std::uint32_t fitting_pairs = launch.fitting_pairs;
+  const std::uint32_t fitting_pairs = product.fitting_pairs;
   const std::uint32_t count = taken.num_c_blocks();
   const std::uint32_t* const listed = launch.scratch.columns + taken.first;
   const std::uint32_t* const offsets = product.a.index.offsets + taken.row;
@@ -228,13 +227,6 @@ RankShape shape_of(const RowProduct& product, bool has_short_rows) {
   return {.cta = cta, .slots = rank_slots(product.m, cta)};
 }
 
-/// Pairs of a C block whose sums fit 32 bits in any case.
-std::uint32_t fitting_pairs(const RowProduct& product) {
-  const std::uint64_t of_pair =
-      std::max<std::uint64_t>(std::uint64_t{product.max_element} * product.max_element * product.m, 1);
-  return static_cast<std::uint32_t>(std::uint64_t{kMaxVal} / of_pair);
-}
-
 }  // namespace
 
 void launch_mul_ranked(const RowProduct& product, const CBlocksView& c_blocks, const RankScratch& scratch,
@@ -254,7 +246,6 @@ void launch_mul_ranked(const RowProduct& product, const CBlocksView& c_blocks, c
       .scratch = scratch,
       .counts = scratch.counts_before + scratch.max_pieces,
       .slots = shape.slots,
-      .fitting_pairs = fitting_pairs(product),
       .out = may_be_zero ? RecordOutput{.to = packed_records(scratch.unpacked, product.m), .rows = out.rows} : out};
   if (may_be_zero) check(cudaMemsetAsync(scratch.non_zero, 0, scratch.max_c_blocks, stream), "clear flags");
   if (shape.cta.warps == kRankWideCta.warps) {

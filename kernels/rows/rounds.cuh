@@ -189,7 +189,7 @@ struct SegmentRound {
   std::uint32_t before[kThreads];  // pairs of the segments before it
   std::uint32_t of_warp[Warps];
 
-  /// Adds the products of a round: each warp those of as many pairs.
+  /// Adds the products of a round: each warp an equal share of the pairs.
   template <bool Fits, class Part>
   __device__ void add(BSegment segment, bool, const std::uint16_t* a_blocks, const RowProduct& product,
                       const Part& part, const Accumulators<0>& sums) {

@@ -128,8 +128,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const Accumulators<M> sums(shared, m * m);
   sums.clear((chunk.num_c_blocks + kUnwritten<P>)*m * m);
   const BSegment segment = chunk.segment(product, threadIdx.x);
-  const std::uint64_t num_terms = std::uint64_t{chunk.num_blocks} * m;              // of an element at most
-  if (num_terms * product.max_element <= kMaxVal / max(product.max_element, 1u)) {  // no sum can leave 32 bits
+  if (chunk.num_blocks <= product.fitting_pairs) {  // no sum can leave 32 bits
     add_row<P, true>(round, product, chunk, segment, sums);
   } else {
     add_row<P, false>(round, product, chunk, segment, sums);

@@ -26,8 +26,7 @@ struct PiecesOfRow {
 
   __device__ std::uint32_t operator()(std::uint64_t x) const {
     if (x >= num_rows) return 0;
-    const std::uint64_t num_pairs =
-        pairs_of_row(product.a.index, product.pair_offsets, static_cast<std::uint32_t>(row_begin + x));
+    const std::uint64_t num_pairs = product.pairs_of_row(static_cast<std::uint32_t>(row_begin + x));
     const std::uint64_t words = (std::uint64_t{spans[x].count} + 31) / 32;
     return static_cast<std::uint32_t>(min(1 + num_pairs / kRowPiecePairs, words));
   }

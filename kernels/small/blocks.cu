@@ -56,10 +56,9 @@ __device__ void write_hashed_row(const SmallTable<M>& table, std::uint32_t count
   }
 }
 
-/// Slots of the table of a row with so many pairs: with fewer, less is cleared and searched.
+/// Slots of the hash table of a row, by its pairs: a smaller table is cleared and searched faster.
 __device__ inline std::uint32_t slots_of_row(const SmallLaunch& launch, std::uint32_t row) {
-  const auto pairs = static_cast<std::uint32_t>(
-      pairs_of_row(launch.product.a.index, launch.product.pair_offsets, row));  // of a hashed row: few
+  const auto pairs = static_cast<std::uint32_t>(launch.product.pairs_of_row(row));  // of a hashed row: few
   return min(launch.shape.hash_slots, (pairs + pairs / 4 + 31) / 32 * 32);
 }
 
@@ -75,7 +74,7 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
   SmallChunk chunk{.row = first,
                    .first_column = launch.c_blocks.column_begin,
                    .num_columns = launch.c_blocks.num_columns,
-                   .is_whole = launch.c_blocks.num_columns == launch.product.nb,
+                   .is_whole = launch.c_blocks.num_columns == launch.product.num_columns,
                    .number = kNoRow};
 #pragma unroll 1
   for (std::uint32_t t = 0; t < per_warp; ++t) {
@@ -85,7 +84,7 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
     const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, chunk.row));
     SmallSegment* const segments = lists.segments + warp * 32;
     const std::uint32_t count = table.slots == 0 ? 0  // no pairs
-                                : row_fits(launch.product, chunk.row)
+                                : launch.product.row_fits(chunk.row)
                                     ? hash_row<M, true>(launch, chunk, table, segments)
                                     : hash_row<M, false>(launch, chunk, table, segments);
     if (threadIdx.x % 32 == 0) lists.counts[x] = count;
@@ -101,7 +100,7 @@ __device__ void multiply_hashed(const SmallLaunch& launch, std::uint32_t first, 
     const std::uint32_t row = first + own + t;
     const SmallTable<M> table(memory + table_words * t, slots_of_row(launch, row));
     const auto to = task_records<M>(launch, std::uint64_t{lists.first} + lists.counts[own + t]);
-    if (row_fits(launch.product, row)) {
+    if (launch.product.row_fits(row)) {
       write_hashed_row<M, true>(table, of_row, launch.out.rows[row], to);
     } else {
       write_hashed_row<M, false>(table, of_row, launch.out.rows[row], to);
@@ -121,7 +120,7 @@ __device__ void multiply_chunk(const SmallLaunch& launch, const SmallTask& task,
   const SmallChunk chunk{.row = task.row,
                          .first_column = span.first + skipped,
                          .num_columns = min(width, span.count - skipped),
-                         .is_whole = launch.c_blocks.num_columns == launch.product.nb && width >= span.count,
+                         .is_whole = launch.c_blocks.num_columns == launch.product.num_columns && width >= span.count,
                          .number = is_dense && launch.splits.offsets != nullptr ? task.chunk : kNoRow};
   if (is_dense) {
     multiply_dense<M, Fits>(launch, chunk, region, lists);
@@ -149,7 +148,7 @@ __global__ void __launch_bounds__(SmallLists::kThreads, 2) mul_small_blocks(Smal
     const SmallRow kind = launch.kind_of(task.row);
     if (kind == SmallRow::hashed) {
       multiply_hashed<M>(launch, task.row, launch.scratch.tasks[ticket + 1].row, region, lists);
-    } else if (row_fits(launch.product, task.row)) {
+    } else if (launch.product.row_fits(task.row)) {
       multiply_chunk<M, true>(launch, task, kind == SmallRow::dense, region, lists);
     } else {
       multiply_chunk<M, false>(launch, task, kind == SmallRow::dense, region, lists);
@@ -167,9 +166,8 @@ void launch(const SmallLaunch& what, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
-                             std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, const RecordOutput& out,
-                             cudaStream_t stream) {
+void launch_mul_small_blocks(const RowProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
+                             const SmallBlocksScratch& scratch, const RecordOutput& out, cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0) {
     launch_no_records(out, stream);
     return;

@@ -121,10 +121,9 @@ __device__ inline std::uint32_t rank_columns(const ChunkRecords& records, std::u
 /// Writes a warp's share of the records whose ranks lie in [begin, end), which are the slots of their sums from
 /// `begin`. Threads: one whole warp.
 template <std::uint32_t M, bool Fits>
-__device__ void write_ranked(const SmallLaunch& launch, const SmallChunk& chunk, const ChunkRecords& records,
-                             const SmallSums<M>& sums, std::uint32_t begin, std::uint32_t end, SmallLists& lists) {
+__device__ void write_ranked(const SmallChunk& chunk, const ChunkRecords& records, std::uint32_t begin,
+                             std::uint32_t end, StagedRecords<M, Fits> out) {
   const std::uint32_t lane = threadIdx.x % 32;
-  StagedRecords<M, Fits> out(launch, chunk, sums, lists, lists.first);
   bool is_first = true;
 #pragma unroll 1
   for (std::uint32_t first = records.own_begin(); first < records.own_end(); first += 32) {
@@ -190,7 +189,7 @@ __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chu
                             sums.template add<Fits>(rank - begin, block_of_a<M>(launch, a), b);
                           });
     __syncthreads();  // all products are added, the place of the task is known
-    write_ranked<M, Fits>(launch, chunk, records, sums, begin, end, lists);
+    write_ranked<M, Fits>(chunk, records, begin, end, {launch, chunk, sums, lists, lists.first});
     __syncthreads();  // sums and staged records may be overwritten
   }
 }

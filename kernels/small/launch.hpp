@@ -13,18 +13,6 @@
 
 namespace spmm::kernels {
 
-/// A by rows times B by rows, blocks of B transposed; C blocks name block columns.
-struct SmallBlocksProduct {
-  OperandView a;
-  OperandView b;
-  const std::uint32_t* b_row_index = nullptr;   // [nnzb of A], device
-  const std::uint64_t* pair_offsets = nullptr;  // [nnzb of A + 1], device
-  std::uint32_t m = 0;
-  std::uint32_t nb = 0;
-  std::uint32_t max_element = 0;  // largest element of both operands
-  bool can_be_zero = true;        // a product of two blocks
-};
-
 /// Shared memory for sums of a CTA on the current device.
 std::uint32_t small_region_bytes();
 
@@ -63,16 +51,15 @@ struct SmallBlocksScratch {
 
 /// Row by row with sums in shared memory, by a warp or by CTAs; writes records. All columns of the panel
 /// (c_blocks.keys null). Values: max_row_pairs = no row of the panel has more.
-void launch_mul_small_blocks(const SmallBlocksProduct& product, const CBlocksView& c_blocks,
-                             std::uint64_t max_row_pairs, const SmallBlocksScratch& scratch, const RecordOutput& out,
-                             cudaStream_t stream);
+void launch_mul_small_blocks(const RowProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
+                             const SmallBlocksScratch& scratch, const RecordOutput& out, cudaStream_t stream);
 
 // ---- sorted_rows.cu
 
 /// The same product if sorts_rows(): warps sort the pairs of each row.
 /// Shapes: out.look_back [2 + rows / sorted_rows_at_once()]; records packed or in arrays. Values: all columns; no row
 /// has more than max_row_pairs pairs and max_row_blocks blocks of A.
-void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
+void launch_mul_sorted_rows(const RowProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
                             std::uint32_t max_row_blocks, const RecordOutput& out, cudaStream_t stream);
 
 // ---- planned.cu: small blocks whose pattern is known, so that each pair of blocks knows its place in C
@@ -112,25 +99,23 @@ struct alignas(8) PlannedWord {
   std::uint32_t starts = 0;  // a bit for each pair that opens a segment
 };
 
-/// Both operands by rows, B not transposed or padded, and the pattern of C.
-struct PlannedOperands {
-  CompressedView a;
-  CompressedView b;
-  const std::uint32_t* b_row_index = nullptr;  // [nnzb of A], device
-  const std::uint32_t* a_order = nullptr;      // [nnzb of A], device: block of the caller
-  const std::uint32_t* heads = nullptr;        // [num_blocks, 2], device: block row and column of C
+/// The pattern of both operands and of C.
+struct PlannedPattern {
+  RowProduct product;                    // a.numbers: blocks of the caller
+  const std::uint32_t* heads = nullptr;  // [num_blocks, 2], device: block row and column of C
   std::uint32_t num_blocks = 0;
+  const PlannedRow* rows = nullptr;  // [rows of A + 1], device; launch_planned_rows has none
+  std::uint32_t num_slots = 0;
 };
 
 /// first_blocks[i] = C blocks before row i of A; the last one: all. Shapes: first_blocks [rows of A + 1], device.
-void launch_planned_rows(const PlannedOperands& pattern, std::uint32_t* first_blocks, cudaStream_t stream);
+void launch_planned_rows(const PlannedPattern& pattern, std::uint32_t* first_blocks, cudaStream_t stream);
 
 /// sums[s] = segments << 32 | pairs before slot s; the last one: all.
-/// Shapes: rows [rows of A + 1], counts [num_slots], scratch, sums [num_slots + 1], device; work of
-/// planned_sums_workspace_bytes().
+/// Shapes: counts [num_slots], scratch, sums [num_slots + 1], device; work of planned_sums_workspace_bytes().
 std::size_t planned_sums_workspace_bytes(std::uint32_t num_slots);
-void launch_planned_sums(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t num_slots,
-                         std::uint32_t* counts, std::uint64_t* sums, Workspace work, cudaStream_t stream);
+void launch_planned_sums(const PlannedPattern& pattern, std::uint32_t* counts, std::uint64_t* sums, Workspace work,
+                         cudaStream_t stream);
 
 /// What a plan keeps of its pairs, in the order of slots. All device.
 struct PlannedPairs {
@@ -144,8 +129,8 @@ struct PlannedPairs {
 
 /// Writes all of `to`, whose tasks name their first slots instead of pairs.
 /// Values: words are zero.
-void launch_planned_pairs(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t num_slots,
-                          const std::uint64_t* sums, const PlannedPairs& to, cudaStream_t stream);
+void launch_planned_pairs(const PlannedPattern& pattern, const std::uint64_t* sums, const PlannedPairs& to,
+                          cudaStream_t stream);
 
 /// Values of one product. Layout: B transposed within the block.
 struct PlannedValues {

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "kernels/block_side.cuh"
-#include "kernels/blocks/scan_terms.cuh"
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/items.cuh"
 #include "kernels/row_segments.cuh"
 #include "kernels/small/launch.hpp"
 #include "kernels/small/sums.cuh"
@@ -16,16 +16,6 @@ namespace {
 
 constexpr std::uint32_t kPlannedThreads = 256;  // 128 and 512 take up to 1.3 times as long
 constexpr std::uint32_t kPlannedWarps = kPlannedThreads / 32;
-
-// Grid: a thread per row of A, and one behind them.
-__global__ void __launch_bounds__(kItemThreads)
-    find_planned_rows(PlannedOperands pattern, std::uint32_t* first_blocks) {
-  for_each_item(std::uint64_t{pattern.a.num_rows} + 1, [&](std::uint64_t row) {
-    first_blocks[row] = row == pattern.a.num_rows
-                            ? pattern.num_blocks
-                            : find_head(pattern.heads, 0, pattern.num_blocks, 0, pattern.a.rows[row]);
-  });
-}
 
 /// A block of A with the C blocks of a chunk.
 struct PlannedSlot {
@@ -37,13 +27,16 @@ struct PlannedSlot {
   std::uint32_t base;  // C blocks before the task
 };
 
-__device__ inline PlannedSlot slot_at(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t number) {
+__device__ inline PlannedSlot slot_at(const PlannedPattern& pattern, std::uint32_t number) {
+  const PlannedRow* const rows = pattern.rows;
+  const CompressedView& a = pattern.product.a.index;
+  const CompressedView& b = pattern.product.b.index;
   const auto is_before = [=](std::uint32_t x) { return rows[x].first_slot <= number; };
-  const std::uint32_t at = partition_point(1u, pattern.a.num_rows, is_before) - 1;
+  const std::uint32_t at = partition_point(1u, a.num_rows, is_before) - 1;
   const PlannedRow row = rows[at];
   const std::uint32_t row_end = rows[at + 1].first_block;
-  const std::uint32_t first = pattern.a.offsets[at];
-  const std::uint32_t num_blocks = pattern.a.offsets[at + 1] - first;
+  const std::uint32_t first = a.offsets[at];
+  const std::uint32_t num_blocks = a.offsets[at + 1] - first;
   const std::uint32_t chunk = (number - row.first_slot) / num_blocks;
   PlannedSlot slot{.a = first + (number - row.first_slot) % num_blocks,
                    .b_first = 0,
@@ -51,14 +44,14 @@ __device__ inline PlannedSlot slot_at(const PlannedOperands& pattern, const Plan
                    .c_first = row.first_block + chunk * row.chunk_blocks,
                    .c_end = row_end,
                    .base = row.base + chunk * row.chunk_blocks};
-  const std::uint32_t b_row = pattern.b_row_index[slot.a];
+  const std::uint32_t b_row = pattern.product.b_row_index[slot.a];
   if (b_row == kNoRow) return slot;
-  slot.b_first = pattern.b.offsets[b_row];
-  slot.b_end = pattern.b.offsets[b_row + 1];
+  slot.b_first = b.offsets[b_row];
+  slot.b_end = b.offsets[b_row + 1];
   if (row.chunk_blocks == 0) return slot;
   const auto find_column = [&](std::uint32_t c_block) {
     const std::uint32_t column = pattern.heads[2 * std::size_t{c_block} + 1];
-    return static_cast<std::uint32_t>(lower_bound(pattern.b.columns, slot.b_first, slot.b_end, column));
+    return static_cast<std::uint32_t>(lower_bound(b.columns, slot.b_first, slot.b_end, column));
   };
   const bool is_last = row_end - slot.c_first <= row.chunk_blocks;
   const std::uint32_t b_end = is_last ? slot.b_end : find_column(slot.c_first + row.chunk_blocks);
@@ -68,48 +61,31 @@ __device__ inline PlannedSlot slot_at(const PlannedOperands& pattern, const Plan
   return slot;
 }
 
-// Grid: a thread per slot.
-__global__ void __launch_bounds__(kItemThreads) count_planned_pairs(PlannedOperands pattern, const PlannedRow* rows,
-                                                                    std::uint32_t num_slots, std::uint32_t* counts) {
-  for_each_item(num_slots, [&](std::uint64_t x) {
-    const PlannedSlot slot = slot_at(pattern, rows, static_cast<std::uint32_t>(x));
-    counts[x] = slot.b_end - slot.b_first;
-  });
-}
-
 // Grid: a warp per slot.
 // Work: a lane per pair looks its C block up.
 // Memory: columns of B and places contiguous; heads of C by binary search in the row.
 __global__ void __launch_bounds__(kItemThreads)
-    place_planned_pairs(PlannedOperands pattern, const PlannedRow* rows, std::uint32_t num_slots,
-                        const std::uint64_t* sums, PlannedPairs to) {
+    place_planned_pairs(PlannedPattern pattern, const std::uint64_t* sums, PlannedPairs to) {
   const std::uint32_t lane = threadIdx.x % 32;
-  for (std::uint32_t x = this_warp(); x < num_slots; x += gridDim.x * kItemWarps) {
-    const PlannedSlot slot = slot_at(pattern, rows, x);
+  for (std::uint32_t x = this_warp(); x < pattern.num_slots; x += gridDim.x * kItemWarps) {
+    const PlannedSlot slot = slot_at(pattern, x);
     if (slot.b_first == slot.b_end) continue;
     const auto pair = static_cast<std::uint32_t>(sums[x]);
     const auto segment = static_cast<std::uint32_t>(sums[x] >> 32);
     const std::uint32_t end = pair + (slot.b_end - slot.b_first);
     if (lane == 0) {
-      to.segments[segment] = {.a = pattern.a_order[slot.a], .b_shift = slot.b_first - pair};
+      to.segments[segment] = {.a = pattern.product.a.number(slot.a), .b_shift = slot.b_first - pair};
       atomicOr(&to.words[pair / 32].starts, 1u << pair % 32);  // warps share words
     }
     for (std::uint32_t w = pair / 32 + (pair % 32 != 0 ? 1 : 0) + lane; w <= (end - 1) / 32; w += 32) {
       to.words[w].first = segment - (w * 32 == pair ? 1 : 0);
     }
     for (std::uint32_t p = pair + lane; p < end; p += 32) {
-      const std::uint32_t column = pattern.b.columns[slot.b_first + (p - pair)];
+      const std::uint32_t column = pattern.product.b.index.columns[slot.b_first + (p - pair)];
       to.places[p] =
           static_cast<std::uint16_t>(find_head(pattern.heads, slot.c_first, slot.c_end, 1, column) - slot.base);
     }
   }
-}
-
-// Grid: a thread per task, and one behind them.
-__global__ void __launch_bounds__(kItemThreads) place_planned_tasks(const std::uint64_t* sums, PlannedPairs to) {
-  for_each_item(std::uint64_t{to.num_tasks} + 1, [&](std::uint64_t t) {
-    to.tasks[t].first_pair = static_cast<std::uint32_t>(sums[to.tasks[t].first_pair]);
-  });
 }
 
 // Grid: a CTA per task.
@@ -184,30 +160,36 @@ void launch(const PlannedPairs& pairs, const PlannedValues& values, std::uint32_
 
 }  // namespace
 
-void launch_planned_rows(const PlannedOperands& pattern, std::uint32_t* first_blocks, cudaStream_t stream) {
-  find_planned_rows<<<item_grid(pattern.a.num_rows + std::uint64_t{1}), kItemThreads, 0, stream>>>(pattern,
-                                                                                                   first_blocks);
-  check_launch("find_planned_rows");
+void launch_planned_rows(const PlannedPattern& pattern, std::uint32_t* first_blocks, cudaStream_t stream) {
+  const CompressedView a = pattern.product.a.index;
+  launch_items(a.num_rows + std::uint64_t{1}, stream, "find_planned_rows", [=] __device__(std::uint64_t row) {
+    const std::uint32_t all = pattern.num_blocks;
+    first_blocks[row] = row == a.num_rows ? all : find_head(pattern.heads, 0, all, 0, a.rows[row]);
+  });
 }
 
 std::size_t planned_sums_workspace_bytes(std::uint32_t num_slots) {
-  return scan_workspace_bytes<StoredRow, std::uint64_t>(num_slots + std::uint64_t{1});
+  return Scan<StoredRow>::workspace_bytes(num_slots + std::uint64_t{1});
 }
 
-void launch_planned_sums(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t num_slots,
-                         std::uint32_t* counts, std::uint64_t* sums, Workspace work, cudaStream_t stream) {
-  count_planned_pairs<<<item_grid(num_slots), kItemThreads, 0, stream>>>(pattern, rows, num_slots, counts);
-  check_launch("count_planned_pairs");
-  launch_scan(StoredRow{.counts = counts, .count = num_slots, .stride = 1}, num_slots + std::uint64_t{1}, sums, work,
-              stream, "pairs before slots");
+void launch_planned_sums(const PlannedPattern& pattern, std::uint32_t* counts, std::uint64_t* sums, Workspace work,
+                         cudaStream_t stream) {
+  launch_items(pattern.num_slots, stream, "count_planned_pairs", [=] __device__(std::uint64_t x) {
+    const PlannedSlot slot = slot_at(pattern, static_cast<std::uint32_t>(x));
+    counts[x] = slot.b_end - slot.b_first;
+  });
+  Scan<StoredRow>::launch({.counts = counts, .count = pattern.num_slots, .stride = 1},
+                          pattern.num_slots + std::uint64_t{1}, sums, work, stream, "pairs before slots");
 }
 
-void launch_planned_pairs(const PlannedOperands& pattern, const PlannedRow* rows, std::uint32_t num_slots,
-                          const std::uint64_t* sums, const PlannedPairs& to, cudaStream_t stream) {
-  place_planned_pairs<<<warp_grid(num_slots), kItemThreads, 0, stream>>>(pattern, rows, num_slots, sums, to);
+void launch_planned_pairs(const PlannedPattern& pattern, const std::uint64_t* sums, const PlannedPairs& to,
+                          cudaStream_t stream) {
+  place_planned_pairs<<<warp_grid(pattern.num_slots), kItemThreads, 0, stream>>>(pattern, sums, to);
   check_launch("place_planned_pairs");
-  place_planned_tasks<<<item_grid(to.num_tasks + std::uint64_t{1}), kItemThreads, 0, stream>>>(sums, to);
-  check_launch("place_planned_tasks");
+  PlannedTask* const tasks = to.tasks;
+  launch_items(to.num_tasks + std::uint64_t{1}, stream, "place_planned_tasks", [=] __device__(std::uint64_t t) {
+    tasks[t].first_pair = static_cast<std::uint32_t>(sums[tasks[t].first_pair]);
+  });
 }
 
 void launch_mul_planned_pairs(const PlannedPairs& pairs, const PlannedValues& values, cudaStream_t stream) {

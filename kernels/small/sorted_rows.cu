@@ -29,7 +29,7 @@ struct alignas(8) SortedSegment {
 
 /// What a launch works with.
 struct SortedLaunch {
-  SmallBlocksProduct product;
+  RowProduct product;
   std::uint32_t row_begin;
   std::uint32_t num_rows;
   std::uint32_t rows_at_once;
@@ -68,7 +68,7 @@ struct WarpMemory {
 /// Lists the segments of rows [first, first + num_rows), and a bit for each pair that opens one.
 /// Threads: one whole warp; complete after __syncwarp.
 template <std::uint32_t MaxPerLane>
-__device__ inline void list_segments(const SmallBlocksProduct& product, std::uint32_t first, std::uint32_t num_rows,
+__device__ inline void list_segments(const RowProduct& product, std::uint32_t first, std::uint32_t num_rows,
                                      const WarpMemory& memory) {
   const std::uint32_t lane = threadIdx.x % 32;
   for (std::uint32_t x = lane; x < MaxPerLane; x += 32) memory.starts[x] = 0;
@@ -180,9 +180,8 @@ constexpr auto kIdBits = static_cast<std::uint32_t>(std::bit_width(32 * PerLane 
 /// Values: num_pairs <= 32 * PerLane.
 /// Threads: one whole warp.
 template <std::uint32_t PerLane>
-__device__ inline void multiply_pairs(const SmallBlocksProduct& product, std::uint32_t num_columns,
-                                      std::uint32_t num_pairs, const WarpMemory& memory,
-                                      std::uint32_t (&keys)[PerLane]) {
+__device__ inline void multiply_pairs(const RowProduct& product, std::uint32_t num_columns, std::uint32_t num_pairs,
+                                      const WarpMemory& memory, std::uint32_t (&keys)[PerLane]) {
   constexpr std::uint32_t kAtOnce = PerLane < 8 ? PerLane : 8;
   const std::uint32_t lane = threadIdx.x % 32;
   std::uint32_t segment = 0;
@@ -256,7 +255,7 @@ __device__ inline std::uint32_t stage_sums(const std::uint32_t (&keys)[PerLane],
 
 /// Multiplies and sorts listed pairs and stages their sums, with as few registers as there are pairs for.
 template <std::uint32_t MaxPerLane>
-__device__ inline std::uint32_t multiply_any(const SmallBlocksProduct& product, std::uint32_t num_columns,
+__device__ inline std::uint32_t multiply_any(const RowProduct& product, std::uint32_t num_columns,
                                              std::uint32_t num_pairs, const WarpMemory& memory) {
   if constexpr (MaxPerLane > 1) {
     if (num_pairs <= 16 * MaxPerLane) return multiply_any<MaxPerLane / 2>(product, num_columns, num_pairs, memory);
@@ -297,7 +296,7 @@ __global__ void __launch_bounds__(kWarps<MaxPerLane> * 32)
     mul_sorted_rows(const __grid_constant__ SortedLaunch launch) {
   extern __shared__ __align__(16) std::uint32_t region[];
   const std::uint32_t lane = threadIdx.x % 32;
-  const SmallBlocksProduct& product = launch.product;
+  const RowProduct& product = launch.product;
   const WarpMemory memory(region + threadIdx.x / 32 * launch.warp_words, 32 * MaxPerLane);
   const std::uint32_t num_tickets = (launch.num_rows - 1) / launch.rows_at_once + 1;
   while (true) {
@@ -341,20 +340,20 @@ void launch(SortedLaunch what, std::uint64_t max_pairs, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_mul_sorted_rows(const SmallBlocksProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
+void launch_mul_sorted_rows(const RowProduct& product, const CBlocksView& c_blocks, std::uint64_t max_row_pairs,
                             std::uint32_t max_row_blocks, const RecordOutput& out, cudaStream_t stream) {
   if (c_blocks.num_c_blocks == 0) {
     launch_no_records(out, stream);
     return;
   }
-  const std::uint32_t at_once = sorted_rows_at_once(max_row_pairs, product.nb);
+  const std::uint32_t at_once = sorted_rows_at_once(max_row_pairs, product.num_columns);
   const std::uint64_t num_tickets = (c_blocks.num_rows - 1) / at_once + std::uint64_t{1};
   check(cudaMemsetAsync(out.look_back, 0, (num_tickets + 1) * sizeof(std::uint64_t), stream), "clear look-back states");
   const SortedLaunch what{.product = product,
                           .row_begin = c_blocks.row_begin,
                           .num_rows = c_blocks.num_rows,
                           .rows_at_once = at_once,
-                          .num_columns = product.nb,
+                          .num_columns = product.num_columns,
                           .max_segments = static_cast<std::uint32_t>(
                               std::min(std::uint64_t{max_row_blocks} * at_once, max_row_pairs * at_once)),
                           .warp_words = 0,

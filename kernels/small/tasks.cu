@@ -6,23 +6,11 @@
 #include "kernels/check.hpp"
 #include "kernels/device_wide.cuh"
 #include "kernels/grid.cuh"
+#include "kernels/items.cuh"
 #include "kernels/resident.hpp"
 
 namespace spmm::kernels {
 namespace {
-
-// Grid: one thread per row of the panel and one more.
-// Work: a row writes the tasks that open at it, the last thread the row behind the panel.
-// Memory: contiguous reads of the offsets, contiguous writes.
-__global__ void write_tasks(SmallLaunch launch) {
-  const std::uint32_t num_rows = launch.c_blocks.num_rows;
-  for_each_item(std::uint64_t{num_rows} + 1, [&](std::uint64_t x) {
-    const auto row = static_cast<std::uint32_t>(launch.c_blocks.row_begin + x);
-    const std::uint32_t first = launch.scratch.task_offsets[x];
-    const std::uint32_t end = x == num_rows ? first + 1 : launch.scratch.task_offsets[x + 1];
-    for (std::uint32_t u = first; u < end; ++u) launch.scratch.tasks[u] = {.row = row, .chunk = u - first};
-  });
-}
 
 // Grid: as many CTAs as fit the device, a task after the other each.
 // Work: copies a task's records to their place.
@@ -51,27 +39,31 @@ std::uint32_t small_region_bytes() {
 }
 
 std::size_t small_tasks_workspace_bytes(std::uint32_t max_rows, std::uint64_t max_tasks) {
-  return std::max(scan_workspace_bytes<TasksOfRow, std::uint32_t>(std::uint64_t{max_rows} + 1),
-                  scan_workspace_bytes<CountOfTask, std::uint32_t>(max_tasks + 1));
+  return std::max(Scan<TasksOfRow>::workspace_bytes(std::uint64_t{max_rows} + 1),
+                  Scan<CountOfTask>::workspace_bytes(max_tasks + 1));
 }
 
 void launch_small_tasks(const SmallLaunch& launch, std::uint64_t max_row_pairs, cudaStream_t stream) {
   const SmallBlocksScratch& scratch = launch.scratch;
   const std::uint64_t num_rows = launch.c_blocks.num_rows;
   if (launch.shape.rank_pairs != 0 && max_row_pairs > launch.shape.hash_slots) {
-    const SmallBlocksProduct& product = launch.product;
-    launch_find_spans(product.a.index, product.b.index, product.b_row_index, launch.c_blocks, scratch.spans, nullptr,
-                      stream);
+    launch_find_spans(launch.product, launch.c_blocks, scratch.spans, nullptr, stream);
   }
-  launch_scan(TasksOfRow{launch}, num_rows + 1, scratch.task_offsets, scratch.work, stream, "tasks of rows");
-  write_tasks<<<item_grid(num_rows + 1), kItemThreads, 0, stream>>>(launch);
-  check_launch("write_tasks");
+  Scan<TasksOfRow>::launch({launch}, num_rows + 1, scratch.task_offsets, scratch.work, stream, "tasks of rows");
+  // A row writes the tasks that open at it; behind the last one there is the row behind the panel.
+  const std::uint32_t row_begin = launch.c_blocks.row_begin;
+  launch_items(num_rows + 1, stream, "write_tasks", [=] __device__(std::uint64_t x) {
+    const auto row = static_cast<std::uint32_t>(row_begin + x);
+    const std::uint32_t first = scratch.task_offsets[x];
+    const std::uint32_t end = x == num_rows ? first + 1 : scratch.task_offsets[x + 1];
+    for (std::uint32_t u = first; u < end; ++u) scratch.tasks[u] = {.row = row, .chunk = u - first};
+  });
 }
 
 void launch_order_tasks(const SmallLaunch& launch, cudaStream_t stream) {
   const SmallBlocksScratch& scratch = launch.scratch;
-  const CountOfTask counts{scratch.arrivals.tasks};
-  launch_scan(counts, scratch.max_tasks + 1, scratch.arrivals.places, scratch.work, stream, "places of tasks");
+  Scan<CountOfTask>::launch({scratch.arrivals.tasks}, scratch.max_tasks + 1, scratch.arrivals.places, scratch.work,
+                            stream, "places of tasks");
   constexpr unsigned kCtas = 2048;  // resident on the largest device
   order_tasks<<<kCtas, kItemThreads, 0, stream>>>(launch);
   check_launch("order_tasks");

@@ -18,7 +18,7 @@ enum class SmallRow : std::uint8_t {
 
 /// What one launch works with.
 struct SmallLaunch {
-  SmallBlocksProduct product;
+  RowProduct product;
   CBlocksView c_blocks;
   SmallShape shape;
   RowSplits splits;  // dense chunks
@@ -31,7 +31,7 @@ struct SmallLaunch {
     return scratch.task_offsets + c_blocks.num_rows;
   }
   [[nodiscard]] __device__ SmallRow kind_of(std::uint32_t row) const {
-    const std::uint64_t num_pairs = pairs_of_row(product.a.index, product.pair_offsets, row);
+    const std::uint64_t num_pairs = product.pairs_of_row(row);
     if (num_pairs <= shape.hash_slots) return SmallRow::hashed;
     return num_pairs <= shape.rank_pairs ? SmallRow::ranked : SmallRow::dense;
   }
@@ -40,9 +40,9 @@ struct SmallLaunch {
 /// Tasks that open at a row of the panel; 0 behind the last row, so that the scan ends with the total.
 struct TasksOfRow {
   SmallLaunch launch;
-  __device__ std::uint32_t operator()(std::uint32_t x) const {
+  __device__ std::uint32_t operator()(std::uint64_t x) const {
     const SmallShape& shape = launch.shape;
-    const std::uint32_t row = launch.c_blocks.row_begin + x;
+    const auto row = static_cast<std::uint32_t>(launch.c_blocks.row_begin + x);
     if (x >= launch.c_blocks.num_rows) return 0;
     switch (launch.kind_of(row)) {
       case SmallRow::dense:

@@ -34,7 +34,7 @@ struct SmallChunk {
 };
 
 /// What a segment tells of its block of A: m = 1: the element; else: its number.
-__device__ inline std::uint32_t name_of_a(const SmallBlocksProduct& product, std::uint32_t p) {
+__device__ inline std::uint32_t name_of_a(const RowProduct& product, std::uint32_t p) {
   return product.m == 1 ? product.a.values[p] : p;
 }
 
@@ -54,13 +54,6 @@ __device__ inline SmallSegment segment_of(const SmallLaunch& launch, const Small
                            ? segment_of_chunk(launch.splits, b_row, chunk.number)
                            : find_segment(b, b_row, chunk.first_column, chunk.first_column + (chunk.num_columns - 1));
   return {.first = own.first, .end = own.end, .a = name_of_a(launch.product, p), .before = 0};
-}
-
-/// Whether no sum of a row can leave 32 bits.
-__device__ inline bool row_fits(const SmallBlocksProduct& product, std::uint32_t row) {
-  const std::uint32_t num_blocks = product.a.index.offsets[row + 1] - product.a.index.offsets[row];
-  const std::uint64_t num_terms = std::uint64_t{num_blocks} * product.m;  // of an element at most
-  return num_terms * product.max_element <= kMaxVal / max(product.max_element, 1u);
 }
 
 /// Calls use(column, a, b_block) for every pair of a chunk, a lane each.

@@ -107,8 +107,7 @@ __device__ void fill_tile(const TileSource& source, OperandTile tile, Part part,
       if (lines[u] >= num_lines) continue;
       k[u] = (AlongRow ? column : row) * m + kk - first_k;
       if (k[u] >= kTileDepth) continue;
-      const std::uint64_t block = operand.numbers == nullptr ? p : operand.numbers[p];
-      values[u] = *reinterpret_cast<const Word*>(operand.values + (block * m + r) * m + kk);
+      values[u] = *reinterpret_cast<const Word*>(operand.values + (std::uint64_t{operand.number(p)} * m + r) * m + kk);
     }
 #pragma unroll
     for (std::uint32_t u = 0; u < kAtOnce; ++u) {

@@ -60,7 +60,7 @@ inline constexpr std::uint64_t kMaxFullSide = std::uint64_t{1} << 30;
 /// Lists of K tiles that are multiplied first, longest first; all others are short compared with the whole.
 inline constexpr std::uint32_t kMaxLongLists = 2048;
 
-/// Most stages of a list that is not long, in a panel of so many stages: fewer than kMaxLongLists have more. A list of
+/// Most stages of a list that is not long, in a panel of num_stages: fewer than kMaxLongLists have more. A list of
 /// 16 takes 13 us: in whatever order such lists come, CTAs end together.
 constexpr std::uint32_t long_tile_entries(std::uint64_t num_stages) {
   const auto entries = static_cast<std::uint32_t>(num_stages / kMaxLongLists + 1);

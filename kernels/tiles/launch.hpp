@@ -128,7 +128,7 @@ void launch_mul_high_bytes(const TileProduct& product, cudaStream_t stream);
 /// C blocks of a panel on integer tensor cores, but tiles that are saturated already.
 void launch_mul_tiles(const TileProduct& product, cudaStream_t stream);
 
-/// The same of three planes, with three products of bytes for each multiply-add instead of four (Karatsuba).
+/// C blocks of a panel of three planes, with three products of bytes for each multiply-add instead of four (Karatsuba).
 void launch_mul_karatsuba(const TileProduct& product, cudaStream_t stream);
 
 }  // namespace spmm::kernels

@@ -39,8 +39,8 @@ __device__ std::uint32_t multiply_list(Queue& shared, const List& list, const Ti
   }
 }
 
-/// The same of high bytes: C blocks are written only if all elements are saturated; ends early if their sums grow too
-/// slowly for that.
+/// Multiplies a list of high bytes: C blocks are written only if all elements are saturated; ends early if their sums
+/// grow too slowly for that.
 template <std::uint32_t M>
 __device__ std::uint32_t multiply_high(Queue& shared, const List& list, const TileProduct& product) {
   const std::uint32_t num_stages = min(kMaxStages, list.task.num_entries);

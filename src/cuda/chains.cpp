@@ -50,6 +50,7 @@ class ChainList {
       : arrays_(arrays), memory_(pipeline.memory()), events_(pipeline.events()) {
     check_numbers(arrays.a.num_blocks, "blocks of A");
     sorted_ = pipeline.sort_and_count(operands.read(a.header(), pipeline.events()), a, b);
+    sorted_.pair_offsets = {};
     num_rows_ = sorted_.b_row_index.size() == 0 ? 0 : sorted_.a.index.num_rows;
     num_pairs_ = sorted_.num_pairs();
     max_row_pairs_ = sorted_.row_pairs.max_row_pairs;
@@ -120,14 +121,12 @@ class ChainList {
     kernels::RowsToList rows{.operands = {}, .num_columns = sorted_.c_columns, .walked = walked};
     if (part.num_rows == 0) return rows;
     const auto numbers_of = [](const SortedRows& of) { return of.in_order ? nullptr : of.numbers.data(); };
-    rows.operands = {.a = sorted_.a.index.view(),
-                     .b_rows = sorted_.b.index.view(),
-                     .b_row_index = sorted_.b_row_index.data(),
-                     .a_numbers = numbers_of(sorted_.a),
-                     .b_numbers = numbers_of(sorted_.b)};
-    rows.operands.a.num_rows = part.num_rows;
-    rows.operands.a.rows += part.row_begin;
-    rows.operands.a.offsets += part.row_begin;
+    rows.operands = {.a = {.index = sorted_.a.index.view(), .numbers = numbers_of(sorted_.a)},
+                     .b = {.index = sorted_.b.index.view(), .numbers = numbers_of(sorted_.b)},
+                     .b_row_index = sorted_.b_row_index.data()};
+    rows.operands.a.index.num_rows = part.num_rows;
+    rows.operands.a.index.rows += part.row_begin;
+    rows.operands.a.index.offsets += part.row_begin;
     return rows;
   }
 

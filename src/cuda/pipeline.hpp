@@ -134,9 +134,11 @@ class Pipeline {
     if (kernel.is_dense()) {  // reads every block once: pairs and order do not matter
       operands_.b_row_index = {};
       operands_.b_parts = {};
-      operands_.pair_offsets = {};
-    } else if (wants_block_pairs) {
+    }
+    if (!kernel.is_dense() && wants_block_pairs) {
       events_.timed(Stage::count, stream_, [&] { count_block_pairs(operands_, memory_); });
+    } else {
+      operands_.pair_offsets = {};
     }
     events_.timed(Stage::build, stream_, [&] { arrange_operands(operands_, execution_.operand_layout, memory_); });
     if (operands_.b_by_columns) {  // its columns are known once it is arranged

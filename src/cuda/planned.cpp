@@ -94,24 +94,22 @@ class PlacedPairs : public KeptPairs {
       : stream_(memory.stream()), kept_(memory), m_(operands.m), num_a_(operands.num_a()) {
     const cudaStream_t stream = stream_.get();
     const std::uint64_t num_borders = operands.a.index.num_rows + std::uint64_t{1};
-    const kernels::PlannedOperands view{.a = operands.a.index.view(),
-                                        .b = operands.b.index.view(),
-                                        .b_row_index = operands.b_row_index.data(),
-                                        .a_order = operands.a.numbers.data(),
-                                        .heads = heads,
-                                        .num_blocks = num_c_blocks};
+    kernels::PlannedPattern pattern{.product = operands.product(), .heads = heads, .num_blocks = num_c_blocks};
+    pattern.product.a.numbers = operands.a.numbers.data();  // blocks of the caller
     DeviceScratch scratch(memory);
     auto* const first_blocks = scratch.take<std::uint32_t>(num_borders, "C blocks before rows");
-    kernels::launch_planned_rows(view, first_blocks, stream);
-    const Cut cut =
-        cut_rows(fetch_all(view.a.offsets, num_borders, stream_), fetch_all(first_blocks, num_borders, stream_), m_);
+    kernels::launch_planned_rows(pattern, first_blocks, stream);
+    const Cut cut = cut_rows(fetch_all(pattern.product.a.index.offsets, num_borders, stream_),
+                             fetch_all(first_blocks, num_borders, stream_), m_);
     auto* const rows = scratch.take<kernels::PlannedRow>(num_borders, "rows of a plan");
     copy_async(rows, cut.rows.data(), num_borders, stream_);
     pairs_.tasks = kept_.take<kernels::PlannedTask>(cut.tasks.size(), "tasks");
     copy_async(pairs_.tasks, cut.tasks.data(), cut.tasks.size(), stream_);
     const std::uint32_t num_slots = cut.rows.back().first_slot;
+    pattern.rows = rows;
+    pattern.num_slots = num_slots;
     auto* const sums = scratch.take<std::uint64_t>(num_slots + std::uint64_t{1}, "pairs before slots");
-    kernels::launch_planned_sums(view, rows, num_slots, scratch.take<std::uint32_t>(num_slots, "pairs of slots"), sums,
+    kernels::launch_planned_sums(pattern, scratch.take<std::uint32_t>(num_slots, "pairs of slots"), sums,
                                  scratch.take_work(kernels::planned_sums_workspace_bytes(num_slots), "scan work space"),
                                  stream);
     const std::uint64_t all = fetch(sums + num_slots, stream_);
@@ -123,7 +121,7 @@ class PlacedPairs : public KeptPairs {
     pairs_.num_tasks = static_cast<std::uint32_t>(cut.tasks.size() - 1);
     pairs_.task_blocks = cut.task_blocks;
     check(cudaMemsetAsync(pairs_.words, 0, num_words * sizeof(kernels::PlannedWord), stream), "clear");
-    kernels::launch_planned_pairs(view, rows, num_slots, sums, pairs_, stream);
+    kernels::launch_planned_pairs(pattern, sums, pairs_, stream);
     b_values_ = kept_.take<std::uint16_t>(operands.num_b() * m_ * m_, "elements");
     largest_ = kept_.take<std::uint32_t>(1, "largest element");
     stream_.synchronize();  // `cut` has been copied
@@ -172,11 +170,11 @@ class ListedPairs : public KeptPairs {
                                      .offsets = offsets,
                                      .num_c_blocks = scratch.take<std::uint32_t>(1, "count"),
                                      .host_num_c_blocks = host_count.data()};
-    kernels::ExpandView view = operands.expand_view();
-    view.a_numbers = operands.a.numbers.data();  // pairs name blocks of the caller
-    view.b_numbers = operands.b.numbers.data();
+    kernels::RowProduct product = operands.product();
+    product.a.numbers = operands.a.numbers.data();  // pairs name blocks of the caller
+    product.b.numbers = operands.b.numbers.data();
     kernels::launch_list_short_rows(
-        view, all, max_row_pairs, buffers,
+        product, all, max_row_pairs, buffers,
         scratch.take_work(kernels::short_rows_workspace_bytes(all.num_pairs, max_row_pairs), "pair work space"),
         stream_.get());
     stream_.synchronize();  // the word of the host has been written

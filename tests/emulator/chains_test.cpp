@@ -20,12 +20,12 @@ namespace {
 thread_local std::uint32_t list_windows[1 << 16];  // dynamic shared memory
 }
 
-template <class Terms, class Sum>
-std::size_t scan_workspace_bytes(std::uint64_t) {
+template <class Terms>
+std::size_t Scan<Terms>::workspace_bytes(std::uint64_t) {
   return 0;
 }
-template <class Terms, class Sum>
-void launch_scan(const Terms& terms, std::uint64_t count, Sum* sums, Workspace, cudaStream_t, const char*) {
+template <class Terms>
+void Scan<Terms>::launch(const Terms& terms, std::uint64_t count, Sum* sums, Workspace, cudaStream_t, const char*) {
   Sum sum = 0;
   for (std::uint64_t x = 0; x < count; ++x) {
     sums[x] = sum;
@@ -111,7 +111,7 @@ ChainMatrix<SumOf<T>> emulated_onto(const ChainOperands<T>& operands, const std:
                                   {.c_links = c_links.data(),
                                    .links = links.data(),
                                    .num_c_blocks = static_cast<std::uint32_t>(num_blocks),
-                                   .num_rows = std::max(1u, rows.operands.a.num_rows),
+                                   .num_rows = std::max(1u, rows.operands.a.index.num_rows),
                                    .m = c.m,
                                    .is_given = true,
                                    .has_exact_mma = num_pairs % 2 == 0,
@@ -150,11 +150,9 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
     some.num_rows = end - begin;
     some.rows += begin;
     some.offsets += begin;
-    kernels::RowsToList rows{.operands = {.a = some,
-                                          .b_rows = b.view(),
-                                          .b_row_index = b_row_index.data(),
-                                          .a_numbers = is_shuffled ? a.numbers.data() : nullptr,
-                                          .b_numbers = is_shuffled ? b.numbers.data() : nullptr},
+    kernels::RowsToList rows{.operands = {.a = {.index = some, .numbers = is_shuffled ? a.numbers.data() : nullptr},
+                                          .b = {.index = b.view(), .numbers = is_shuffled ? b.numbers.data() : nullptr},
+                                          .b_row_index = b_row_index.data()},
                              .num_columns = b.at.cols,
                              .walked = walked.data(),
                              .tuning = tuning};

@@ -33,7 +33,6 @@ class ArrayCollector : public PanelTaker {
   bool takes_directly(const plan::Choice& execution, const plan::Counts& counted) override {
     constexpr std::uint64_t kLittleBytes = 64u << 20;
     constexpr double kRoom = 2;  // copying what is used takes a third of what taking records apart does
-    sure_blocks_ = sure_terms(counted.max_element, counted.max_element) / counted.m();
     std::uint64_t most = 0;
     for (const plan::Panel& panel : execution.panels) most += panel.max_c_blocks();
     most = std::min(most, static_cast<std::uint64_t>(counted.num_pairs));
@@ -90,14 +89,7 @@ class ArrayCollector : public PanelTaker {
           {.indptr = indptr.get(), .indices = indices.get(), .index_bytes = index_bytes, .num_rows = num_rows},
           stream_.get());
       if (is_counted_ || num_saturated_ == nullptr) return;
-      const std::uint32_t m = arrays_.a.m;
-      if (arrays_.a.indptr == nullptr) {  // many products have none as a whole
-        kernels::launch_count_saturated(values_.get(), num_blocks_ * block_elements(), num_saturated_, stream_.get());
-      } else {
-        kernels::launch_count_saturated_rows(heads_.data(), values_.get(), num_blocks_,
-                                             {.indptr = arrays_.a.indptr, .index_bytes = index_bytes}, m, sure_blocks_,
-                                             num_saturated_, stream_.get());
-      }
+      kernels::launch_count_saturated(values_.get(), num_blocks_ * block_elements(), num_saturated_, stream_.get());
     });
     stream_.hold(arrays_.call.stream);
     out.num_blocks = num_blocks_;
@@ -179,7 +171,6 @@ class ArrayCollector : public PanelTaker {
   StageEvents& events_;
   unsigned long long* num_saturated_ = nullptr;
   bool is_counted_ = false;            // all panels have been counted when they were packed
-  std::uint64_t sure_blocks_ = 0;      // of a row of A, with which no element comes to the limit
   std::uint64_t num_blocks_ = 0;       // in the arrays; of those that multipliers write, once they have ended
   std::uint64_t room_ = 0;             // of the arrays, in blocks
   DeviceBuffer<std::uint32_t> heads_;  // [room, 2]: block row and column

@@ -50,17 +50,6 @@ kernels::CBlocksView MultiplierContext::all_c_blocks(const plan::Panel& panel) c
           .column_bits = static_cast<std::uint32_t>(std::bit_width(operands.num_c_columns()))};
 }
 
-kernels::RowProduct MultiplierContext::row_product() const {
-  return {.a = operands.a_view(),
-          .b = operands.b_view(),
-          .b_row_index = operands.b_row_index.data(),
-          .pair_offsets = operands.pair_offsets.data(),
-          .num_a_blocks = operands.num_a(),
-          .num_b_blocks = std::max(static_cast<std::uint32_t>(operands.num_b()), kernels::kUnitBlocks),
-          .m = operands.m,
-          .max_element = operands.max_element};
-}
-
 kernels::RecordOutput MultiplierContext::output(const PanelTarget& target, std::uint64_t* look_back) const {
   kernels::RecordOutput out = target.out;
   out.rows = operands.a.index.rows.data();
@@ -129,11 +118,11 @@ kernels::PairListView PairLists::list(const plan::Panel& panel, bool is_known, k
   }
   kernels::PairListBuffers buffers = buffers_;
   const kernels::PanelPairs pairs = panel_pairs(panel, c_blocks.column_bits);
-  const kernels::ExpandView operands = c_.operands.expand_view();
+  const kernels::RowProduct product = c_.operands.product();
   if (is_sorted_whole(panel)) {
-    kernels::launch_list_pairs(operands, pairs, buffers, work_, c_.stream().get());
+    kernels::launch_list_pairs(product, pairs, buffers, work_, c_.stream().get());
   } else {
-    kernels::launch_list_short_rows(operands, pairs, panel.max_row_pairs, buffers, work_, c_.stream().get());
+    kernels::launch_list_short_rows(product, pairs, panel.max_row_pairs, buffers, work_, c_.stream().get());
   }
   if (before == lists_.end()) c_.stream().synchronize();
   c_blocks.num_c_blocks = before == lists_.end() ? host_num_c_blocks_.value() : before->second.num_c_blocks;

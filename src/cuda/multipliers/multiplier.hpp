@@ -42,8 +42,6 @@ struct MultiplierContext {
 
   /// The C blocks of a panel before any listing: all of them.
   [[nodiscard]] kernels::CBlocksView all_c_blocks(const plan::Panel& panel) const;
-  /// What the kernels that sum by row multiply.
-  [[nodiscard]] kernels::RowProduct row_product() const;
   /// Where the records of a panel go.
   [[nodiscard]] kernels::RecordOutput output(const PanelTarget& target, std::uint64_t* look_back = nullptr) const;
 

@@ -27,7 +27,7 @@ class RankedMultiplier : public Multiplier {
                                     "row-rank work space");
     c_.timed(Stage::count, [&] {  // waits for the stream
       auto* const word = reinterpret_cast<std::uint32_t*>(room_.counters);
-      kernels::launch_max_span(c_.row_product(), word, c_.stream().get());
+      kernels::launch_max_span(c_.operands.product(), word, c_.stream().get());
       room_.max_span = fetch(word, c_.stream());
     });
     if (!can_be_zero) return;
@@ -42,7 +42,7 @@ class RankedMultiplier : public Multiplier {
     scratch.mean_row_pairs = pairs_of(panel) / std::max(1u, panel.num_rows);
     scratch.has_all_columns = panel.num_columns == c_.operands.num_c_columns();
     c_.timed(Stage::multiply, [&] {
-      kernels::launch_mul_ranked(c_.row_product(), c_.all_c_blocks(panel), scratch, c_.output(target),
+      kernels::launch_mul_ranked(c_.operands.product(), c_.all_c_blocks(panel), scratch, c_.output(target),
                                  c_.stream().get());
     });
   }

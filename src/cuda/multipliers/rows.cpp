@@ -30,37 +30,30 @@ class RowMultiplier : public Multiplier {
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
     const SortedOperands& operands = c_.operands;
     const kernels::RecordOutput out = c_.output(target, look_back_);
-    const kernels::PairValues values{.a = operands.a.values.data(), .b = operands.b.values.data()};
+    const kernels::RowProduct product = operands.product();
     const cudaStream_t stream = c_.stream().get();
     kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     if (!panel.expand) {
       c_.timed(Stage::multiply, [&] {
-        kernels::launch_mul_spread(c_.row_product(), c_blocks, target.is_known || !operands.can_be_zero, out, stream);
+        kernels::launch_mul_spread(product, c_blocks, target.is_known || !operands.can_be_zero, out, stream);
       });
       return;
     }
     if (is_multiplied_at_once(panel, operands)) {
       c_.timed(Stage::multiply, [&] {
-        kernels::launch_mul_short_rows(
-            {.view = operands.expand_view(), .values = values, .max_element = operands.max_element},
-            panel_pairs(panel, c_blocks.column_bits), panel.max_row_pairs, lists_.work(), out, stream);
+        kernels::launch_mul_short_rows(product, panel_pairs(panel, c_blocks.column_bits), panel.max_row_pairs,
+                                       lists_.work(), out, stream);
       });
       return;
     }
     kernels::PairListView list;
     c_.timed(Stage::count, [&] { list = lists_.list(panel, target.is_known, c_blocks); });
     c_.timed(Stage::multiply, [&] {
-      const bool splits = max_split_k(panel) != 0;
-      if (splits) {
-        kernels::launch_add_split_k(values, list, panel.num_pairs, operands.m, split_k_sums_, stream);
+      if (max_split_k(panel) != 0) {
+        list.split_k_sums = split_k_sums_;
+        kernels::launch_add_split_k(product, list, panel.num_pairs, stream);
       }
-      kernels::launch_mul_esc({.values = values,
-                               .list = list,
-                               .split_k_sums = splits ? split_k_sums_ : nullptr,
-                               .m = operands.m,
-                               .max_element = operands.max_element,
-                               .can_be_zero = operands.can_be_zero},
-                              c_blocks, out, stream);
+      kernels::launch_mul_esc(product, list, c_blocks, out, stream);
     });
   }
 

@@ -32,20 +32,12 @@ class SmallMultiplier : public Multiplier {
   }
 
   void multiply(const plan::Panel& panel, PanelTarget& target) override {
-    const SortedOperands& operands = c_.operands;
     const kernels::RecordOutput out = c_.output(target, look_back_);
-    const kernels::SmallBlocksProduct product{.a = operands.a_view(),
-                                              .b = operands.b_view(),
-                                              .b_row_index = operands.b_row_index.data(),
-                                              .pair_offsets = operands.pair_offsets.data(),
-                                              .m = operands.m,
-                                              .nb = operands.num_c_columns(),
-                                              .max_element = operands.max_element,
-                                              .can_be_zero = operands.can_be_zero};
+    const kernels::RowProduct product = c_.operands.product();
     const kernels::CBlocksView c_blocks = c_.all_c_blocks(panel);
     if (sorts_) {
       return c_.timed(Stage::multiply, [&] {
-        kernels::launch_mul_sorted_rows(product, c_blocks, max_row_pairs_, operands.max_row_blocks, out,
+        kernels::launch_mul_sorted_rows(product, c_blocks, max_row_pairs_, c_.operands.max_row_blocks, out,
                                         c_.stream().get());
       });
     }

@@ -40,7 +40,7 @@ class CountedSort {
     const std::uint64_t of_block = are_sorted ? 12 : 20;                // number, key; an entry
     const std::uint64_t of_row = 12 + 4 * kernels::counter_stride(nb);  // counter, border, work space of their scan
     const plan::IndexLayout a(a_blocks, nb);
-    const std::uint64_t of_pairs = 4 * a_blocks + 16 * a.rows;  // row of B of each block, pairs of rows and before them
+    const std::uint64_t of_pairs = 12 * a_blocks;  // row of B of each block, pairs before it
     const std::uint64_t need = a.bytes() + plan::IndexLayout(b_blocks, nb).bytes() + of_block * (a_blocks + b_blocks) +
                                2 * of_row * nb + of_pairs + kSmall;
     if (need > most_bytes) return nullptr;
@@ -69,6 +69,7 @@ class CountedSort {
       rows.keys = std::move(sorted_[x].keys);
     }
     out.b_row_index = std::move(b_row_index_);
+    out.pair_offsets = std::move(pair_offsets_);
     set_row_pairs(out, kMaxCountedRuns,
                   reinterpret_cast<const std::uint64_t*>(table_.data() + sizeof found / sizeof(std::uint32_t)),
                   found.totals);
@@ -95,12 +96,12 @@ class CountedSort {
     auto* const counts = scratch.take<std::uint32_t>(num_counters + num_found, "row counts");
     auto* const found = reinterpret_cast<Found*>(counts + num_counters);  // addresses alone
     auto* const borders = scratch.take<std::uint64_t>(std::uint64_t{nb} * 2 + 1, "row borders");
-    auto* const row_pairs = scratch.take<std::uint64_t>(max_rows, "row pairs");
-    auto* const row_offsets = scratch.take<std::uint64_t>(max_rows + std::uint64_t{1}, "row pair offsets");
+    const std::uint64_t num_a = parsed.a.keys.size();
     const kernels::Workspace work = scratch.take_work(
-        std::max(kernels::sort_rows_workspace_bytes(std::uint64_t{nb} * 2), kernels::match_workspace_bytes(max_rows)),
+        std::max(kernels::sort_rows_workspace_bytes(std::uint64_t{nb} * 2), kernels::count_workspace_bytes(num_a)),
         "sort work space");
-    b_row_index_ = {memory_, parsed.a.keys.size(), "row index"};
+    b_row_index_ = {memory_, num_a, "row index"};
+    pair_offsets_ = {memory_, num_a + 1, "pair offsets"};
     events.timed(Stage::build, stream, [&] {
       DeviceScratch entries(memory_);
       std::vector<kernels::RowSort> sorts;
@@ -130,29 +131,25 @@ class CountedSort {
                                 stream.get());
     });
     events.timed(Stage::count, stream, [&] {
-      kernels::launch_match_rows({.a = sorted_[0].index.view(),
-                                  .b = sorted_[1].index.view(),
-                                  .num_a_blocks = sorted_[0].keys.size(),
-                                  .a_found = &found->sorts[0],
-                                  .b_found = &found->sorts[1],
-                                  .b_borders = borders + nb,
-                                  .b_row_index = b_row_index_.data(),
-                                  .row_pairs = row_pairs,
-                                  .row_offsets = row_offsets,
-                                  .max_runs = kMaxCountedRuns,
-                                  .totals = &found->totals,
-                                  .run_offsets = reinterpret_cast<std::uint64_t*>(found + 1),
-                                  .work = work},
-                                 stream.get());
+      kernels::launch_match_blocks({.a = sorted_[0].index.view(),
+                                    .b = sorted_[1].index.view(),
+                                    .a_found = &found->sorts[0],
+                                    .b_found = &found->sorts[1],
+                                    .pair_offsets = pair_offsets_.data(),
+                                    .max_runs = kMaxCountedRuns,
+                                    .totals = &found->totals,
+                                    .run_offsets = reinterpret_cast<std::uint64_t*>(found + 1)},
+                                   borders + nb, b_row_index_.data(), num_a, work, stream.get());
       kernels::launch_copy_to_host(counts + num_counters, static_cast<std::uint32_t>(num_found), table_.data(),
                                    stream.get());
     });
   }
 
   DeviceMemory& memory_;
-  std::array<SortedRows, 2> sorted_;         // index, numbers, keys
-  DeviceBuffer<std::uint32_t> b_row_index_;  // [blocks of A]
-  PinnedTable table_;                        // Found, then offsets of runs
+  std::array<SortedRows, 2> sorted_;          // index, numbers, keys
+  DeviceBuffer<std::uint32_t> b_row_index_;   // [blocks of A]
+  DeviceBuffer<std::uint64_t> pair_offsets_;  // [blocks of A + 1]
+  PinnedTable table_;                         // Found, then offsets of runs
 };
 
 }  // namespace spmm::cuda

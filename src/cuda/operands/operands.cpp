@@ -83,25 +83,10 @@ void arrange_by_columns(SortedOperands& operands, DeviceMemory& memory) {
   b.numbers = {memory, count, "record numbers"};
   kernels::launch_compose(by_rows.data(), positions.data(), count, b.numbers.data(), stream.get());
   std::uint32_t* const columns = operands.b_rows.columns.data();
-  kernels::launch_find_row_index(columns, count, b.index.view(), columns, stream.get());
+  kernels::launch_find_row_index(columns, count, b.index.view(), {}, columns, stream.get());
 }
 
 constexpr std::size_t kTotalWords = sizeof(kernels::MatchTotals) / sizeof(std::uint64_t);
-
-/// Looks up the row of B for each block of A.
-void find_b_rows(SortedOperands& operands, DeviceMemory& memory) {
-  const Stream& stream = memory.stream();
-  const CompressedRows& a = operands.a.index;
-  const std::uint64_t count = a.columns.size();
-  const kernels::CompressedView b_rows = operands.b.index.view();
-  if (plan::has_device_row_table(count, operands.nb)) {
-    const DeviceBuffer<std::uint32_t> table(memory, operands.nb, "row table");
-    kernels::launch_look_up_row_index(a.columns.data(), count, b_rows, operands.nb, table.data(),
-                                      operands.b_row_index.data(), stream.get());
-  } else {
-    kernels::launch_find_row_index(a.columns.data(), count, b_rows, operands.b_row_index.data(), stream.get());
-  }
-}
 
 }  // namespace
 
@@ -162,8 +147,7 @@ void fetch_row_pairs(SortedOperands& operands, std::uint32_t max_runs, DeviceMem
                               .pair_offsets = operands.pair_offsets.data(),
                               .max_runs = max_runs,
                               .totals = totals,
-                              .run_offsets = offsets.data(),
-                              .work = {}},
+                              .run_offsets = offsets.data()},
                              stream.get());
   const std::vector<std::uint64_t> counted = fetch_all(offsets.data(), offsets.size(), stream);
   kernels::MatchTotals found;
@@ -179,7 +163,12 @@ void count_pairs(SortedOperands& operands, DeviceMemory& memory) {
     return;
   }
   operands.b_row_index = {memory, count, "row index"};
-  find_b_rows(operands, memory);
+  {
+    const std::uint32_t in_table = plan::has_device_row_table(count, operands.nb) ? operands.nb : 0;
+    const DeviceBuffer<std::uint32_t> table(memory, in_table, "row table");
+    kernels::launch_find_row_index(a.columns.data(), count, operands.b.index.view(), {table.data(), table.size()},
+                                   operands.b_row_index.data(), memory.stream().get());
+  }
   fetch_row_pairs(operands, kMaxCountedRuns, memory);
 }
 

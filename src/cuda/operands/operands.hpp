@@ -5,9 +5,11 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/records/head.hpp"
 #include "cuda/device/raii.hpp"
 #include "cuda/device/stage_events.hpp"
 #include "kernels/blocks/launch.hpp"
+#include "kernels/rows/launch.hpp"
 #include "kernels/tiles/launch.hpp"
 #include "kernels/views.hpp"
 #include "plan/choice.hpp"
@@ -81,7 +83,7 @@ struct SortedOperands {
   // Once pairs are counted:
   DeviceBuffer<std::uint32_t> b_row_index;   // [nnzb of A]: row index in b of the matching row, or kNoRow
   DeviceBuffer<std::uint32_t> b_parts;       // [nnzb of A, 2], of a triangle: b_row_index names rows of these offsets
-  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty until they are wanted
+  DeviceBuffer<std::uint64_t> pair_offsets;  // [nnzb of A + 1]; empty if they are not wanted
   plan::RowPairs row_pairs;
   std::uint32_t max_row_blocks = 0;  // of A
   std::uint32_t c_columns = 0;       // block columns of B up to the last one that holds a block
@@ -114,13 +116,21 @@ struct SortedOperands {
             .offsets = b_parts.data(),
             .columns = rows.columns};
   }
-  [[nodiscard]] kernels::ExpandView expand_view() const {
-    return {.a = a.index.view(),
-            .b_rows = b_by_row_index(),
+  /// Both by rows.
+  [[nodiscard]] kernels::RowProduct product() const {
+    kernels::OperandView right = view_of(b);
+    right.index = b_by_row_index();
+    const std::uint64_t fitting_pairs = sure_terms(max_element, max_element) / m;
+    return {.a = a_view(),
+            .b = right,
             .b_row_index = b_row_index.data(),
             .pair_offsets = pair_offsets.data(),
-            .a_numbers = a_view().numbers,
-            .b_numbers = b_view().numbers};
+            .num_a_blocks = num_a(),
+            .num_b_blocks = std::max(static_cast<std::uint32_t>(num_b()), kernels::kUnitBlocks),
+            .num_columns = num_c_columns(),
+            .m = m,
+            .fitting_pairs = static_cast<std::uint32_t>(std::min<std::uint64_t>(fitting_pairs, kMaxVal)),
+            .can_be_zero = can_be_zero};
   }
   [[nodiscard]] kernels::BlockShape shape() const { return {.m = m, .side = side}; }
   /// Columns of C blocks: column indices of B, or block columns.
