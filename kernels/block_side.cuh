@@ -1,4 +1,5 @@
-// From the block side m, known at run time, to a compiled one: no other file dispatches m. Types of indices.
+// From the block side m, known at run time, to a compiled one: no other file dispatches m. Types of elements and
+// indices.
 #pragma once
 
 #include <cstddef>
@@ -52,6 +53,12 @@ void for_row_sides(std::uint32_t m, const Body& body) {
     body(side, BlockSide<0>{});
   });
 }
+
+/// N successive elements, moved at once.
+template <std::uint32_t N>
+struct alignas(2 * N) Elements {
+  std::uint16_t x[N];
+};
 
 /// Calls body(Index()) with the type of integers of 4 or 8 bytes.
 template <class Body>

@@ -43,6 +43,12 @@ inline std::uint32_t lanes_per_row(std::uint64_t num_blocks, std::uint64_t num_r
   return num_blocks < 2 * kFewLanes * num_rows ? kFewLanes : 32;
 }
 
+/// Sets bit x of words in which other threads set bits meanwhile. Bits only get set: a stale read costs one atomic.
+__device__ inline void set_bit(std::uint32_t* words, std::uint32_t x) {
+  const std::uint32_t bit = 1u << x % 32;
+  if ((*static_cast<volatile std::uint32_t*>(words + x / 32) & bit) == 0) atomicOr(words + x / 32, bit);
+}
+
 /// First x in [low, high) that is not below, or high. Values: is_below(x) = true up to some x, false from there on.
 template <class Number, class IsBelow>
 __device__ Number partition_point(Number low, Number high, const IsBelow& is_below) {

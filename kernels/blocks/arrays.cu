@@ -104,20 +104,14 @@ __global__ void __launch_bounds__(kItemThreads) find_zeros(BothArrays both, std:
 /// Columns of blocks per CTA, at most; one block at least: four per thread.
 constexpr std::uint32_t kColumnsPerCta = 1024;
 
-/// Elements of a column that a thread moves at once: those of a word of 16 bytes at most.
-template <std::uint32_t N>
-struct alignas(2 * N) Column {
-  std::uint16_t elements[N];
-};
-
 // Grid: one CTA per blocks_per_cta blocks.
-// Work: one thread per N elements of a row of the result, which are a column before, neighbours by neighbouring
-//       threads. M: 0 = at run time, N = 1. numbers: null = blocks stay in their order.
+// Work: one thread per N elements of a row of the result, 16 bytes at most, which are a column before, neighbours by
+//       neighbouring threads. M: 0 = at run time, N = 1. numbers: null = blocks stay in their order.
 // Memory: writes are contiguous; strided reads of whole blocks, which stay in cache.
 template <std::uint32_t M, std::uint32_t N>
 __global__ void __launch_bounds__(kItemThreads)
     transpose_blocks(BlocksView blocks, const std::uint32_t* numbers, std::uint32_t run_time_m,
-                     std::uint32_t blocks_per_cta, Column<N>* out, std::uint32_t* max_element) {
+                     std::uint32_t blocks_per_cta, Elements<N>* out, std::uint32_t* max_element) {
   const std::uint32_t m = M != 0 ? M : run_time_m;
   const std::uint32_t columns = m * m / N;
   const std::uint64_t first = std::uint64_t{blockIdx.x} * blocks_per_cta;
@@ -129,11 +123,11 @@ __global__ void __launch_bounds__(kItemThreads)
     const std::uint32_t at = x % columns * N;
     const std::uint16_t* const from =
         blocks.values + std::uint64_t{numbers == nullptr ? block : numbers[block]} * m * m + at % m * m + at / m;
-    Column<N> column;
+    Elements<N> column;
 #pragma unroll
     for (std::uint32_t e = 0; e < N; ++e) {
-      column.elements[e] = from[e * m];
-      largest = max(largest, std::uint32_t{column.elements[e]});
+      column.x[e] = from[e * m];
+      largest = max(largest, std::uint32_t{column.x[e]});
     }
     out[first * columns + x] = column;
   }
@@ -146,8 +140,8 @@ void transpose(const BlocksView& blocks, const std::uint32_t* numbers, std::uint
   constexpr std::uint32_t kColumn = M == 0 ? 1 : std::min(M, 8u);
   const std::uint32_t blocks_per_cta = std::max(1u, kColumnsPerCta / (m * m / kColumn));
   const auto grid = static_cast<unsigned>((blocks.count + blocks_per_cta - 1) / blocks_per_cta);
-  transpose_blocks<M, kColumn><<<grid, kItemThreads, 0, stream>>>(blocks, numbers, m, blocks_per_cta,
-                                                                  reinterpret_cast<Column<kColumn>*>(out), max_element);
+  transpose_blocks<M, kColumn><<<grid, kItemThreads, 0, stream>>>(
+      blocks, numbers, m, blocks_per_cta, reinterpret_cast<Elements<kColumn>*>(out), max_element);
 }
 
 template <class Index>

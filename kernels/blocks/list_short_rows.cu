@@ -23,15 +23,15 @@ std::uint32_t num_windows(std::uint64_t num_pairs, std::uint64_t max_row_pairs) 
 // Memory: neighbouring pairs of one block of A read neighbouring blocks of B's row; pairs are sorted in shared memory
 //         and written contiguously, once. Five CTAs per multiprocessor: with six, registers would spill.
 __global__ void __launch_bounds__(kWindowThreads, kResidentThreads / kWindowThreads - 1)
-    list_short_rows(ShortRows rows, const std::uint32_t* first_row, PairListBuffers out, RecordOutput c_blocks) {
+    list_short_rows(ShortRows rows, const std::uint32_t* first_row, BlockPair* pairs, PairListBuffers out,
+                    RecordOutput c_blocks) {
   __shared__ Positions at;
   __shared__ CBlockFlags flags;  // a bit per position: the first pair of a C block
   const std::uint32_t lane = threadIdx.x % 32;
   const Window window = sort_window(rows, first_row, c_blocks, at, flags);
   const std::uint32_t num_pairs = window.num_pairs;
   const auto first = static_cast<std::uint32_t>(window.first_pair - rows.panel.first_pair);
-  BlockPair* const pairs = out.pairs.front() + first;
-  for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kWindowThreads) pairs[x] = at.pairs[x];
+  for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kWindowThreads) pairs[first + x] = at.pairs[x];
   if (threadIdx.x < 32) find_output_offset(flags, num_pairs, c_blocks, gridDim.x);
   __syncthreads();  // flags.first is written
   for (std::uint32_t x = threadIdx.x; x < num_pairs; x += kWindowThreads) {
@@ -82,7 +82,8 @@ void launch_list_short_rows(const RowProduct& product, const PanelPairs& panel, 
   const ShortRows rows{.product = product, .panel = panel};
   const Windows windows = launch_find_windows(rows, max_row_pairs, work, stream);
   const RecordOutput c_blocks{.look_back = windows.look_back, .num_blocks = buffers.num_c_blocks};
-  list_short_rows<<<windows.count, kWindowThreads, 0, stream>>>(rows, windows.first_row, buffers, c_blocks);
+  list_short_rows<<<windows.count, kWindowThreads, 0, stream>>>(rows, windows.first_row, buffers.pairs.front(), buffers,
+                                                                c_blocks);
   check_launch("list_short_rows");
 }
 

@@ -19,12 +19,6 @@ std::uint32_t records_per_cta(std::uint32_t m) {
   return std::max(1u, kStagedBytes / (2 * (kHeadElements + m * m)) / 4) * 4;
 }
 
-/// N elements of a row of a block.
-template <std::uint32_t N>
-struct alignas(2 * N) RowElements {
-  std::uint16_t elements[N];
-};
-
 /// Copies `count` elements to shared memory. Shapes: from, to [count], 8-byte aligned.
 /// Threads: all of the CTA; complete after __syncthreads.
 __device__ void stage_elements(const std::uint16_t* from, std::uint32_t count, std::uint16_t* to) {
@@ -84,18 +78,18 @@ __global__ void __launch_bounds__(kItemThreads)
     to.keys[record] = is_bad ? 0 : std::uint64_t{i} << raw.key_bits | j;
   }
   const std::uint32_t block_words = m * m / N;
-  auto* const values = reinterpret_cast<RowElements<N>*>(to.values) + (raw.first + first) * block_words;
+  auto* const values = reinterpret_cast<Elements<N>*>(to.values) + (raw.first + first) * block_words;
   std::uint32_t largest = 0;
   for (std::uint32_t x = threadIdx.x; x < num_records * block_words; x += kItemThreads) {
     const std::uint16_t* const block = staged + x / block_words * record_elements + kHeadElements;
     const std::uint32_t e = x % block_words * N;
     const std::uint32_t from = raw.transpose ? e % m * m + e / m : e;
     const std::uint32_t stride = raw.transpose ? m : 1;
-    RowElements<N> out;
+    Elements<N> out;
 #pragma unroll
     for (std::uint32_t n = 0; n < N; ++n) {
-      out.elements[n] = block[from + n * stride];
-      largest = max(largest, std::uint32_t{out.elements[n]});
+      out.x[n] = block[from + n * stride];
+      largest = max(largest, std::uint32_t{out.x[n]});
     }
     values[x] = out;
   }

@@ -64,10 +64,6 @@ struct Positions {
   std::uint32_t row_starts[kWords];
 };
 
-__device__ inline void set_bit(std::uint32_t* words, std::uint32_t x) {
-  atomicOr(&words[x / 32], 1u << x % 32);  // other threads set bits of the same word
-}
-
 /// Last start at or before x. Position 0 is a start.
 __device__ inline std::uint32_t start_of(const std::uint32_t* starts, std::uint32_t x) {
   std::uint32_t w = x / 32;

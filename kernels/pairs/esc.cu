@@ -46,18 +46,17 @@ struct CtaCBlocks {
   std::uint32_t first_pair;
   const std::uint32_t* offsets;  // [num_c_blocks + 1], shared
   const BlockPair* near_pairs;   // [kMaxPairs], shared: pairs from first_pair on
-  const PairListView& list;      // of the launch
+  const BlockPair* pairs;        // all pairs of the launch
+  std::uint32_t max_length;      // pairs that are multiplied here; split-K blocks have more, and sums of their own
 
   [[nodiscard]] __device__ std::uint32_t begin(std::uint32_t c_block) const { return offsets[c_block]; }
-  [[nodiscard]] __device__ bool is_split(std::uint32_t c_block) const {
-    return list.split_k_sums != nullptr && offsets[c_block + 1] - offsets[c_block] > kSplitKPairs;
-  }
   /// End of the pairs that are multiplied here; a split-K block has none.
   [[nodiscard]] __device__ std::uint32_t end(std::uint32_t c_block) const {
-    return is_split(c_block) ? offsets[c_block] : offsets[c_block + 1];
+    const std::uint32_t all = offsets[c_block + 1];
+    return all - offsets[c_block] > max_length ? offsets[c_block] : all;
   }
   [[nodiscard]] __device__ BlockPair pair(std::uint32_t p) const {
-    return p - first_pair < kMaxPairs ? near_pairs[p - first_pair] : list.pairs[p];
+    return p - first_pair < kMaxPairs ? near_pairs[p - first_pair] : pairs[p];
   }
 };
 
@@ -76,7 +75,8 @@ __device__ inline CtaCBlocks fetch_lists(const PairListView& list, std::uint64_t
           .first_pair = offsets[0],
           .offsets = offsets,
           .near_pairs = near_pairs,
-          .list = list};
+          .pairs = list.pairs,
+          .max_length = list.split_k_sums == nullptr ? ~0u : kSplitKPairs};
 }
 
 /// C blocks whose results stay in shared memory until it is known how many of those before them are zero.
@@ -86,12 +86,7 @@ struct StagedCBlocks : CtaCBlocks {
   CBlockFlags& flags;
 
   [[nodiscard]] __device__ std::uint32_t* result(std::uint32_t c_block) const { return results + c_block * elements; }
-  __device__ void flag(std::uint32_t c_block) const {
-    std::uint32_t& word = flags.words[c_block / 32];
-    const std::uint32_t bit = 1u << c_block % 32;
-    if ((word & bit) == 0)
-      atomicOr(&word, bit);  // warps share words; bits are only set, so a stale read costs one atomic
-  }
+  __device__ void flag(std::uint32_t c_block) const { set_bit(flags.words, c_block); }
 };
 
 /// C blocks none of which is zero: results go straight to their records.
@@ -209,14 +204,13 @@ __device__ void multiply_c_blocks_wide(const RowProduct& product, const CBlocks&
 /// Writes the results of split-K blocks.
 /// Threads: all of the CTA, once all other results are written.
 template <class CBlocks>
-__device__ void take_split_k_sums(const CBlocks& c_blocks, std::uint32_t elements) {
+__device__ void take_split_k_sums(const std::uint64_t* sums, const CBlocks& c_blocks, std::uint32_t elements) {
 #pragma unroll 1  // rare: unrolled, it would push the products out of the instruction cache
   for (std::uint32_t x = 0; x < c_blocks.num_c_blocks; ++x) {
-    if (!c_blocks.is_split(x)) continue;
-    const std::uint64_t* const sums = c_blocks.list.split_k_sums + split_k_slot(c_blocks.offsets[x]) * elements;
+    if (c_blocks.offsets[x + 1] - c_blocks.offsets[x] <= kSplitKPairs) continue;
 #pragma unroll 1
     for (std::uint32_t e = threadIdx.x; e < elements; e += kThreads) {
-      const std::uint32_t value = saturate(sums[e]);
+      const std::uint32_t value = saturate(sums[split_k_slot(c_blocks.offsets[x]) * elements + e]);
       c_blocks.result(x)[e] = value;
       if (value != 0) c_blocks.flag(x);
     }
@@ -226,7 +220,8 @@ __device__ void take_split_k_sums(const CBlocks& c_blocks, std::uint32_t element
 /// All results of a CTA.
 /// Threads: all of the CTA.
 template <std::uint32_t P, std::uint32_t M, class CBlocks>
-__device__ void multiply_c_blocks(const RowProduct& product, const CBlocks& c_blocks, std::uint32_t m) {
+__device__ void multiply_c_blocks(const RowProduct& product, const std::uint64_t* split_k_sums, const CBlocks& c_blocks,
+                                  std::uint32_t m) {
   if constexpr (P == 4) {
     multiply_c_blocks_4<M>(product, c_blocks, m);
   } else if constexpr (P == 8) {
@@ -234,9 +229,9 @@ __device__ void multiply_c_blocks(const RowProduct& product, const CBlocks& c_bl
   } else {
     multiply_c_blocks_wide<P>(product, c_blocks, m);
   }
-  if (c_blocks.list.split_k_sums == nullptr) return;
+  if (split_k_sums == nullptr) return;
   __syncthreads();  // split-K blocks hold zeros, which other threads wrote
-  take_split_k_sums(c_blocks, m * m);
+  take_split_k_sums(split_k_sums, c_blocks, m * m);
 }
 
 /// C blocks of the CTA whose first one is `first`.
@@ -271,7 +266,7 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
     indices[x] = uint2{out.rows[at.row], at.column};
   }
   const StagedCBlocks own{fetch_lists(list, first, num_c_blocks, offsets, near_pairs), results, m * m, flags};
-  multiply_c_blocks<P, M>(product, own, m);
+  multiply_c_blocks<P, M>(product, list.split_k_sums, own, m);
   __syncthreads();  // results and flags are complete
   if (threadIdx.x < 32) find_output_offset(flags, num_c_blocks, out, gridDim.x);
   __syncthreads();  // the output offset is known
@@ -307,7 +302,7 @@ __global__ void __launch_bounds__(kThreads, esc_ctas<P>(kResidentThreads / kThre
   }
   const RecordCBlocks own{fetch_lists(list, first, num_c_blocks, offsets, near_pairs),
                           out.to.values + record * out.to.value_stride, out.to.value_stride};
-  multiply_c_blocks<P, M>(product, own, m);
+  multiply_c_blocks<P, M>(product, list.split_k_sums, own, m);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     *out.num_blocks = before + static_cast<std::uint32_t>(list.num_c_blocks);
   }

@@ -53,15 +53,10 @@ __device__ inline void set_bits(const RowProduct& product, const RowPiece& piece
     pairs += segment.end - segment.first;
     const SmallList list = list_of_cta(segment, lists.segments, lists.of_warp);
     const std::uint64_t tiles = list.num_tiles();
-    walk_tiles<1>(list, static_cast<std::uint32_t>(tiles * warp / num_warps),
-                  static_cast<std::uint32_t>(tiles * (warp + 1) / num_warps), product.b, false,
-                  [&](std::uint32_t column, std::uint32_t, const SmallBlock<1>&) {
-                    const std::uint32_t x = column - piece.first;
-                    const std::uint32_t bit = 1u << x % 32;
-                    if ((bits[x / 32] & bit) == 0) {
-                      atomicOr(bits + x / 32, bit);  // lanes share words; a stale read costs one atomic
-                    }
-                  });
+    walk_tiles<1>(
+        list, static_cast<std::uint32_t>(tiles * warp / num_warps),
+        static_cast<std::uint32_t>(tiles * (warp + 1) / num_warps), product.b, false,
+        [&](std::uint32_t column, std::uint32_t, const SmallBlock<1>&) { set_bit(bits, column - piece.first); });
   }
   const std::uint32_t of_warp = inclusive_warp_sum(pairs);
   if (threadIdx.x % 32 == 31 && of_warp != 0) atomicAdd(&lists.pairs, of_warp);  // warps share the sum
@@ -100,18 +95,16 @@ __device__ inline void list_columns(const RowPiece& piece, RankShape shape, std:
     lists.pairs = 0;
   }
   __syncthreads();  // the place is known
-  std::uint32_t place = lists.first + __shfl_sync(~0u, sum.before, 0);
-#pragma unroll 1
-  for (std::uint32_t first = begin; first < end; first += 32) {
-    const std::uint32_t w = first + lane;
-    std::uint32_t word = w < end ? bits[w] : 0;
-    const std::uint32_t through = inclusive_warp_sum(__popc(word));
-    if (word != 0) bits[w] = 0;
-    std::uint32_t* to = scratch.columns + (place + through - __popc(word));
-#pragma unroll 1
-    for (; word != 0; word &= word - 1) *to++ = piece.first + w * 32 + (__ffs(static_cast<int>(word)) - 1);
-    place += __shfl_sync(~0u, through, 31);
-  }
+  scan_by_warp(
+      begin, end, lists.first + __shfl_sync(~0u, sum.before, 0),
+      [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(bits[w])); },
+      [&](std::uint32_t w, std::uint32_t place) {
+        std::uint32_t* to = scratch.columns + place;
+        for (std::uint32_t left = bits[w]; left != 0; left &= left - 1) {
+          *to++ = piece.first + w * 32 + (__ffs(static_cast<int>(left)) - 1);
+        }
+        bits[w] = 0;
+      });
 }
 
 // Grid: as many CTAs as fit the device; each takes one piece after the other.

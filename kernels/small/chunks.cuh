@@ -164,11 +164,7 @@ __device__ void multiply_ranked(const SmallLaunch& launch, const SmallChunk& chu
   for_pairs_of_chunk<M>(launch, chunk, can_be_zero, lists,  // has a barrier: bits are clear
                         [&](std::uint32_t column, std::uint32_t a, const SmallBlock<M>& b) {
                           if (can_be_zero && !is_small_product<M>(block_of_a<M>(launch, a), b)) return;
-                          const std::uint32_t x = column - chunk.first_column;
-                          const std::uint32_t bit = 1u << x % 32;
-                          if ((bits[x / 32] & bit) == 0) {
-                            atomicOr(bits + x / 32, bit);  // lanes share words; a stale read costs one atomic
-                          }
+                          set_bit(bits, column - chunk.first_column);
                         });
   __syncthreads();  // all bits are set
   const std::uint32_t total = rank_columns(records, before, lists);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/grid.cuh"
 #include "spmm/saturate.hpp"
 
 namespace spmm::kernels {
@@ -111,13 +112,7 @@ struct SmallSums {
       atomicAdd(sums + p, low);  // other lanes and warps add to the same C block
     } else {
       // As above, and the old value shows a carry.
-      if (value > kMaxVal || atomicAdd(sums + p, low) > kMaxVal - low) mark_saturated(p);
-    }
-  }
-  __device__ void mark_saturated(std::uint32_t p) const {
-    const std::uint32_t bit = 1u << p % 32;
-    if ((saturated[p / 32] & bit) == 0) {
-      atomicOr(saturated + p / 32, bit);  // bits only get set: a stale read costs one atomic
+      if (value > kMaxVal || atomicAdd(sums + p, low) > kMaxVal - low) set_bit(saturated, p);
     }
   }
 };

@@ -26,18 +26,15 @@ __global__ void number_tiles(const std::uint32_t* bits, std::uint32_t words, std
     const std::uint32_t* const line = bits + std::uint64_t{first_line + x} * words;
     std::uint32_t count = 0;
     for (std::uint32_t w = lane; w < words; w += 32) count += __popc(line[w]);
-    std::uint32_t next = reserve(numbers.count, warp_total(count));
-    if (lane == 0) numbers.first_tiles[x] = next;
-    for (std::uint32_t first = 0; first < words; first += 32) {
-      const std::uint32_t w = first + lane;
-      const std::uint32_t word = w < words ? line[w] : 0;
-      const std::uint32_t through = inclusive_warp_sum(__popc(word));
-      std::uint32_t number = next + through - __popc(word);
-      for (std::uint32_t left = word; left != 0; left &= left - 1) {
-        numbers.tiles[number++] = {.line = first_line + x, .k = w * 32 + __ffs(left) - 1};
-      }
-      next += __shfl_sync(~0u, through, 31);
-    }
+    const std::uint32_t first = reserve(numbers.count, warp_total(count));
+    if (lane == 0) numbers.first_tiles[x] = first;
+    scan_by_warp(
+        0, words, first, [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(line[w])); },
+        [&](std::uint32_t w, std::uint32_t number) {
+          for (std::uint32_t left = line[w]; left != 0; left &= left - 1) {
+            numbers.tiles[number++] = {.line = first_line + x, .k = w * 32 + __ffs(left) - 1};
+          }
+        });
   }
 }
 
@@ -46,28 +43,24 @@ __global__ void number_tiles(const std::uint32_t* bits, std::uint32_t words, std
 // Memory: the line of C's bitmap once.
 __global__ void list_c_tiles(TileMapsView maps, TilePanel panel, TileTask* tasks) {
   const TileGrid& grid = maps.grid;
-  const std::uint32_t lane = threadIdx.x % 32;
   const std::uint32_t words = grid.column_words();
   for (std::uint32_t x = this_warp(); x < panel.num_row_tiles; x += gridDim.x * kItemWarps) {
     const std::uint32_t row = panel.first_row_tile + x;
     const TileRowStart start = panel.starts[x];
-    std::uint32_t next = 0;  // C tiles of the row so far
-    for (std::uint32_t first = 0; first < words; first += 32) {
-      const std::uint32_t w = first + lane;
-      const std::uint32_t word = w < words ? maps.c[std::uint64_t{row} * words + w] : 0;
-      const std::uint32_t through = inclusive_warp_sum(__popc(word));
-      std::uint32_t rank = next + through - __popc(word);
-      for (std::uint32_t left = word; left != 0; left &= left - 1, ++rank) {
-        const std::uint32_t column = w * 32 + __ffs(left) - 1;
-        tasks[start.first_c_tile + rank] = {.first_c_block = start.first_c_block + rank * grid.column_blocks(),
-                                            .row_stride = start.c_columns,
-                                            .end_row = grid.rows_of(row) * grid.m,
-                                            .end_column = grid.columns_of(column) * grid.m,
-                                            .row_tile = row,
-                                            .column_tile = column};
-      }
-      next += __shfl_sync(~0u, through, 31);
-    }
+    const std::uint32_t* const line = maps.c + std::uint64_t{row} * words;
+    scan_by_warp(
+        0, words, 0, [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(line[w])); },
+        [&](std::uint32_t w, std::uint32_t rank) {
+          for (std::uint32_t left = line[w]; left != 0; left &= left - 1, ++rank) {
+            const std::uint32_t column = w * 32 + __ffs(left) - 1;
+            tasks[start.first_c_tile + rank] = {.first_c_block = start.first_c_block + rank * grid.column_blocks(),
+                                                .row_stride = start.c_columns,
+                                                .end_row = grid.rows_of(row) * grid.m,
+                                                .end_column = grid.columns_of(column) * grid.m,
+                                                .row_tile = row,
+                                                .column_tile = column};
+          }
+        });
   }
 }
 

@@ -7,16 +7,9 @@
 namespace spmm::kernels {
 namespace {
 
-/// Neighbouring blocks share a tile: most find its bit set.
-__device__ inline void set_bit(std::uint32_t* line, std::uint32_t x) {
-  volatile std::uint32_t* const word = line + x / 32;  // volatile: written by other CTAs meanwhile
-  const std::uint32_t bit = 1u << x % 32;
-  if ((*word & bit) == 0) atomicOr(line + x / 32, bit);  // other bits of the word belong to other tiles
-}
-
 // Grid: a warp per stored row of A.
 // Work: a lane per block sets the bits of the tiles that the block lies in.
-// Memory: columns read contiguously; a bit is tested before it is set.
+// Memory: columns read contiguously; neighbouring blocks share a tile, so that most find its bit set.
 __global__ void mark_a_tiles(CompressedView a, TileMapsView maps) {
   for (std::uint32_t row = this_warp(); row < a.num_rows; row += gridDim.x * kItemWarps) {
     std::uint32_t* const line = maps.a + std::uint64_t{row / maps.grid.row_blocks()} * maps.grid.k_words();
