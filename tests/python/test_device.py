@@ -194,7 +194,7 @@ class Refusals(unittest.TestCase):
         """Against one tuple of slices for each matrix."""
         single = [(*(Pretended(x.array[begin:end]) for x, begin, end in zip(arrays, first, last)), tuple(map(int, shape)))
                   for first, last, shape in zip(offsets[:-1].tolist(), offsets[1:].tolist(), shapes)]
-        by_pairs, by_batch = _many.ManyCall(zip(single, single)), _many.ManyCall(batch, batch)
+        by_pairs, by_batch = _many.ManyCall(list(zip(single, single))), _many.ManyCall(batch, batch)
         np.testing.assert_array_equal(self.table_of(by_batch), by_pairs.table)
         np.testing.assert_array_equal(by_batch._shapes, by_pairs._shapes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -14,7 +15,7 @@ from ._onto import Onto
 
 
 class Arrays(NamedTuple):
-    """Block-CSR arrays on one device; keep holds what owns them."""
+    """Block-CSR arrays on one device, of `count` matrices of one size one behind another; keep holds what owns them."""
 
     indptr: int
     indices: int
@@ -24,7 +25,8 @@ class Arrays(NamedTuple):
     side: int
     shape: Tuple[int, int]
     keep: Any
-    kind: Kind = SATURATING
+    kind: Kind
+    count: int
 
     @property
     def struct(self) -> _library.DeviceBsrStruct:
@@ -113,75 +115,184 @@ def parts_of_torch(tensor: Any, name: str, torch: Any, num_batches: int = 0) -> 
     return tensor.crow_indices().contiguous(), tensor.col_indices().contiguous(), values.contiguous()
 
 
-def _addresses_of_elements(values: List[Any], names: List[str], library: Any, kind: Kind) -> Tuple[List[int], Any]:
-    """Where the elements of each matrix lie as the kind has them, and what keeps them. Those of one other type are checked
-    and converted to 16 bits together. Errors: FormatError."""
-    is_torch = library.__name__ == "torch"
-    types = {str(x.dtype) for x in values}
-    if kind is not SATURATING or len(types) > 1 or types.pop().endswith("uint16"):
-        kept = [elements(x, name, library, kind) for x, name in zip(values, names)]
-        return [x.data_ptr() if is_torch else x.data.ptr for x in kept], kept
-    flat = [x.reshape(-1) for x in values]
-    try:
-        whole = elements((library.cat if is_torch else library.concatenate)(flat), "the matrices", library)
-    except FormatError:
-        for x, name in zip(values, names):
-            elements(x, name, library)  # raises for the first one that is wrong
-        raise
-    first = whole.data_ptr() if is_torch else whole.data.ptr
-    before = itertools.accumulate([0] + [2 * x.shape[0] for x in flat[:-1]])
-    return [first + offset for offset in before], whole
-
-
-class Parts(NamedTuple):
-    """Arrays of a tuple."""
-
-    indptr: _dlpack.Described
-    indices: _dlpack.Described
-    data: _dlpack.Described
-    bits: int
-    side: int
-    kind: Kind
-
-
-def parts_of_tuple(matrix: Tuple[Any, ...], name: str, num_batches: int = 0) -> Parts:
-    """num_batches: dimensions before those of a matrix. Errors: FormatError."""
-    parts = ("indptr", "indices", "data")
-    indptr, indices, data = (_dlpack.describe(array, f"{name}, {part}") for array, part in zip(matrix, parts))
-    bits = {"<i4": 32, "<i8": 64}.get(indptr.typestr)
-    if bits is None or indices.typestr != indptr.typestr:
-        raise FormatError(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
-                          "pass both as int32 or both as int64")
-    kind = BY_CODE.get(data.typestr.replace("|", "<"))
-    if kind is None:
-        raise FormatError(f"{name}, data", f"of {data.typestr}", f"pass {', '.join(KINDS)}")
-    shape = data.shape[num_batches:]
-    if len(shape) not in (1, 3) or (len(shape) == 3 and not 0 < shape[1] == shape[2]):
-        before = "products, " * num_batches
-        raise FormatError(f"{name}, data", f"of shape {data.shape}",
-                          f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
-    if not len(indptr.shape) == len(indices.shape) == 1 + num_batches or data.shape[:1 + num_batches] != indices.shape:
-        raise lengths_error(name)
-    return Parts(indptr, indices, data, bits, 1 if len(shape) == 1 else shape[-1], kind)
-
-
 def lengths_error(name: str) -> Error:
     return FormatError(name, "the lengths of the arrays do not agree", "pass indptr [rows / m + 1], indices [blocks]")
 
 
-def shape_of(matrix: Tuple[Any, ...], parts: Parts, name: str) -> Tuple[int, int]:
-    """Of each matrix of a tuple: the fourth entry, else a square. Errors: FormatError."""
-    rows = (parts.indptr.shape[-1] - 1) * parts.side
-    whole = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (rows, rows)
-    if len(whole) != 2 or whole[0] != rows:
-        raise lengths_error(name)
-    return int(whole[0]), int(whole[1])
+class Parts(NamedTuple):
+    """Arrays of a matrix, or of a batch, as their library has them."""
+
+    indptr: Any
+    indices: Any
+    values: Any
+    bits: int  # of an index
+    side: int
+    shape: Tuple[int, int]  # of each matrix
+    type: str  # of an element
 
 
-def _of_tuple(matrix: Tuple[Any, ...], name: str) -> Arrays:
-    parts = parts_of_tuple(matrix, name)
-    return Arrays(parts.indptr.address, parts.indices.address, parts.data.address, parts.bits, parts.indices.shape[0],
-                  parts.side, shape_of(matrix, parts, name), parts[:3], parts.kind)
+class Torch:
+    """Tensors of PyTorch on the device of the first one."""
+
+    def __init__(self, first: Any) -> None:
+        self.xp, self.device = torch_of(first), int(first.device.index)
+        self.first_stream = self.stream()
+
+    def stream(self) -> int:
+        """The current one."""
+        return int(self.xp.cuda.current_stream(self.device).cuda_stream)
+
+    def has(self, matrix: Any) -> bool:
+        return torch_of(matrix) is not None and is_on_device(matrix)
+
+    def parts(self, tensor: Any, name: str, num_batches: int) -> Parts:
+        """Errors: FormatError."""
+        indptr, indices, values = parts_of_torch(tensor, name, self.xp, num_batches)
+        return Parts(indptr, indices, values, 8 * indptr.element_size(), values.shape[-1], tuple(tensor.shape[num_batches:]),
+                     type_name(values))
+
+    def address(self, tensor: Any) -> int:
+        return int(tensor.data_ptr())
+
+    def place(self, values: Any) -> Optional[Tuple[int, int, int]]:
+        """Address, number of elements and bytes of one; None if they are not contiguous on the device."""
+        if not values.is_cuda or values.device.index != self.device or not values.is_contiguous():
+            return None
+        return values.data_ptr(), values.numel(), values.element_size()
+
+    def empty(self, shape: Any, dtype: str) -> Any:
+        return self.xp.empty(shape, dtype=getattr(self.xp, dtype), device=f"cuda:{self.device}")
+
+    def make(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
+        """Memory for the library, which uses it on a stream, and its address."""
+        of_library = None if stream == self.first_stream else self.xp.cuda.ExternalStream(stream, device=f"cuda:{self.device}")
+        with self.xp.cuda.stream(of_library):
+            made = self.empty(num_bytes, "uint8")
+        return made, made.data_ptr()
+
+    def widened(self, values: Any) -> Any:
+        """A tensor of int32 with the bits of uint32 as int64, in one pass: results of many products are large."""
+        return values & self.xp.full((1,), 0xFFFFFFFF, dtype=self.xp.int64, device=values.device)
+
+    def matrix(self, indptr: Any, indices: Any, data: Any, shape: Tuple[int, int]) -> Any:
+        return (self.xp.sparse_csr_tensor if data.dim() == 1 else self.xp.sparse_bsr_tensor)(indptr, indices, data, shape)
+
+    def bytes_of(self, array: Any) -> Any:
+        """A copy on the host."""
+        return array.cpu().numpy()
+
+
+class Cupy:
+    """Matrices of CuPy, which have no blocks."""
+
+    def __init__(self, first: Any) -> None:
+        import cupy
+        self.xp, self.device = cupy, int(first.data.device.id)
+        self.first_stream = self.stream()
+
+    def stream(self) -> int:
+        return int(self.xp.cuda.get_current_stream().ptr)
+
+    def has(self, matrix: Any) -> bool:
+        return _is_cupy(matrix)
+
+    def parts(self, matrix: Any, name: str, num_batches: int) -> Parts:
+        """Errors: FormatError."""
+        if num_batches:
+            raise FormatError(name, "is one matrix", "give pairs, or tuples of arrays")
+        csr = matrix.tocsr()
+        return Parts(csr.indptr, csr.indices, csr.data, 8 * csr.indptr.dtype.itemsize, 1, tuple(csr.shape), type_name(csr.data))
+
+    def address(self, array: Any) -> int:
+        return int(array.data.ptr)
+
+    def place(self, values: Any) -> Optional[Tuple[int, int, int]]:
+        """As of Torch; errors: FormatError."""
+        described = _dlpack.describe(values, "values")
+        return described.address, math.prod(described.shape), int(described.typestr[2:])
+
+    def empty(self, shape: Any, dtype: str) -> Any:
+        return self.xp.empty(shape, dtype=dtype)
+
+    def make(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
+        if stream == self.first_stream:
+            made = self.empty(num_bytes, "uint8")
+        else:
+            with self.xp.cuda.ExternalStream(stream, self.device):
+                made = self.empty(num_bytes, "uint8")
+        return made, made.data.ptr
+
+    def widened(self, values: Any) -> Any:
+        return values.view(self.xp.uint32).astype(self.xp.float64)
+
+    def matrix(self, indptr: Any, indices: Any, data: Any, shape: Tuple[int, int]) -> Any:
+        from cupyx.scipy import sparse  # type: ignore[import-not-found]
+        return sparse.csr_matrix((data, indices, indptr), shape=shape)
+
+    def bytes_of(self, array: Any) -> Any:
+        return array.get()
+
+
+class Others:
+    """Arrays of other libraries, which have no memory for results."""
+
+    xp, device = None, None
+
+    def __init__(self, first: Any) -> None:
+        self.first_stream = _dlpack.describe(first[2], "matrix A, data").stream
+
+    def has(self, matrix: Any) -> bool:
+        return isinstance(matrix, tuple) and is_on_device(matrix)
+
+    def parts(self, matrix: Tuple[Any, ...], name: str, num_batches: int) -> Parts:
+        """shape: the fourth entry, else a square. Errors: FormatError."""
+        parts = ("indptr", "indices", "data")
+        indptr, indices, data = (_dlpack.describe(array, f"{name}, {part}") for array, part in zip(matrix, parts))
+        bits = {"<i4": 32, "<i8": 64}.get(indptr.typestr)
+        if bits is None or indices.typestr != indptr.typestr:
+            raise FormatError(f"{name}, indptr and indices", f"of {indptr.typestr} and {indices.typestr}",
+                              "pass both as int32 or both as int64")
+        kind = BY_CODE.get(data.typestr.replace("|", "<"))
+        if kind is None:
+            raise FormatError(f"{name}, data", f"of {data.typestr}", f"pass {', '.join(KINDS)}")
+        block = data.shape[num_batches:]
+        if len(block) not in (1, 3) or (len(block) == 3 and not 0 < block[1] == block[2]):
+            before = "products, " * num_batches
+            raise FormatError(f"{name}, data", f"of shape {data.shape}",
+                              f"pass ({before}blocks, m, m), or ({before}elements) of CSR matrices")
+        side = 1 if len(block) == 1 else block[-1]
+        rows = (indptr.shape[-1] - 1) * side if indptr.shape else 0
+        shape = matrix[3] if len(matrix) == 4 and matrix[3] is not None else (rows, rows)
+        if (not len(indptr.shape) == len(indices.shape) == 1 + num_batches or data.shape[:1 + num_batches] != indices.shape
+                or indptr.shape[:num_batches] != indices.shape[:num_batches] or len(shape) != 2 or shape[0] != rows):
+            raise lengths_error(name)
+        return Parts(indptr, indices, data, bits, side, (int(shape[0]), int(shape[1])), kind.name)
+
+    def address(self, array: _dlpack.Described) -> int:
+        return array.address
+
+
+def _addresses_of_elements(parts: List[Parts], names: List[str], library: Any, kind: Kind) -> Tuple[List[int], Any]:
+    """Where the elements of each matrix lie as the kind has them, and what keeps them. Those of one other type are checked
+    and converted to 16 bits together. Errors: FormatError."""
+    values, xp = [part.values for part in parts], library.xp
+    if xp is None:  # nothing is converted
+        for part, name in zip(parts, names):
+            if part.type != kind.name:
+                raise FormatError(f"{name}, data", f"of {part.type}", f"pass {kind.name}, or leave dtype out")
+        return [x.address for x in values], values
+    if kind is not SATURATING or parts[0].type == OPERAND.name or len({x.dtype for x in values}) > 1 or values[0].ndim == 4:
+        kept = [elements(x, name, xp, kind) for x, name in zip(values, names)]
+        return [library.address(x) for x in kept], kept
+    flat = [x.reshape(-1) for x in values]
+    try:
+        whole = elements((xp.cat if xp.__name__ == "torch" else xp.concatenate)(flat), "the matrices", xp)
+    except FormatError:
+        for x, name in zip(values, names):
+            elements(x, name, xp)  # raises for the first one that is wrong
+        raise
+    before = itertools.accumulate([0] + [2 * x.shape[0] for x in flat[:-1]])
+    return [library.address(whole) + offset for offset in before], whole
 
 
 class Memory:
@@ -252,110 +363,41 @@ class Call:
 
     def __init__(self, first: Any, serves_workspace: bool = False) -> None:
         self.kind = SATURATING
-        self._torch, self._cupy = torch_of(first), None
-        self._is_cupy = _is_cupy(first)
-        self.device: Optional[int] = None
-        self._memory: Optional[Memory] = None
-        if self._torch is not None:
-            self.device = first.device.index
-            stream = self._torch.cuda.current_stream(first.device).cuda_stream
-            self._memory = Memory(self._make_torch, serves_workspace)
-        elif self._is_cupy:
-            import cupy
-            self._cupy = cupy
-            self.device = first.data.device.id
-            stream = cupy.cuda.get_current_stream().ptr
-            self._memory = Memory(self._make_cupy, serves_workspace)
-        else:
-            stream = _dlpack.describe(first[2], "matrix A, data").stream
-        self._stream = stream
+        self.library: Any = Torch(first) if torch_of(first) is not None else Cupy(first) if _is_cupy(first) else Others(first)
+        self._memory = None if self.library.xp is None else Memory(self.library.make, serves_workspace)
         memory = {} if self._memory is None else {"allocate": self._memory.allocate, "release": self._memory.release,
                                                   "serves_workspace": serves_workspace}
-        self.struct = _library.DeviceCallStruct(stream=stream, **memory)
+        self.struct = _library.DeviceCallStruct(stream=self.library.first_stream, **memory)
 
-    def is_alike(self, matrix: Any) -> bool:
-        """Whether a matrix lies on a device, and belongs to the same library."""
-        return (is_on_device(matrix) and (self._torch is None) == (torch_of(matrix) is None)
-                and self._is_cupy == _is_cupy(matrix))
-
-    def check_alike(self, matrices: List[Any], names: List[str]) -> None:
+    def _parts(self, matrices: List[Any], names: List[str], num_batches: int = 0) -> List[Parts]:
         """Errors: FormatError."""
         for matrix, name in zip(matrices, names):
-            if not self.is_alike(matrix):
+            if not self.library.has(matrix):
                 raise FormatError(name, "is of another library than the first one, or on the host", "pass all alike")
+        return [self.library.parts(matrix, name, num_batches) for matrix, name in zip(matrices, names)]
 
-    def arrays_of(self, matrices: List[Any], names: List[str], dtype: Any = None) -> List[Arrays]:
-        """dtype: of the result. Errors: FormatError, ArgumentError, UsageError."""
-        self.check_alike(matrices, names)
-        if self._torch is not None:
-            parts = [parts_of_torch(matrix, name, self._torch) for matrix, name in zip(matrices, names)]
-            self.kind = kind_of([type_name(part[2]) for part in parts], dtype)
-            addresses, kept = _addresses_of_elements([part[2] for part in parts], names, self._torch, self.kind)
-            return [Arrays(indptr.data_ptr(), indices.data_ptr(), address, 8 * indptr.element_size(), indices.numel(),
-                           values.shape[1], (matrix.shape[0], matrix.shape[1]), (indptr, indices, kept), self.kind)
-                    for matrix, (indptr, indices, values), address in zip(matrices, parts, addresses)]
-        if self._is_cupy:
-            rows = [matrix.tocsr() for matrix in matrices]
-            self.kind = kind_of([type_name(csr.data) for csr in rows], dtype)
-            addresses, kept = _addresses_of_elements([csr.data for csr in rows], names, self._cupy, self.kind)
-            return [Arrays(csr.indptr.data.ptr, csr.indices.data.ptr, address, 8 * csr.indptr.dtype.itemsize,
-                           int(csr.indices.size), 1, tuple(csr.shape), (csr, kept), self.kind) for csr, address in zip(rows, addresses)]
-        arrays = [_of_tuple(matrix, name) for matrix, name in zip(matrices, names)]
-        self.kind = self.kind_of_tuples([one.kind for one in arrays], names, dtype)
-        return arrays
+    def _arrays(self, part: Parts, data: int, keep: Any, kind: Kind) -> Arrays:
+        count = 1 if len(part.indices.shape) == 1 else part.indices.shape[0]
+        return Arrays(self.library.address(part.indptr), self.library.address(part.indices), data, part.bits,
+                      part.indices.shape[-1], part.side, part.shape, keep, kind, count)
 
-    @staticmethod
-    def kind_of_tuples(kinds: List[Kind], names: List[str], dtype: Any) -> Kind:
-        """Of arrays that are not converted. Errors: as kind_of()."""
-        wanted = kind_of([kind.name for kind in kinds], dtype)
-        for kind, name in zip(kinds, names):
-            if kind is not wanted:
-                raise FormatError(f"{name}, data", f"of {kind.name}", f"pass {wanted.name}, or leave dtype out")
-        return wanted
+    def arrays_of(self, matrices: List[Any], names: List[str], dtype: Any = None, num_batches: int = 0) -> List[Arrays]:
+        """dtype: of the result. num_batches: 1 of batches. Errors: FormatError, ArgumentError, UsageError."""
+        parts = self._parts(matrices, names, num_batches)
+        self.kind = kind_of([part.type for part in parts], dtype)
+        addresses, kept = _addresses_of_elements(parts, names, self.library, self.kind)
+        return [self._arrays(part, address, (part, kept), self.kind) for part, address in zip(parts, addresses)]
 
     def add(self, onto: Onto) -> None:
         """After arrays_of(). Errors: FormatError, ArgumentError, UsageError."""
-        self._given = None if onto.matrix is None else self._result_arrays(onto)
-        onto.give(self.struct, self._given and self._given.struct, self.kind)
-        self._onto = onto
-
-    def _result_arrays(self, onto: Onto) -> Arrays:
-        """C as the library reads it. Errors: FormatError, ArgumentError."""
-        matrix, name = onto.matrix, "matrix C"
-        self.check_alike([matrix], [name])
-        if self._torch is not None:
-            indptr, indices, values = parts_of_torch(matrix, name, self._torch)
-            made = Arrays(indptr.data_ptr(), indices.data_ptr(), values.data_ptr(), 8 * indptr.element_size(), indices.numel(),
-                          values.shape[1], (matrix.shape[0], matrix.shape[1]), (indptr, indices, values))
-            found = type_name(values)
-        elif self._is_cupy:
-            csr = matrix.tocsr()
-            made = Arrays(csr.indptr.data.ptr, csr.indices.data.ptr, csr.data.data.ptr, 8 * csr.indptr.dtype.itemsize,
-                          int(csr.indices.size), 1, tuple(csr.shape), csr)
-            found = type_name(csr.data)
-        else:
-            made = _of_tuple(matrix, name)
-            found = made.kind.name
-        if onto.reads_c and found != self.kind.result:
-            raise ArgumentError(name, f"has elements of {found}", f"pass {self.kind.result}")
-        return made._replace(data=made.data if onto.reads_c else 0, kind=self.result)
-
-    def _make_torch(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
-        torch, device = self._torch, f"cuda:{self.device}"
-        of_library = None if stream == self._stream else torch.cuda.ExternalStream(stream, device=device)
-        with torch.cuda.stream(of_library):
-            made = torch.empty(num_bytes, dtype=torch.uint8, device=device)
-        return made, made.data_ptr()
-
-    def _make_cupy(self, num_bytes: int, stream: int) -> Tuple[Any, int]:
-        assert self._cupy is not None
-        empty, uint8, cuda = self._cupy.empty, self._cupy.uint8, self._cupy.cuda
-        if stream == self._stream:
-            made = empty(num_bytes, dtype=uint8)
-        else:
-            with cuda.ExternalStream(stream, self.device):
-                made = empty(num_bytes, dtype=uint8)
-        return made, made.data.ptr
+        given = None
+        if onto.matrix is not None:
+            part, = self._parts([onto.matrix], ["matrix C"])
+            if onto.reads_c and part.type != self.kind.result:
+                raise ArgumentError("matrix C", f"has elements of {part.type}", f"pass {self.kind.result}")
+            given = self._arrays(part, self.library.address(part.values) if onto.reads_c else 0, part, self.result)
+        onto.give(self.struct, given and given.struct, self.kind)
+        self._onto = onto, given
 
     def check(self, status: int) -> None:
         """Errors: what the caller's allocator raised, else the class of the status."""
@@ -387,7 +429,10 @@ class Call:
         held = [self._memory.take(address) for address in (indptr[0], indices, data)]
         if held[2] is not None:  # it may have room for more
             held[2] = held[2][:num_blocks * side * side * self.result.item]
-        return self._of_torch(held, index_bits, side) if self._torch is not None else self._of_cupy(held, index_bits)
+        types = (f"int{index_bits}", f"int{index_bits}", self._values_type())
+        found = [(self.library.empty(0, "uint8") if part is None else part).view(getattr(self.library.xp, name))
+                 for part, name in zip(held, types)]
+        return Shared(found[0], found[1], self.widened(found[2].reshape(-1, side, side)), self.library.matrix)
 
     def pattern(self, pattern: Any, indptr: Tuple[int, int], index_bits: int, side: int) -> Shared:
         """The index arrays of a plan; its data are empty."""
@@ -398,34 +443,14 @@ class Call:
         finally:
             borrowed.pointer = ctypes.c_void_p()  # the plan's
 
-    def stream_now(self) -> int:
-        """The current stream of the library."""
-        if self._torch is not None:
-            return int(self._torch.cuda.current_stream(self.device).cuda_stream)
-        return int(self.library.cuda.get_current_stream().ptr)
-
-    def address(self, values: Any, shape: Tuple[int, ...], item: int) -> int:
+    def address(self, values: Any, shape: Tuple[int, int, int], item: int) -> int:
         """Of an array on the plan's device that is contiguous, and as long and wide as that. Errors: FormatError."""
-        count = shape[0] * shape[1] * shape[2]
-        if self._torch is not None:
-            is_good = (values.is_cuda and values.device.index == self.device and values.is_contiguous()
-                       and values.numel() == count and values.element_size() == item)
-            at = values.data_ptr() if is_good else 0
-        else:
-            described = _dlpack.describe(values, "values")
-            length = 1
-            for side in described.shape:
-                length *= side
-            is_good, at = length == count and int(described.typestr[2:]) == item, described.address
-        if not is_good:
+        count = math.prod(shape)
+        place = self.library.place(values)
+        if place is None or place[1:] != (count, item):
             raise FormatError("values", f"are no {count} contiguous elements of {8 * item} bits on the plan's device",
                               f"pass an array of shape {tuple(shape)}")
-        return int(at)
-
-    @property
-    def library(self) -> Any:
-        """PyTorch or CuPy; None for arrays of others."""
-        return self._torch if self._torch is not None else self._cupy
+        return int(place[0])
 
     @property
     def result(self) -> Kind:
@@ -435,25 +460,21 @@ class Call:
     def elements(self, values: Tuple[Any, Any], shapes: Tuple[Any, ...]) -> List[int]:
         """Where values lie as the plan's kind has them; whole numbers are checked and converted for uint32. Errors:
         FormatError, ArgumentError."""
-        library = self.library
-        self._kept = [elements(x, f"values of matrix {name}", library, self.kind) for x, name in zip(values, "AB")]
+        self._kept = [elements(x, f"values of matrix {name}", self.library.xp, self.kind) for x, name in zip(values, "AB")]
         return [self.address(x, shape, self.kind.item) for x, shape in zip(self._kept, shapes)]
 
+    def _values_type(self) -> str:
+        """Of results in memory: of uint32 the bits."""
+        return "int32" if self.kind is SATURATING else self.kind.result
+
     def make_values(self, num_blocks: int, side: int) -> Any:
-        """Memory for a result; of uint32 with its bits."""
-        library = self.library
-        where = {"device": f"cuda:{self.device}"} if self._torch is not None else {}
-        dtype = library.int32 if self.kind is SATURATING else getattr(library, self.kind.result)
-        return library.empty((num_blocks, side, side), dtype=dtype, **where)
+        """Memory for a result."""
+        return self.library.empty((num_blocks, side, side), self._values_type())
 
     def widened(self, values: Any) -> Any:
-        """The values of a result as its matrix has them."""
-        if self.kind is not SATURATING:
-            return values.reshape(-1) if values.shape[1] == 1 else values
-        if self._torch is not None:
-            wide = self._as_unsigned(values)
-            return wide.view(-1) if values.shape[1] == 1 else wide
-        return values.view(self.library.uint32).astype(self.library.float64).reshape(-1)
+        """The values of a result [blocks, m, m] as its matrix has them."""
+        wide = self.library.widened(values) if self.kind is SATURATING else values
+        return wide.reshape(-1) if values.shape[1] == 1 else wide
 
     def matrix(self, handle: _library.Handle, a: Arrays, b: Arrays) -> Any:
         """The result of one product as the caller's library has such matrices."""
@@ -466,30 +487,3 @@ class Call:
             return made._replace(saturated_elements=num_saturated)
         made.saturated_elements = num_saturated
         return made
-
-    def _as_unsigned(self, values: Any) -> Any:
-        """A tensor of int32 with the bits of uint32 as int64, in one pass: results of many products are large."""
-        return values & self._torch.full((1,), 0xFFFFFFFF, dtype=self._torch.int64, device=values.device)
-
-    def _of_torch(self, held: List[Any], index_bits: int, side: int) -> Shared:
-        torch = self._torch
-        index = torch.int64 if index_bits == 64 else torch.int32
-        empty = torch.empty(0, dtype=torch.uint8, device=f"cuda:{self.device}")
-        indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
-        raw = empty if held[2] is None else held[2]
-        data = (self._as_unsigned(raw.view(torch.int32)) if self.kind is SATURATING
-                else raw.view(getattr(torch, self.kind.result)))
-        make = torch.sparse_csr_tensor if side == 1 else torch.sparse_bsr_tensor
-        return Shared(indptr, indices, data if side == 1 else data.view(-1, side, side), make)
-
-    def _of_cupy(self, held: List[Any], index_bits: int) -> Shared:
-        from cupyx.scipy import sparse  # type: ignore[import-not-found]
-        cupy = self._cupy
-        assert cupy is not None
-        index = cupy.int64 if index_bits == 64 else cupy.int32
-        empty = cupy.empty(0, dtype=cupy.uint8)
-        indptr, indices = ((empty if part is None else part).view(index) for part in held[:2])
-        data = (empty if held[2] is None else held[2]).view(self.kind.result)
-        data = data.astype(cupy.float64) if self.kind is SATURATING else data
-        return Shared(indptr, indices, data, lambda indptr, indices, data, shape: sparse.csr_matrix(
-            (data, indices, indptr), shape=shape))

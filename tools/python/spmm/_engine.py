@@ -81,8 +81,10 @@ def _one_of(option: str, given: str, words: Tuple[str, str]) -> int:
     return words.index(given)
 
 
-def _on_saturation(given: str) -> int:
-    return _one_of("on_saturation", given, ("report", "error"))
+def _options(backend: Optional[str], kernel: Optional[str], on_saturation: str, **fields: Any) -> Any:
+    """Options of a product as the library reads them. Errors: ArgumentError, UsageError."""
+    return _library.ProductOptions(backend=_library.c_text("backend", backend), kernel=_library.c_text("kernel", kernel),
+                                   on_saturation=_one_of("on_saturation", on_saturation, ("report", "error")), **fields)
 
 
 def version() -> str:
@@ -117,10 +119,9 @@ class _Call:
         self._cancel = _library.Handle("spmm_cancel_destroy")
         self._cancel.pointer = ctypes.c_void_p(_library.library().spmm_cancel_create())
         self._callback = _library.ProgressFn(self._on_progress) if progress is not None else _library.ProgressFn()
-        self._texts = {"backend": _library.c_text("backend", backend), "kernel": _library.c_text("kernel", kernel)}
-        self.options = _library.ProductOptions(
-            progress=self._callback, cancel=self._cancel.pointer, **self._texts, **_rows_fields(rows), **_verify_fields(verify),
-            max_threads=_library.whole_number("threads", threads, 0, _library.MAX_32), on_saturation=_on_saturation(on_saturation),
+        self.options = _options(
+            backend, kernel, on_saturation, progress=self._callback, cancel=self._cancel.pointer, **_rows_fields(rows),
+            **_verify_fields(verify), max_threads=_library.whole_number("threads", threads, 0, _library.MAX_32),
             **selection, **{name: bool(flag) for name, flag in flags.items()})
 
     def _on_progress(self, _context: Any, stage: bytes, done: int, total: int) -> int:
@@ -199,7 +200,7 @@ class Engine:
             call.add(onto)
             return self._run_on_device(
                 call, lambda *rest: _library.library().spmm_multiply_device(rest[0], left.struct, right.struct, *rest[1:]),
-                lambda handle: call.matrix(handle, left, right), (backend, kernel, on_saturation), report, selection)
+                lambda handle: call.matrix(handle, left, right), _options(backend, kernel, on_saturation, **selection), report)
         torch = _device.torch_of(a) if _device.torch_of(b) is not None else None
         a, b = of_host(a, "matrix A"), of_host(b, "matrix B")
         m = common_side(a, b, blocksize)
@@ -246,15 +247,17 @@ class Engine:
 
     def multiply_many(self, products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Optional[Batch] = None, *,
                       kernel: Optional[str] = None, on_saturation: str = "report", report: Optional[Dict[str, Any]] = None,
-                      dtype: Any = None) -> _many.DeviceProducts:
+                      dtype: Any = None) -> Sequence[Any]:
         """Many products; see :func:`spmm.multiply_many`."""
         _check_report(report)
-        products = products if b is not None else list(products)
-        if not _many.are_on_device(products, b):
+        products, first = _many.taken(products, b)
+        if first is None:
+            return []
+        if not _device.is_on_device(first):
             options = {"kernel": kernel, "on_saturation": on_saturation, "report": report}
             return _many.multiply_on_host(self.multiply, products, b, dtype, options)
         call = _many.ManyCall(products, b, self._serves_workspace, dtype)
-        return self._run_on_device(call, call.multiply, call.products, (None, kernel, on_saturation), report)
+        return self._run_on_device(call, call.multiply, call.products, _options(None, kernel, on_saturation), report)
 
     def plan(self, a: Matrix, b: Matrix, *, kernel: Optional[str] = None, dtype: Any = None, pattern: Any = None) -> _plan.Plan:
         """A plan for products of two patterns on a GPU; see :func:`spmm.plan`."""
@@ -272,12 +275,8 @@ class Engine:
         raise UsageError("operator", "is for tensors of PyTorch and arrays of JAX on a GPU", "use multiply() or plan()")
 
     def _run_on_device(self, call: _device.Call, function: Callable[..., int], result: Callable[[_library.Handle], Any],
-                       choices: Tuple[Optional[str], Optional[str], str], report: Optional[Dict[str, Any]],
-                       selection: Optional[Dict[str, int]] = None) -> Any:
+                       options: Any, report: Optional[Dict[str, Any]]) -> Any:
         # On this thread: it has the device current for the memory that the library asks for.
-        backend, kernel, on_saturation = choices
-        texts = {name: _library.c_text(name, text) for name, text in (("backend", backend), ("kernel", kernel))}
-        options = _library.ProductOptions(on_saturation=_on_saturation(on_saturation), **texts, **(selection or {}))
         handle = _library.Handle("spmm_device_matrix_destroy")
         made = _library.Handle("spmm_report_destroy")
         try:
@@ -476,12 +475,7 @@ def multiply_many(products: Union[Iterable[Tuple[Matrix, Matrix]], Batch], b: Op
     >>> spmm.multiply_many([])
     []
     """
-    first = products
-    if b is None:
-        products = list(products)
-        if not products:
-            return []
-        first = products[0][0] if isinstance(products[0], (tuple, list)) and products[0] else None
+    products, first = _many.taken(products, b)
     options: Dict[str, Any] = dict(kernel=kernel, on_saturation=on_saturation, report=report, dtype=dtype)
     if _device.is_on_device(first):
         return _engine_of_device(_device.number_of(first)).multiply_many(products, b, **options)

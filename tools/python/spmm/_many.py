@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from . import _device, _library
-from ._elements import Kind, kind_of, type_name
+from ._elements import Kind, kind_of
 from ._errors import FormatError, ShapeError, UsageError
 from ._matrix import Bsr, Operand, as_scipy, as_tensor, check_stored, common_side, elements_name, of_host
 
@@ -60,53 +60,30 @@ class DeviceProducts(Sequence):
         return self._matrix(self.indptr[begin:end], self.indices[first:last], self.data[first:last], (rows, cols))
 
 
-def pairs_of(products: Any) -> List[Tuple[Any, Any]]:
+def taken(products: Any, b: Any) -> Tuple[Any, Any]:
+    """The products, with b None a list of pairs, and their first matrix; None if there is none. Errors: UsageError."""
+    if b is not None:
+        return products, products
     pairs = list(products)
     for x, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise UsageError(f"product {x}", f"is a {type(pair).__name__}", "give pairs (a, b), or two batches")
-    return pairs
+    return pairs, pairs[0][0] if pairs else None
 
 
-class _Stack(NamedTuple):
-    """The left or the right matrices of many products, of one shape and number of blocks each, one behind another."""
-
-    first: _device.Arrays
-    count: int
-
-    @property
-    def strides(self) -> _library.DeviceStrides:
-        blocks, side = self.first.num_blocks, self.first.side
-        return _library.DeviceStrides(indptr=self.first.shape[0] // side + 1, indices=blocks, data=blocks * side**2)
-
-
-def _of_tensor(tensor: Any, parts: Tuple[Any, Any, Any], torch: Any, name: str, kind: Kind) -> _Stack:
-    """Errors: FormatError, ArgumentError."""
-    indptr, indices, values = parts
-    values = _device.elements(values, name, torch, kind)
-    count, num_blocks, side = values.shape[:3]
-    return _Stack(_device.Arrays(indptr.data_ptr(), indices.data_ptr(), values.data_ptr(), 8 * indptr.element_size(), num_blocks,
-                                 side, tuple(tensor.shape[1:]), (indptr, indices, values), kind), count)
-
-
-def _of_tuple(batch: Tuple[Any, ...], parts: _device.Parts, name: str) -> _Stack:
-    """Errors: FormatError."""
-    count, num_blocks = parts.indices.shape
-    if parts.indptr.shape[0] != count:
-        raise _device.lengths_error(name)
-    return _Stack(_device.Arrays(*(part.address for part in parts[:3]), parts.bits, num_blocks, parts.side,
-                                 _device.shape_of(batch, parts, name), parts[:3], parts.kind), count)
+def _strides(first: _device.Arrays) -> _library.DeviceStrides:
+    return _library.DeviceStrides(indptr=first.shape[0] // first.side + 1, indices=first.num_blocks,
+                                  data=first.num_blocks * first.side**2)
 
 
 class ManyCall(_device.Call):
-    """Operands, stream and memory of many products: pairs, or with b two batches."""
+    """Operands, stream and memory of many products: a list of pairs, or with b two batches."""
 
     def __init__(self, products: Any, b: Any = None, serves_workspace: bool = False, dtype: Any = None) -> None:
-        pairs = pairs_of(products) if b is None else [(products, b)]
-        super().__init__(pairs[0][0], serves_workspace)
+        super().__init__(products if b is not None else products[0][0], serves_workspace)
         self._stacks: Optional[_library.DeviceStacksStruct] = None  # else there is a table
         if b is None:
-            self._take_pairs(pairs, dtype)
+            self._take_pairs(products, dtype)
         else:
             self._take_batches([products, b], dtype)
         self.num_products = len(self._shapes)
@@ -122,28 +99,15 @@ class ManyCall(_device.Call):
         self._side, self._index_bits = arrays[0].side, arrays[0].index_bits
 
     def _take_batches(self, given: List[Any], dtype: Any) -> None:
-        names = ["matrix A", "matrix B"]
-        self.check_alike(given, names)
-        if self._is_cupy:
-            raise FormatError("matrix A", "is one matrix", "give pairs, or tuples of arrays")
-        if self._torch is None:
-            tuples = [_device.parts_of_tuple(batch, name, num_batches=1) for batch, name in zip(given, names)]
-            self.kind = self.kind_of_tuples([parts.kind for parts in tuples], names, dtype)
-            left, right = (_of_tuple(*one) for one in zip(given, tuples, names))
-        else:
-            tensors = [_device.parts_of_torch(batch, name, self._torch, num_batches=1) for batch, name in zip(given, names)]
-            self.kind = kind_of([type_name(parts[2]) for parts in tensors], dtype)
-            left, right = (_of_tensor(batch, parts, self._torch, name, self.kind)
-                           for batch, parts, name in zip(given, tensors, names))
-        if left.count != right.count:
-            raise ShapeError("matrix A and matrix B", f"are {left.count} and {right.count} products",
+        a, b = self.arrays_of(given, ["matrix A", "matrix B"], dtype, num_batches=1)
+        if a.count != b.count:
+            raise ShapeError("matrix A and matrix B", f"are {a.count} and {b.count} products",
                              "pass as many left as right ones")
-        a, b = left.first, right.first
         self._keep = [a.keep, b.keep]
-        self._stacks = _library.DeviceStacksStruct(num_products=left.count, a=ctypes.pointer(a.struct), b=ctypes.pointer(b.struct),
-                                                   a_strides=left.strides, b_strides=right.strides)
-        self._shapes = np.broadcast_to(np.array((a.shape[0], b.shape[1]), dtype=np.int64), (left.count, 2))
-        self._num_rows = left.count * (a.shape[0] // a.side)
+        self._stacks = _library.DeviceStacksStruct(num_products=a.count, a=ctypes.pointer(a.struct), b=ctypes.pointer(b.struct),
+                                                   a_strides=_strides(a), b_strides=_strides(b))
+        self._shapes = np.broadcast_to(np.array((a.shape[0], b.shape[1]), dtype=np.int64), (a.count, 2))
+        self._num_rows = a.count * (a.shape[0] // a.side)
         self._side, self._index_bits = a.side, a.index_bits
 
     def multiply(self, engine: Any, *rest: Any) -> int:
@@ -165,8 +129,8 @@ class ManyCall(_device.Call):
         held = self._memory.take(library.spmm_device_matrix_first_blocks(handle.pointer) or 0)
         if held is None:
             return lambda: np.zeros(count, dtype=np.int64)
-        is_torch, index = self._torch is not None, f"i{self._index_bits // 8}"
-        return lambda: (held.cpu().numpy() if is_torch else held.get()).view(index).astype(np.int64)
+        bytes_of, index = self.library.bytes_of, f"i{self._index_bits // 8}"
+        return lambda: bytes_of(held).view(index).astype(np.int64)
 
     def products(self, handle: _library.Handle) -> DeviceProducts:
         library, pointer = _library.library(), handle.pointer
@@ -174,14 +138,6 @@ class ManyCall(_device.Call):
         address = library.spmm_device_matrix_indptrs(pointer) or 0
         shared = self.shared(handle, (address, self._num_rows + self.num_products), self._index_bits, self._side)
         return DeviceProducts(shared, self._shapes, self._side, first_blocks, library.spmm_device_matrix_num_saturated(pointer))
-
-
-def are_on_device(products: Any, b: Any) -> bool:
-    """Whether the first matrix of pairs, or of two batches, is on a device. Errors: UsageError."""
-    pairs = pairs_of(products) if b is None else [(products, b)]
-    if not pairs:
-        raise UsageError("products", "are none", "give at least one pair")
-    return _device.is_on_device(pairs[0][0])
 
 
 def _matrices_of(batch: Any, name: str) -> List[Bsr]:
@@ -215,7 +171,7 @@ def _on_diagonal(matrices: List[Any], name: str, m: int, kind: Kind) -> Tuple[Bs
 
 def multiply_on_host(multiply: Callable[..., Bsr], products: Any, b: Any, dtype: Any, options: Dict[str, Any]) -> DeviceProducts:
     """multiply: of block-CSR arrays. Errors: FormatError, ShapeError, UsageError, what it raises."""
-    pairs = pairs_of(products) if b is None else list(zip(_matrices_of(products, "matrix A"), _matrices_of(b, "matrix B")))
+    pairs = products if b is None else list(zip(_matrices_of(products, "matrix A"), _matrices_of(b, "matrix B")))
     torch = _device.torch_of(pairs[0][0] if b is None else products)
     wants_scipy = b is None and not isinstance(pairs[0][0], tuple)
     sides = [tuple(of_host(matrix, f"matrix {name}, product {x}") for matrix, name in zip(pair, "AB")) for x, pair in enumerate(pairs)]

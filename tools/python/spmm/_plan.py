@@ -73,14 +73,14 @@ class Plan:
         count = ctypes.c_uint64()
         address = self._call.address(out, (self.num_blocks, self.side, self.side), self._call.result.item)
         self._call.check(_library.library().spmm_device_plan_count_saturated(
-            self.pointer(), address, self._call.stream_now(), ctypes.byref(count)))
+            self.pointer(), address, self._call.library.stream(), ctypes.byref(count)))
         return count.value
 
     def _multiply(self, a: int, b: int, out: Any, alpha: Any, beta: Any) -> None:
         numbers = scaling(self._call.kind, alpha, beta)
         address = self._call.address(out, (self.num_blocks, self.side, self.side), self._call.result.item)
         self._call.check(_library.library().spmm_device_plan_multiply_add(
-            self.pointer(), a, b, address, *map(address_of, numbers), self._call.stream_now()))
+            self.pointer(), a, b, address, *map(address_of, numbers), self._call.library.stream()))
 
     def pointer(self) -> ctypes.c_void_p:
         """Errors: UsageError if the plan is closed."""
