@@ -262,9 +262,10 @@ ExactRows::ExactRows(const Inputs& inputs, const RowSlots& a_rows, const RowSlot
 
   std::atomic<std::uint64_t> num_pairs = 0;
   std::atomic<std::uint64_t> num_b_blocks = 0;  // that are met
-  // Those of each column, if there is room for the counters; else compute_columns() finds the ones that are too long.
+  // Those of each column, if one may be too long and there is room for the counters; else compute_columns() finds it.
   const std::uint64_t nb = inputs_.b.header().blocks_per_side();
-  std::vector<std::uint32_t> columns(nb <= memory_bytes_ / 4 / sizeof(std::uint32_t) ? nb : 0);
+  const bool may_lack = memory_for_b(inputs_.b.header().num_blocks, m_) > memory_bytes_;
+  std::vector<std::uint32_t> columns(may_lack && nb <= memory_bytes_ / 4 / sizeof(std::uint32_t) ? nb : 0);
   for_pieces(inputs_.b, memory_bytes_, run_, [&](const std::byte* records, std::uint64_t count, std::uint64_t) {
     std::uint64_t own_pairs = 0;
     std::uint64_t own_blocks = 0;
