@@ -63,12 +63,12 @@ class Engine {
   /// Errors: as above, and what sources and sink throw.
   Report multiply(const Source& a, const Source& b, Sink& sink, const ProductOptions& options = {});
 
-  /// C = A * B of arrays in host memory, for all types of SPMM_CHAIN_TYPES: chain.hpp says which bits it has. It keeps
-  /// all blocks with pairs. Of uint16_t it takes given blocks of C. The CPU multiplies, unless a device is asked for,
-  /// which gets copies of the operands. Shapes: A [r, k], B [k, c], C [r, c]. Errors: ShapeError; FormatError that
-  /// names the array and the place; OutOfMemory, if the result does not fit the limit; UsageError (a kernel,
-  /// transposes, checks of the result). With `onto` it is added to, or has given blocks. Errors: ShapeError that names
-  /// a block that C lacks.
+  /// C = A * B of arrays in host memory. Of uint16_t: as of matrices, or at given blocks of C. Of other types:
+  /// chain.hpp says which bits C has, all blocks with pairs stay, and the CPU multiplies unless a device is asked for,
+  /// which gets copies of the operands. With `onto` C is added to, or has given blocks. Shapes: A [r, k], B [k, c], C
+  /// [r, c]. Errors: ShapeError, also one that names a block that C lacks; FormatError that names the array and the
+  /// place; OutOfMemory, if the result does not fit the limit; UsageError (of other types: a kernel, transposes, checks
+  /// of the result).
   template <class T>
   BsrMatrix<ProductOf<T>> multiply(const BsrView<T>& a, const BsrView<T>& b, const ProductOptions& options = {},
                                    Report* report = nullptr, const Accumulation<ProductOf<T>>& onto = {});
