@@ -300,7 +300,7 @@ std::uint64_t multiply_range(const ChainProduct<T>& product, const Range& range,
     auto* const places = reinterpret_cast<std::uint32_t*>(scratch.places.data());  // + 1, of columns of this row
     for (std::uint64_t x = 0; x < num_blocks; ++x) places[row_columns[x]] = static_cast<std::uint32_t>(x) + 1;
     __builtin_memset(values, 0, num_blocks * elements * sizeof(Sum));
-    constexpr bool kIsSmall = M != 0 && M * M * sizeof(T) < 128;  // a pair takes less time than fetching a block
+    constexpr bool kIsSmall = M != 0 && M < 8 && M * M * sizeof(T) < 128;  // a pair takes less time than a fetch
     constexpr bool kIsLarge = M == 0 || M >= 16;  // a pair takes long enough to ask each time whether to go on
     for (std::uint64_t x = a.offsets[row]; x < a.offsets[row + 1]; ++x) {
       if (scratch.must_stop(product.cancel)) break;
