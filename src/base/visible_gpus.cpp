@@ -46,20 +46,15 @@ std::pair<std::size_t, std::size_t> count_gpus(const fs::path& root) {
 
 }  // namespace
 
-std::optional<std::string> visible_devices_variable() {
-  const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-std::vector<std::string> visible_gpus(const std::optional<std::string>& visible, const fs::path& root) {
+std::vector<std::string> visible_gpus(const char* visible, const fs::path& root) {
   const auto [count, num_numbers] = count_gpus(root);
   std::vector<std::string> gpus;
   if (count == 0) return gpus;
-  if (!visible) {
+  if (visible == nullptr) {
     for (std::size_t g = 0; g < count; ++g) gpus.push_back(std::to_string(g));
     return gpus;
   }
-  std::istringstream entries(*visible);
+  std::istringstream entries(visible);
   for (std::string entry; std::getline(entries >> std::ws, entry, ',');) {
     entry.erase(entry.find_last_not_of(" \t") + 1);
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");

@@ -1,7 +1,7 @@
 // Which GPUs this process may use, found without CUDA: its start alone takes longer than hundreds of small products.
 #pragma once
 
-#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,15 +9,12 @@
 
 namespace spmm {
 
-/// CUDA_VISIBLE_DEVICES of this process.
-std::optional<std::string> visible_devices_variable();
-
 /// One value of CUDA_VISIBLE_DEVICES for each GPU.
 /// Values: visible = the variable as this process found it (what is before the first invalid entry counts, as for
-/// CUDA); without it every GPU that the driver lists and that has a device file which may be opened. Where no driver
-/// lists any (a container without /proc/driver/nvidia, Jetson, WSL2), device files count if libcuda.so.1 is there; one
-/// GPU if they do not say how many. root = where /proc, /dev and /usr are.
-std::vector<std::string> visible_gpus(const std::optional<std::string>& visible = visible_devices_variable(),
+/// CUDA); null: without it, every GPU that the driver lists and that has a device file which may be opened. Where no
+/// driver lists any (a container without /proc/driver/nvidia, Jetson, WSL2), device files count if libcuda.so.1 is
+/// there; one GPU if they do not say how many. root = where /proc, /dev and /usr are.
+std::vector<std::string> visible_gpus(const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"),
                                       const std::filesystem::path& root = "/");
 
 /// Whether a driver of NVIDIA's GPUs is installed, or the part of it that a container gets.
@@ -25,10 +22,6 @@ bool has_gpu_driver(const std::filesystem::path& root = "/");
 
 /// Whether a GPU of this machine is cut into MIG instances: then a number may stand for one of them.
 bool has_mig(const std::filesystem::path& root = "/");
-
-/// How long a product looks again at a GPU that other processes hold, which may be about to end, and how often.
-inline constexpr std::chrono::milliseconds kBusyPatience{1000};
-inline constexpr std::chrono::milliseconds kBusyPause{50};
 
 /// Rank of this process on its node, as the common launchers tell it: others may want the other GPUs. Nothing outside
 /// of launchers.

@@ -30,11 +30,6 @@ Workers::~Workers() {
   for (std::jthread& thread : threads_) thread.join();
 }
 
-unsigned Workers::num_threads() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<unsigned>(threads_.size());
-}
-
 void Workers::run(unsigned num, const Body& body) {
   if (num <= 1) return body(0);
   Job job{.body = body, .num = num};

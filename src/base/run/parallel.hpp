@@ -45,9 +45,6 @@ class Workers {
   /// Errors: rethrows the first exception of a body after all indices have been run; throws nothing else.
   void run(unsigned num, const Body& body);
 
-  /// Threads that were started so far; all are kept.
-  [[nodiscard]] unsigned num_threads() const;
-
  private:
   struct Job;
 
@@ -56,7 +53,7 @@ class Workers {
   unsigned claim(Job& job);
   void run_index(Job& job, unsigned index);
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable work_;
   // Guarded by mutex_:
   std::vector<Job*> jobs_;      // with unclaimed indices, oldest first

@@ -63,13 +63,16 @@ bool may_pass(cudaError_t status) {
   return status == cudaErrorMemoryAllocation || status == cudaErrorDevicesUnavailable;
 }
 
-/// Starts a device; looks at one that others hold again for kBusyPatience. Errors: as check().
+/// Starts a device. One that other processes hold, which may be about to end, is tried again for a second. Errors: as
+/// check().
 void start_device(int device) {
-  const auto end = std::chrono::steady_clock::now() + kBusyPatience;
+  constexpr std::chrono::milliseconds kPatience{1000};
+  constexpr std::chrono::milliseconds kPause{50};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   cudaError_t status = cudaInitDevice(device, 0, 0);
   while (may_pass(status) && std::chrono::steady_clock::now() < end) {
     (void)cudaGetLastError();
-    std::this_thread::sleep_for(kBusyPause);
+    std::this_thread::sleep_for(kPause);
     status = cudaInitDevice(device, 0, 0);
   }
   check(status, "start the device");
