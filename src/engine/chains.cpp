@@ -131,6 +131,10 @@ HostIndex index_of(const BsrView<std::uint16_t>& view, RowRange rows, const Sour
   return index;
 }
 
+std::uint32_t num_columns_of(const BsrView<std::uint16_t>& view) {
+  return static_cast<std::uint32_t>(view.cols / view.m);
+}
+
 /// Where columns are far more than blocks, those with blocks get numbers in order, and B and C (may be null) have these
 /// instead. Returns the columns by their numbers; nothing if all stays as it is.
 std::vector<std::uint32_t> number_columns(HostIndex& b, HostIndex* c, std::uint32_t num_columns) {
@@ -189,29 +193,18 @@ std::uint64_t expected_bytes(const plan::Counts& expected, ElementType type) {
       expected.num_c_blocks * (kIndexBytes + elements * static_cast<double>(element_bytes(result_of(type)))));
 }
 
-void fill_report(const Source& a, const Source& b, ElementType type, const ProductStats& stats,
-                 const plan::Limits& limits, Report& report) {
-  report.element_type = type;
-  report.a = a.header();
-  report.b = b.header();
-  report.c = {.n = report.a.n,
-              .m = report.a.m,
-              .num_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(stats.num_blocks, 0xFFFF'FFFFu))};
-  report.c_blocks = stats.num_blocks;
-  report.pairs = stats.pairs;
-  report.saturated_elements = stats.num_saturated;
-  report.num_panels = stats.num_panels;
-  report.peak_device_bytes = stats.peak_device_bytes;
-  report.device = stats.device;
-  report.plan.devices = stats.shares;
-  report.plan.backend = limits.backend;
-  report.plan.kernel = "chains";
-  report.plan.exact = true;
-  report.plan.num_threads = limits.num_threads;
-  report.plan.host_limit_bytes = limits.host_bytes;
-  report.plan.device_limit_bytes = limits.gpus.empty() ? 0 : limits.gpus.front().bytes;
-  report.plan.expected_pairs = static_cast<double>(stats.pairs);
-  report.plan.expected_output_blocks = static_cast<double>(stats.num_blocks);
+/// What is reported as the plan of a product that was not planned.
+Plan plan_of(const ProductStats& stats, const plan::Limits& limits) {
+  Plan plan;
+  plan.backend = limits.backend;
+  plan.kernel = "chains";
+  plan.exact = true;
+  plan.num_threads = limits.num_threads;
+  plan.host_limit_bytes = limits.host_bytes;
+  plan.device_limit_bytes = limits.gpus.empty() ? 0 : limits.gpus.front().bytes;
+  plan.expected_pairs = static_cast<double>(stats.pairs);
+  plan.expected_output_blocks = static_cast<double>(stats.num_blocks);
+  return plan;
 }
 
 /// An operand whose elements nobody reads: what is checked of it is the same for all types.
@@ -289,7 +282,8 @@ void Engine::Impl::multiply_chains(const Source& a, const Source& b, const Produ
   } else {
     stats = multiply_on_host(a, b, *host, limits, run);
   }
-  fill_report(a, b, type, stats, limits, record.report);
+  record.report.element_type = type;
+  fill_report({a, b}, stats, plan_of(stats, limits), record.report);
   if (host != nullptr) stats.largest = host->largest;
   if (result_of(type) == ElementType::i64) {
     const void* const alpha = host != nullptr ? host->alpha : record.arrays->call.alpha;
@@ -334,24 +328,6 @@ struct RowArrays {
   std::vector<std::int64_t> indices{};
   DeviceBsrView view{};
 };
-
-/// Row ranges for devices, of about as many pairs each. Shapes: [num_devices + 1], where they begin.
-std::vector<std::uint32_t> cut_by_pairs(const BsrView<std::uint16_t>& a, const BsrView<std::uint16_t>& b, RowRange rows,
-                                        std::size_t num_devices, const Run& run) {
-  constexpr std::uint64_t kRowsAtOnce = 1024;
-  if (num_devices == 1) return {rows.first, rows.end};
-  std::vector<std::uint64_t> pairs(a.rows / a.m);
-  run.parallel_for(rows.end - rows.first, kRowsAtOnce, [&](std::uint64_t begin, std::uint64_t end) {
-    run.check_cancelled();
-    for (std::uint64_t r = rows.first + begin; r < rows.first + end; ++r) {
-      for (auto x = static_cast<std::size_t>(a.indptr[r]); x < static_cast<std::size_t>(a.indptr[r + 1]); ++x) {
-        const auto column = static_cast<std::size_t>(a.indices[x]);
-        pairs[r] += static_cast<std::uint64_t>(b.indptr[column + 1] - b.indptr[column]);
-      }
-    }
-  });
-  return plan::cut_by_weight(pairs, 0, rows, static_cast<std::uint32_t>(num_devices));
-}
 
 /// What one device computes, and what went wrong.
 struct DevicePart {
@@ -407,7 +383,15 @@ ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, c
   std::vector<cuda::DeviceUse> uses{{.device = run.device, .memory = run.memory}};
   uses.insert(uses.end(), run.more_devices.begin(), run.more_devices.end());
   const RowRange rows = checked_rows(host.rows, static_cast<std::uint32_t>(host.a.rows / host.a.m));
-  const std::vector<std::uint32_t> begins = cut_by_pairs(host.a, host.b, rows, uses.size(), run);
+  std::vector<std::uint32_t> begins{rows.first, rows.end};
+  if (uses.size() > 1 || rows.first != 0) {  // a device that sees some rows cannot name a place in the whole arrays
+    const HostIndex index_a = index_of(host.a, rows, a, run);
+    const HostIndex index_b = index_of(host.b, {}, b, run);
+    if (host.c) index_of_c(*host.c, *host.source_c, run);
+    begins = plan::cut_by_weight(
+        cpu::count_pairs(index_a.at(num_columns_of(host.a)), index_b.at(num_columns_of(host.b)), nullptr, run), 0, rows,
+        static_cast<std::uint32_t>(uses.size()));
+  }
   const RowArrays of_b(host.b, {}, host.type);
   std::deque<DevicePart> parts;
   for (std::size_t d = 0; d < uses.size(); ++d) parts.emplace_back(run.clock.trace());
@@ -460,14 +444,7 @@ ProductStats Engine::Impl::multiply_uploaded(const Source& a, const Source& b, c
                                  .memory = uses[d].memory},
                                 uses[d].device,
                                 run.more_devices};
-      try {
-        part.stats = cuda::multiply_chains(a, b, limits.gpus[d].bytes, own, &chains);
-      } catch (const FormatError&) {
-        if (own_rows.first == 0) throw;
-        index_of(host.a, {}, a, run);  // names the place in the whole arrays
-        if (host.c) index_of_c(*host.c, *host.source_c, run);
-        throw;
-      }
+      part.stats = cuda::multiply_chains(a, b, limits.gpus[d].bytes, own, &chains);
     } catch (const OtherFailed&) {
     } catch (...) {
       fail(part, std::current_exception());
@@ -517,9 +494,6 @@ ProductStats Engine::Impl::multiply_on_host(const Source& a, const Source& b, co
   std::optional<HostIndex> index_b;
   std::optional<HostIndex> index_c;
   std::vector<std::uint32_t> names;
-  const auto num_columns_of = [](const BsrView<std::uint16_t>& view) {
-    return static_cast<std::uint32_t>(view.cols / view.m);
-  };
   {
     const auto timing = run.clock.scope(Stage::build);
     index_a = index_of(host.a, host.rows, a, run);

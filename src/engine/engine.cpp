@@ -104,25 +104,6 @@ double proof_seconds(const plan::Counts& expected, const Plan& plan, const Selec
   return (elements * kSecondsPerElement + blocks * kSecondsPerBlock) / plan.num_threads;
 }
 
-/// Takes over what the product itself knows.
-void fill_report(const Inputs& inputs, const ProductStats& stats, const plan::Choice& choice, Report& report) {
-  constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
-  report.a = inputs.a.header();
-  report.b = inputs.b.header();
-  report.c = {.n = report.a.n,
-              .m = report.a.m,
-              .num_blocks = static_cast<std::uint32_t>(std::min(stats.num_blocks, kMostOfHeader))};
-  report.c_blocks = stats.num_blocks;
-  report.plan = choice;
-  report.pairs = stats.pairs;
-  report.saturated_elements = stats.num_saturated;
-  report.dropped_elements = stats.num_dropped;
-  report.num_panels = stats.num_panels;
-  report.peak_device_bytes = stats.peak_device_bytes;
-  report.device = stats.device;
-  if (!stats.shares.empty()) report.plan.devices = stats.shares;
-}
-
 }  // namespace
 
 ProductStats multiply_at_once(const Inputs& inputs, Output& output, plan::Choice& choice, const cuda::DeviceRun& run) {

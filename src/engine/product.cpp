@@ -144,6 +144,24 @@ void reserve_memory(const plan::Choice& choice, const cuda::DeviceRun& run, std:
   }
 }
 
+void fill_report(const Inputs& inputs, const ProductStats& stats, const Plan& plan, Report& report) {
+  constexpr std::uint64_t kMostOfHeader = 0xFFFF'FFFFu;
+  report.a = inputs.a.header();
+  report.b = inputs.b.header();
+  report.c = {.n = report.a.n,
+              .m = report.a.m,
+              .num_blocks = static_cast<std::uint32_t>(std::min(stats.num_blocks, kMostOfHeader))};
+  report.c_blocks = stats.num_blocks;
+  report.plan = plan;
+  report.pairs = stats.pairs;
+  report.saturated_elements = stats.num_saturated;
+  report.dropped_elements = stats.num_dropped;
+  report.num_panels = stats.num_panels;
+  report.peak_device_bytes = stats.peak_device_bytes;
+  report.device = stats.device;
+  if (!stats.shares.empty()) report.plan.devices = stats.shares;
+}
+
 void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out) {
   if (options.on_saturation == OnSaturation::report || report.saturated_elements == 0) return;
   throw SaturationError(

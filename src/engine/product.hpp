@@ -75,6 +75,9 @@ void reserve_memory(const plan::Choice& choice, const cuda::DeviceRun& run, std:
 /// Reads both operands, counts, chooses again with what was counted, which replaces `choice`, multiplies and writes.
 ProductStats multiply_at_once(const Inputs& inputs, Output& output, plan::Choice& choice, const cuda::DeviceRun& run);
 
+/// Takes over what a finished product knows of itself.
+void fill_report(const Inputs& inputs, const ProductStats& stats, const Plan& plan, Report& report);
+
 /// Whether a finished result may become visible. Values: out = how messages call it. Errors: SaturationError if
 /// elements saturated and the options do not allow that; says where the first one is if that is found soon.
 void check_saturation(const ProductOptions& options, const Report& report, Sink& sink, const std::string& out);
