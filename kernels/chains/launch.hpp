@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,35 +30,50 @@ struct alignas(8) Link {
 /// Rows with at most this many pairs are sorted by a warp.
 inline constexpr std::uint32_t kSortedRowLinks = 384;
 
-/// Shared memory for a piece of a row that is walked. Values: not 0.
+/// Shared memory of a warp that lists a piece. Values: not 0.
 struct ListWindow {
   std::uint32_t words = 0;  // of the bitmap of its columns
   std::uint32_t ranks = 0;  // C blocks whose pairs are placed at a time
+  std::uint32_t links = 0;  // pairs that are placed there; if there are more, they are placed in the list; may be 0
 };
 
-/// How rows that are walked are divided: medium ones among warps, long ones among CTAs.
+/// How rows are divided among warps.
 struct ListTuning {
-  std::uint32_t sorted_pairs = kSortedRowLinks;  // of a row that is not in the list of medium ones, at most
-  std::uint32_t medium_pairs = 4096;             // of a medium row, at most
-  ListWindow medium_window{.words = 1024, .ranks = 1024};
-  ListWindow long_window{.words = 4096, .ranks = 8192};
-  std::uint32_t medium_slots = 1024;  // of the table of a pattern's row: a power of two, twice the blocks or more
-  std::uint32_t long_slots = 8192;
+  std::uint32_t sorted_pairs = kSortedRowLinks;  // of a row that is not cut into pieces, at most
+  std::uint32_t piece_pairs = 4096;              // a row has no more pieces than these go into its pairs, and one
+  ListWindow window{.words = 1024, .ranks = 512, .links = 1088};
+  std::uint32_t slots = 1024;  // of the table of a pattern's row: a power of two, twice the blocks or more
+
+  /// Bound of the pieces of some rows.
+  [[nodiscard]] std::uint64_t max_pieces(std::uint64_t num_rows, std::uint64_t num_pairs) const {
+    return std::min(num_rows, num_pairs / (sorted_pairs + 1)) + num_pairs / piece_pairs;
+  }
+};
+
+/// Some block columns of a row.
+struct ListPiece {
+  std::uint32_t row = 0;
+  std::uint32_t column_begin = 0;
+  std::uint32_t column_end = 0;
+  std::uint32_t num_before = 0;  // pieces of the row, which lie before this one
+  std::uint32_t is_row = 0;      // 1: it has all columns that the row meets
+  std::uint32_t is_dense = 0;    // 1: the row has a pair for every few columns
+  std::uint32_t first_link = 0;  // once it is listed
+  std::uint32_t num_links = 0;   // the same
+  std::uint32_t num_blocks = 0;  // the same: of C
 };
 
 /// What counting pairs finds; zeros before.
 struct LinkTotals {
-  unsigned long long num_pairs = 0;
   std::uint32_t max_row_pairs = 0;
-  std::uint32_t max_span = 0;  // block columns from the first to the last of a row that is walked
-  std::uint32_t num_medium = 0;
-  std::uint32_t num_long = 0;
+  std::uint32_t max_width = 0;  // block columns of a piece
+  std::uint32_t num_pieces = 0;
 };
 
 /// Pairs of rows. Shapes: device.
 struct RowLinks {
   std::uint32_t* num_pairs = nullptr;  // [rows of A]
-  std::uint32_t* walked = nullptr;     // [rows of A]: medium rows from the front, long ones from the back, in any order
+  ListPiece* pieces = nullptr;         // [max_pieces()]
   LinkTotals* totals = nullptr;        // [1]
 };
 
@@ -76,27 +92,30 @@ struct LinkList {
   const std::uint32_t* row_links = nullptr;  // [rows + 1]: pairs before each row
   std::uint32_t* row_blocks = nullptr;       // [rows]: C blocks of each row
   const std::uint32_t* c_offsets = nullptr;  // [rows + 1]: C blocks before each row
-  std::uint32_t* c_columns = nullptr;        // [C blocks], ascending in each row
   std::uint32_t* c_links = nullptr;          // [C blocks + 1]: pairs before each C block
   Link* links = nullptr;                     // [pairs + 1]
   std::uint32_t num_c_blocks = 0;            // once they are counted
 };
 
-/// What both passes over the rows need. Values: totals = what was counted, on the host.
+/// Rows of A that are listed. Values: totals = what was counted, on the host.
 struct RowsToList {
   RowProduct operands;
-  std::uint32_t num_columns = 0;             // block columns of B
-  const std::uint32_t* walked = nullptr;     // of RowLinks
-  const std::uint32_t* num_pairs = nullptr;  // the same; null: no row is long
+  std::uint32_t num_columns = 0;  // block columns of B
+  ListPiece* pieces = nullptr;    // of RowLinks
   LinkTotals totals{};
   ListTuning tuning{};
 };
 
-/// Writes row_blocks, and, out of order still, links of sorted rows.
-void launch_count_c_blocks(const RowsToList& rows, const LinkList& list, cudaStream_t stream);
+/// Writes row_blocks, and links by the numbers that blocks have in sorted operands.
+void launch_list_links(const RowsToList& rows, const LinkList& list, cudaStream_t stream);
 
-/// Writes c_columns, c_links and links.
-void launch_fill_links(const RowsToList& rows, const LinkList& list, cudaStream_t stream);
+/// Writes c_links, the block columns to c.indices, and the caller's numbers to links.
+void launch_fill_blocks(const RowsToList& rows, const LinkList& list, const IndexArrays& c, cudaStream_t stream);
+
+/// Writes c.indptr. Shapes: c_offsets [num_rows + 1], rows [num_rows]: block row of each row of the list, ascending;
+/// device.
+void launch_expand_offsets(const std::uint32_t* c_offsets, const std::uint32_t* rows, std::uint32_t num_rows,
+                           const IndexArrays& c, cudaStream_t stream);
 
 /// What reading a pattern finds; kNothingBad before.
 struct PatternFindings {
@@ -121,15 +140,11 @@ struct PatternView {
                                             // block; null: such pairs are left out
 };
 
-/// Counts the pairs of each C block of a pattern, or writes their links. Values: only long rows are listed:
-/// tuning.sorted_pairs = medium_pairs. Shapes: c_links [C blocks], zeros, raised to the counts; or, with links [pairs +
-/// 1], the pairs before each C block, which are read.
+/// Counts the pairs of each C block of a pattern, or writes their links. Values: all rows are cut into pieces:
+/// tuning.sorted_pairs = 0; or none is, and pieces are null. Shapes: c_links [C blocks], zeros, raised to the counts;
+/// or, with links [pairs + 1], the pairs before each C block, which are read.
 void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
                           cudaStream_t stream);
-
-/// The pattern of C as index arrays. Shapes: rows [num_rows]: block row of each row of the list, ascending; device.
-void launch_expand_indices(const LinkList& list, const std::uint32_t* rows, std::uint32_t num_rows,
-                           const IndexArrays& to, cudaStream_t stream);
 
 // ---- f64.cu, f32.cu, half.cu, integers.cu; types.cu
 

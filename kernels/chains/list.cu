@@ -1,7 +1,6 @@
 // The pairs of each C block by ascending inner index, and the pattern of C. Rows of A with few pairs are sorted by a
-// warp; longer ones are walked, as often as shared memory asks for, by a warp or by a CTA.
+// warp; longer ones are cut into pieces of some block columns, each of which a warp lists.
 #include <algorithm>
-#include <utility>
 
 #include "kernels/blocks/scan_terms.cuh"
 #include "kernels/chains/grid.cuh"
@@ -56,22 +55,23 @@ struct Span {
 };
 
 // Grid: eight lanes per row of A.
-// Work: they add up the blocks of B that its blocks meet; the lists of walked rows are filled in any order.
+// Work: they add up the blocks of B that its blocks meet; rows that are not sorted are cut into pieces of about equally
+//       many columns. Pieces of a row are neighbours; rows come in any order.
 // Memory: contiguous row indices, scattered offsets and columns of B.
-__global__ void __launch_bounds__(kItemThreads)
-    count_links(RowProduct operands, RowLinks rows, std::uint32_t sorted_pairs, std::uint32_t medium_pairs) {
-  const std::uint32_t num_rows = operands.a.index.num_rows;
+__global__ void __launch_bounds__(kItemThreads) count_links(RowProduct operands, RowLinks rows, ListTuning tuning) {
+  constexpr std::uint32_t kLeastMet = 4;     // blocks of B in a piece for each of A, on average
+  constexpr std::uint32_t kMostColumns = 4;  // of a dense row for each pair
   const std::uint32_t row = this_warp() * 4 + threadIdx.x % 32 / kFewLanes;
   const std::uint32_t lane = threadIdx.x % kFewLanes;
-  std::uint64_t sum = 0;
+  const bool is_row = row < operands.a.index.num_rows;
+  const std::uint32_t begin = is_row ? operands.a.index.offsets[row] : 0;
+  const std::uint32_t end = is_row ? operands.a.index.offsets[row + 1] : 0;
+  std::uint32_t sum = 0;  // no more than blocks of B
   Span span;
-  if (row < num_rows) {
-    for (std::uint32_t x = operands.a.index.offsets[row] + lane; x < operands.a.index.offsets[row + 1];
-         x += kFewLanes) {
-      const Blocks met = met_blocks(operands, x);
-      sum += met.end - met.begin;
-      span.add(operands, met);
-    }
+  for (std::uint32_t x = begin + lane; x < end; x += kFewLanes) {
+    const Blocks met = met_blocks(operands, x);
+    sum += met.end - met.begin;
+    span.add(operands, met);
   }
 #pragma unroll
   for (std::uint32_t step = kFewLanes / 2; step != 0; step /= 2) {
@@ -79,21 +79,35 @@ __global__ void __launch_bounds__(kItemThreads)
     span.begin = min(span.begin, __shfl_xor_sync(~0u, span.begin, step));
     span.end = max(span.end, __shfl_xor_sync(~0u, span.end, step));
   }
-  if (row < num_rows && lane == 0) {
-    rows.num_pairs[row] = static_cast<std::uint32_t>(min(sum, std::uint64_t{~0u}));
-    if (sum > medium_pairs) {
-      rows.walked[num_rows - 1 - atomicAdd(&rows.totals->num_long, 1u)] = row;  // a place for each
-    } else if (sum > sorted_pairs) {
-      rows.walked[atomicAdd(&rows.totals->num_medium, 1u)] = row;  // a place for each
-    }
+  std::uint32_t num_pieces = 0;
+  std::uint32_t width = 0;
+  if (sum > tuning.sorted_pairs) {
+    const std::uint32_t wanted = 1 + min(sum / tuning.piece_pairs, sum / kLeastMet / (end - begin));
+    width = ((span.end - span.begin - 1) / wanted / 32 + 1) * 32;
+    num_pieces = (span.end - span.begin - 1) / width + 1;
   }
-  const std::uint32_t widest = warp_max(sum > sorted_pairs ? span.end - span.begin : 0u);
-  const std::uint32_t largest = warp_max(static_cast<std::uint32_t>(min(sum, std::uint64_t{~0u})));
-  const std::uint64_t all = warp_total(lane == 0 ? sum : 0);
-  if (threadIdx.x % 32 == 0 && all != 0) {  // totals are those of all warps
-    atomicAdd(&rows.totals->num_pairs, static_cast<unsigned long long>(all));
+  const std::uint32_t through = inclusive_warp_sum(lane == 0 ? num_pieces : 0);
+  std::uint32_t all_before = 0;
+  if (threadIdx.x % 32 == 31 && through != 0) {
+    all_before = atomicAdd(&rows.totals->num_pieces, through);  // a place for each
+  }
+  all_before = __shfl_sync(~0u, all_before, 31);
+  const std::uint32_t first = all_before + __shfl_sync(~0u, through, threadIdx.x / kFewLanes * kFewLanes) - num_pieces;
+  for (std::uint32_t x = lane; x < num_pieces; x += kFewLanes) {
+    const std::uint32_t column = span.begin + x * width;
+    rows.pieces[first + x] = {.row = row,
+                              .column_begin = column,
+                              .column_end = x + 1 == num_pieces ? span.end : column + width,
+                              .num_before = x,
+                              .is_row = num_pieces == 1,
+                              .is_dense = (span.end - span.begin) / kMostColumns <= sum};
+  }
+  if (is_row && lane == 0) rows.num_pairs[row] = sum;
+  const std::uint32_t widest = warp_max(width);
+  const std::uint32_t largest = warp_max(sum);
+  if (threadIdx.x % 32 == 0) {  // totals are those of all warps
     if (largest > rows.totals->max_row_pairs) atomicMax(&rows.totals->max_row_pairs, largest);
-    if (widest > rows.totals->max_span) atomicMax(&rows.totals->max_span, widest);
+    if (widest > rows.totals->max_width) atomicMax(&rows.totals->max_width, widest);
   }
 }
 
@@ -106,10 +120,9 @@ __device__ inline void add_if_less(float& count, float x, float y) {
   count += __saturatef(y - x);  // whole numbers: 0 or 1
 }
 
-// Grid: one warp per row of A; walked rows are left out.
+// Grid: one warp per row of A; longer rows are left out.
 // Work: the pairs of the row are expanded to shared memory in the order of the chains; the place of each in the order
-// of
-//       columns is counted, stably.
+//       of columns is counted, stably.
 // Memory: rows of B by eight lanes each; the list is written by neighbouring lanes.
 template <class Column>
 __global__ void __launch_bounds__(kItemThreads) sort_links(RowProduct operands, LinkList list) {
@@ -125,9 +138,8 @@ __global__ void __launch_bounds__(kItemThreads) sort_links(RowProduct operands, 
   Link* const links = all_links[threadIdx.x / 32];
   const std::uint32_t first = list.row_links[row];
   const std::uint32_t count = list.row_links[row + 1] - first;
-  if (count > kSortedRowLinks) return;
-  if (count == 0) {
-    if (lane == 0) list.row_blocks[row] = 0;
+  if (count == 0 || count > kSortedRowLinks) {
+    if (lane == 0) list.row_blocks[row] = 0;  // raised by pieces
     return;
   }
   const std::uint32_t a_end = operands.a.index.offsets[row + 1];
@@ -199,245 +211,278 @@ __global__ void __launch_bounds__(kItemThreads) sort_links(RowProduct operands, 
   if (lane == 0) list.row_blocks[row] = num_blocks;
 }
 
-// Grid: one warp per row of A; walked rows are left out.
-// Work: C blocks of sorted pairs; pairs get the caller's numbers.
-// Memory: contiguous pairs; scattered columns of B.
-__global__ void __launch_bounds__(kItemThreads) fill_sorted_rows(RowProduct operands, LinkList list) {
-  const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t row = this_warp();
-  if (row >= operands.a.index.num_rows) return;
-  const std::uint32_t first = list.row_links[row];
-  const std::uint32_t end = list.row_links[row + 1];
-  if (end - first > kSortedRowLinks) return;
-  const bool is_renamed = operands.a.numbers != nullptr || operands.b.numbers != nullptr;
-  std::uint32_t c_block = list.c_offsets[row];
-  for (std::uint32_t base = first; base < end; base += 32) {
-    const std::uint32_t x = base + lane;
-    const Link link = x < end ? list.links[x] : Link{};
-    const bool is_first = (link.a & kFirstOfBlock) != 0;
-    const std::uint32_t firsts = __ballot_sync(~0u, is_first);
-    if (is_first) {
-      const std::uint32_t at = c_block + __popc(firsts & lanes_below());
-      list.c_columns[at] = operands.b.index.columns[link.b];
-      list.c_links[at] = x;
+/// The pairs of a row of A in some block columns. Threads: one whole warp.
+struct RowPairs {
+  static constexpr std::uint32_t kKeptBlocks = 256;  // of A: those that they meet are looked up once
+  const RowProduct& operands;
+  std::uint32_t a_begin;
+  std::uint32_t a_end;
+  Blocks* kept;  // [kKeptBlocks], shared
+  std::uint32_t column_begin = 0;
+  std::uint32_t column_end = 0;
+  bool is_all = false;  // columns that the row meets
+
+  /// First position in [low, end) whose column is not below `column`, which is near.
+  [[nodiscard]] __device__ std::uint32_t find(std::uint32_t low, std::uint32_t end, std::uint32_t column) const {
+    const std::uint32_t* const columns = operands.b.index.columns;
+    std::uint32_t step = 8;
+    while (step < end - low && columns[low + step] < column) {
+      low += step + 1;
+      step *= 2;
     }
-    if (is_renamed && x < end) {
-      list.links[x] = link_of(operands, link.a & ~kFirstOfBlock, link.b, link.a & kFirstOfBlock);
-    }
-    c_block += __popc(firsts);
+    return static_cast<std::uint32_t>(lower_bound(columns, low, min(end, low + step), column));
   }
-}
 
-/// The warps that walk a row together: one, or a CTA.
-template <std::uint32_t kWarps>
-struct Team {
-  static_assert(kWarps == 1 || kWarps == kItemWarps);
-  static constexpr std::uint32_t kTeams = kItemWarps / kWarps;  // of a CTA
-  static constexpr std::uint32_t kSize = 32 * kWarps;
-  std::uint32_t number = threadIdx.x / kSize;
-  std::uint32_t thread = threadIdx.x % kSize;
-  std::uint32_t warp = thread / 32;
-  std::uint32_t lane = threadIdx.x % 32;
+  [[nodiscard]] __device__ Blocks chosen(Blocks met) const {
+    if (is_all) return met;
+    met.begin = static_cast<std::uint32_t>(lower_bound(operands.b.index.columns, met.begin, met.end, column_begin));
+    met.end = find(met.begin, met.end, column_end);
+    return met;
+  }
 
-  __device__ static void sync() {
-    if constexpr (kWarps == 1) {
-      __syncwarp();
-    } else {
-      __syncthreads();
+  /// Chooses the columns. Returns the pairs of the row that lie before.
+  __device__ std::uint32_t choose(std::uint32_t begin, std::uint32_t end, bool all) {
+    const bool is_same = begin == column_begin && column_end != 0;
+    const bool is_next = begin == column_end && column_end != 0;
+    column_begin = begin;
+    column_end = end;
+    is_all = all;
+    __syncwarp();  // kept has been read
+    std::uint32_t before = 0;
+    for (std::uint32_t x = a_begin + threadIdx.x % 32; x < a_end; x += 32) {
+      const Blocks met = met_blocks(operands, x);
+      Blocks own = met;
+      const bool is_kept = x - a_begin < kKeptBlocks;
+      if (!all && is_kept && (is_same || is_next)) {
+        own.begin = is_same ? kept[x - a_begin].begin : kept[x - a_begin].end;
+        own.end = find(own.begin, met.end, end);
+      } else {
+        own = chosen(met);
+      }
+      before += own.begin - met.begin;
+      if (is_kept) kept[x - a_begin] = own;
+    }
+    __syncwarp();  // kept is written
+    return warp_total(before);
+  }
+
+  /// visit(x, y, column, is_pair) for blocks of A at x and B at y: 32 pairs at a time, in the order of the chains.
+  /// Values: is_pair = false behind the last one, and nothing else counts then.
+  template <class Visit>
+  __device__ void for_each(const Visit& visit) const {
+    constexpr std::uint32_t kAtOnce = 4;  // columns whose loads are in flight
+    const std::uint32_t lane = threadIdx.x % 32;
+    for (std::uint32_t base = a_begin; base < a_end; base += 32) {
+      const std::uint32_t own_x = base + lane;
+      Blocks own;
+      if (own_x < a_end)
+        own = own_x - a_begin < kKeptBlocks ? kept[own_x - a_begin] : chosen(met_blocks(operands, own_x));
+      const std::uint32_t through = inclusive_warp_sum(own.end - own.begin);
+      const std::uint32_t total = __shfl_sync(~0u, through, 31);
+      for (std::uint32_t first = 0; first < total; first += 32 * kAtOnce) {
+        std::uint32_t x[kAtOnce];
+        std::uint32_t y[kAtOnce];
+        std::uint32_t column[kAtOnce];
+#pragma unroll
+        for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+          const std::uint32_t p = first + 32 * u + lane;
+          x[u] = 0;  // the first lane whose pairs end behind p
+#pragma unroll
+          for (std::uint32_t step = 16; step != 0; step /= 2) {
+            if (__shfl_sync(~0u, through, x[u] + step - 1) <= p) x[u] += step;
+          }
+          y[u] = __shfl_sync(~0u, own.end - through, x[u]) + p;
+          if (p < total) column[u] = operands.b.index.columns[y[u]];
+        }
+#pragma unroll
+        for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+          if (first + 32 * u >= total) break;
+          visit(base + x[u], y[u], column[u], first + 32 * u + lane < total);
+        }
+      }
     }
   }
 };
 
-/// to[x] = start + get(0) + ... + get(x - 1); returns the sum of all. `to` may be what get reads.
-/// Shapes: to [count], warp_sums [kWarps], shared. Threads: all of the team; barriers on both sides.
-template <std::uint32_t kWarps, class Get>
-__device__ std::uint32_t exclusive_sums(const Team<kWarps>& team, Get get, std::uint32_t* to, std::uint32_t count,
-                                        std::uint32_t start, std::uint32_t* warp_sums) {
-  team.sync();  // what get reads is complete, warp_sums has been read
-  const std::uint32_t part = (count + team.kSize - 1) / team.kSize * 32;
-  const std::uint32_t end = min(count, (team.warp + 1) * part);
-  std::uint32_t all = 0;
-  for (std::uint32_t x = team.warp * part + team.lane; x < end; x += 32) all += get(x);
-  all = warp_total(all);
-  if constexpr (kWarps > 1) {
-    if (team.lane == 0) warp_sums[team.warp] = all;
-    team.sync();  // warp_sums is written
-    all = 0;
-#pragma unroll
-    for (std::uint32_t w = 0; w < kWarps; ++w) {
-      if (w < team.warp) start += warp_sums[w];
-      all += warp_sums[w];
-    }
-  }
-  scan_by_warp(team.warp * part, end, start, get, [&](std::uint32_t x, std::uint32_t sum) { to[x] = sum; });
-  team.sync();  // sums are complete
-  return all;
+/// Raises counts[x] by the lanes that have x; returns what it was and the lanes before that have it. What was its flag
+/// goes to the first of them. Shapes: counts, shared. Values: x = kNone: none. Threads: one whole warp.
+constexpr std::uint32_t kNone = ~0u;
+__device__ inline std::uint32_t take_place(std::uint32_t* counts, std::uint32_t x) {
+  const std::uint32_t peers = __match_any_sync(~0u, x);
+  const std::uint32_t before = __popc(peers & lanes_below());
+  const std::uint32_t count = x == kNone ? 0 : counts[x];
+  __syncwarp();  // all have read
+  if (x != kNone && peers >> threadIdx.x % 32 == 1) counts[x] = (count & ~kFirstOfBlock) + before + 1;
+  __syncwarp();  // it is raised
+  return before == 0 ? count : (count & ~kFirstOfBlock) + before;
 }
 
-/// Block columns of B.
-struct ColumnRange {
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;
-  bool is_all = false;  // that the row meets
-};
-
-/// visit(x, y, column) for blocks of A at x = first, first + step, .. < a_end and the blocks of B at y, in a range of
-/// columns, that they meet. x ascends; no two threads work on different x at a time. Threads: all of the team.
-template <std::uint32_t kWarps, class Visit>
-__device__ inline void for_each_link(const Team<kWarps>& team, const RowProduct& operands, std::uint32_t first,
-                                     std::uint32_t a_end, std::uint32_t step, const ColumnRange& range, Visit visit) {
-  constexpr std::uint32_t kAtOnce = 4;  // rows of B whose loads are in flight
-  const std::uint32_t* const columns = operands.b.index.columns;
-  for (std::uint32_t base = first; base < a_end; base += 32 * step) {
-    Blocks own;
-    if (base + team.lane * step < a_end) {
-      own = met_blocks(operands, base + team.lane * step);
-      if (!range.is_all) {
-        own.begin = static_cast<std::uint32_t>(lower_bound(columns, own.begin, own.end, range.begin));
-        own.end = static_cast<std::uint32_t>(lower_bound(columns, own.begin, own.end, range.end));
-      }
-    }
-    const std::uint32_t num = min(32u, (a_end - base + step - 1) / step);
-    for (std::uint32_t t = 0; t < num; t += kAtOnce) {
-      std::uint32_t begin[kAtOnce];
-      std::uint32_t end[kAtOnce];
-      std::uint32_t column[kAtOnce];
-#pragma unroll
-      for (std::uint32_t u = 0; u < kAtOnce; ++u) {  // behind the last one: no blocks
-        begin[u] = __shfl_sync(~0u, own.begin, (t + u) % 32) + team.thread;
-        end[u] = __shfl_sync(~0u, own.end, (t + u) % 32);
-        if (begin[u] < end[u]) column[u] = columns[begin[u]];
-      }
-#pragma unroll
-      for (std::uint32_t u = 0; u < kAtOnce; ++u) {
-        const std::uint32_t x = base + (t + u) * step;
-        if (begin[u] < end[u]) visit(x, begin[u], column[u]);
-        for (std::uint32_t y = begin[u] + team.kSize; y < end[u]; y += team.kSize) visit(x, y, columns[y]);
-        team.sync();  // the next row of B may have the same columns
-      }
-    }
-  }
-}
-
-/// The last word end > begin with ranks[end] - ranks[begin] <= most, or begin + 1. Shapes: ranks [words + 1],
-/// ascending.
-__device__ inline std::uint32_t words_end(const std::uint32_t* ranks, std::uint32_t begin, std::uint32_t words,
-                                          std::uint32_t most) {
-  if (ranks[words] - ranks[begin] <= most) return words;
-  return partition_point(begin + 2, words, [=](std::uint32_t x) { return ranks[x] - ranks[begin] <= most; }) - 1;
+/// The last word with get(word) <= most, or 1. Values: get ascends.
+template <class Get>
+__device__ inline std::uint32_t words_end(std::uint32_t words, std::uint32_t most, const Get& get) {
+  if (get(words) <= most) return words;
+  return partition_point(2u, words, [&](std::uint32_t w) { return get(w) <= most; }) - 1;
 }
 
 __host__ __device__ constexpr std::uint32_t window_words(const ListWindow& window) {
-  return 2 * window.words + 1 + window.ranks;
+  return 2 * window.words + 1 + window.ranks + window.links;
 }
 
-// Grid: a team per medium or long row of A.
-// Work: a bitmap tells the columns of the row's C blocks, and the rank of each; pairs are counted by rank. Then the
-//       team walks the inner index upwards, a row of B at a time: its columns are distinct, so that threads place their
-//       pairs without atomics, and those of a C block lie in the order of its chain.
-// Memory: rows of B contiguous; pairs scattered within the row's part of the list.
-template <bool kFill, std::uint32_t kWarps>
+// Grid: one warp per piece.
+// Work: pairs are counted by column, and take their places in the order of the chains: in shared memory, if they fit.
+//       Where columns are more than counts, a bitmap tells those of C blocks, and the rank of each. A piece with too
+//       many columns, C blocks or pairs is listed in several turns.
+// Memory: blocks of B that a block of A meets are contiguous, and so is a piece's part of the list.
 __global__ void __launch_bounds__(kItemThreads, 4)
-    walk_rows(RowProduct operands, const std::uint32_t* walked, std::uint32_t num_walked, ListWindow window,
-              LinkList list) {
+    list_pieces(RowProduct operands, ListPiece* pieces, std::uint32_t num_pieces, ListWindow window, LinkList list) {
+  constexpr std::uint32_t kColumnBits = 15;  // of a turn: 2^10 words
   extern __shared__ std::uint32_t list_windows[];
-  __shared__ std::uint32_t all_sums[kItemWarps];
-  __shared__ Span spans[kItemWarps];
-  const Team<kWarps> team;
-  if (blockIdx.x * team.kTeams + team.number >= num_walked) return;
-  std::uint32_t* const bits = list_windows + team.number * window_words(window);  // [window.words]
-  std::uint32_t* const ranks = bits + window.words;                               // [window.words + 1]
-  std::uint32_t* const counts = ranks + window.words + 1;                         // [window.ranks]
-  std::uint32_t* const warp_sums = all_sums + team.number * kWarps;
-  const std::uint32_t row = walked[blockIdx.x * team.kTeams + team.number];
-  const std::uint32_t a_begin = operands.a.index.offsets[row];
-  const std::uint32_t a_end = operands.a.index.offsets[row + 1];
-  const std::uint32_t first = list.row_links[row];
-  // The bitmap of a row that needs one window lies where its pairs will be, from the first pass to the second.
-  auto* const kept_bits = reinterpret_cast<std::uint32_t*>(list.links + first);
-  if (team.thread == 0) spans[team.number] = {~0u, 0};
-  team.sync();  // the span is empty
-  Span own_span;
-  for (std::uint32_t x = a_begin + team.thread; x < a_end; x += team.kSize) {
-    own_span.add(operands, met_blocks(operands, x));
-  }
-  own_span = {warp_min(own_span.begin), warp_max(own_span.end)};
-  if (team.lane == 0) {
-    atomicMin(&spans[team.number].begin, own_span.begin);  // of all warps
-    atomicMax(&spans[team.number].end, own_span.end);
-  }
-  team.sync();  // the span is complete
-  const Span span = spans[team.number];
-  std::uint32_t num_blocks = 0;  // of the windows before
-  std::uint32_t num_pairs = 0;
-  for (std::uint32_t low = span.begin; low < span.end;) {
-    const std::uint32_t words = min(window.words, (span.end - low + 31) / 32);
-    const std::uint32_t high = span.end - low <= words * 32 ? span.end : low + words * 32;
-    const bool is_all = low == span.begin && high == span.end;
-    const bool is_kept = is_all && words <= 2 * (list.row_links[row + 1] - first);
-    if (kFill && is_kept) {
-      for (std::uint32_t w = team.thread; w < words; w += team.kSize) bits[w] = kept_bits[w];
-    } else {
-      for (std::uint32_t w = team.thread; w < words; w += team.kSize) bits[w] = 0;
-      team.sync();  // bits are clear
-      for_each_link(Team<1>(), operands, a_begin + team.warp, a_end, kWarps, {low, high, is_all},
-                    [&](std::uint32_t, std::uint32_t, std::uint32_t column) {
-                      const std::uint32_t c = column - low;
-                      atomicOr(&bits[c / 32], 1u << c % 32);  // several pairs have a C block or a word in common
-                    });
+  __shared__ Blocks all_kept[kItemWarps][RowPairs::kKeptBlocks];
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t warp = threadIdx.x / 32;
+  if (this_warp() >= num_pieces) return;
+  const ListPiece piece = pieces[this_warp()];
+  std::uint32_t* const bits = list_windows + warp * window_words(window);  // [window.words]
+  std::uint32_t* const ranks = bits + window.words;                        // [window.words + 1]
+  std::uint32_t* const counts = ranks + window.words + 1;                  // [window.ranks]
+  std::uint32_t* const placed = counts + window.ranks;                     // [window.links]
+  const Blocks* const kept = all_kept[warp];
+  const std::uint32_t a_begin = operands.a.index.offsets[piece.row];
+  const std::uint32_t a_end = operands.a.index.offsets[piece.row + 1];
+  RowPairs pairs{operands, a_begin, a_end, all_kept[warp]};
+  std::uint32_t first_link = 0;
+  std::uint32_t num_links = 0;
+  std::uint32_t num_blocks = 0;  // of this lane
+  const std::uint32_t turn_words = piece.is_dense ? min(window.words, window.ranks / 32) : window.words;
+  std::uint32_t most_words = turn_words;
+  for (std::uint32_t low = piece.column_begin; low < piece.column_end;) {
+    std::uint32_t words = min(most_words, (piece.column_end - low + 31) / 32);
+    std::uint32_t high = piece.column_end - low <= words * 32 ? piece.column_end : low + words * 32;
+    const bool is_all = piece.is_row && low == piece.column_begin && high == piece.column_end;
+    const std::uint32_t first = list.row_links[piece.row] + pairs.choose(low, high, is_all);
+    if (low == piece.column_begin) first_link = first;
+    most_words = turn_words;
+    const auto shorten = [&](std::uint32_t fitting) {
+      if (fitting == words) return;
+      words = fitting;
+      high = low + words * 32;
+      pairs.choose(low, high, false);
+      most_words = min(turn_words, 2 * words);  // the next ones probably have as many
+    };
+    const bool is_dense = words * 32 <= window.ranks;  // the rank of a column is its place
+    if (!is_dense) {
+      for (std::uint32_t w = lane; w < words; w += 32) bits[w] = 0;
+      __syncwarp();  // bits are clear
+      pairs.for_each([&](std::uint32_t, std::uint32_t, std::uint32_t column, bool is_pair) {
+        if (is_pair) atomicOr(&bits[(column - low) / 32], 1u << (column - low) % 32);  // other lanes have the word, too
+      });
+      __syncwarp();  // bits are complete
+      const std::uint32_t all = scan_by_warp(
+          0, words, 0, [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(bits[w])); },
+          [&](std::uint32_t w, std::uint32_t before) { ranks[w] = before; });
+      if (lane == 0) ranks[words] = all;
+      __syncwarp();  // ranks are complete
+      shorten(words_end(words, window.ranks, [&](std::uint32_t w) { return ranks[w]; }));
     }
-    const auto bits_of_word = [&](std::uint32_t w) { return static_cast<std::uint32_t>(__popc(bits[w])); };
-    const std::uint32_t total = exclusive_sums(team, bits_of_word, ranks, words, 0, warp_sums);
-    if (!kFill && is_kept) {
-      for (std::uint32_t w = team.thread; w < words; w += team.kSize) kept_bits[w] = bits[w];
-    }
-    if constexpr (kFill) {
-      if (team.thread == 0) ranks[words] = total;
-      team.sync();  // ranks are complete
-      const std::uint32_t c_first = list.c_offsets[row] + num_blocks;
-      for (std::uint32_t w_begin = 0; w_begin < words && ranks[w_begin] < total;) {
-        const std::uint32_t w_end = words_end(ranks, w_begin, words, window.ranks);
-        const std::uint32_t r_begin = ranks[w_begin];
-        const std::uint32_t num = ranks[w_end] - r_begin;
-        const bool is_whole = is_all && w_begin == 0 && w_end == words;
-        const auto rank_of = [&](std::uint32_t column) {
-          const std::uint32_t c = column - low;
-          return ranks[c / 32] + __popc(bits[c / 32] & ((1u << c % 32) - 1)) - r_begin;
-        };
-        for (std::uint32_t r = team.thread; r < num; r += team.kSize) counts[r] = 0;
-        team.sync();  // counts are clear
-        const ColumnRange range{low + w_begin * 32, low + w_end * 32, is_whole};
-        for_each_link(Team<1>(), operands, a_begin + team.warp, a_end, kWarps, range,
-                      [&](std::uint32_t, std::uint32_t, std::uint32_t column) {
-                        atomicAdd(&counts[rank_of(column)], 1u);  // by all warps
-                      });
-        const auto count_of_rank = [&](std::uint32_t r) { return counts[r]; };
-        const std::uint32_t placed = exclusive_sums(team, count_of_rank, counts, num, num_pairs, warp_sums);
-        for (std::uint32_t w = w_begin + team.warp; w < w_end; w += kWarps) {
-          if ((bits[w] >> team.lane & 1) == 0) continue;
-          const std::uint32_t r = ranks[w] + __popc(bits[w] & lanes_below());
-          list.c_columns[c_first + r] = low + w * 32 + team.lane;
-          list.c_links[c_first + r] = first + counts[r - r_begin];
-          counts[r - r_begin] |= kFirstOfBlock;
-        }
-        team.sync();  // counts are the places of first pairs
-        for_each_link(team, operands, a_begin, a_end, 1, range,
-                      [&](std::uint32_t x, std::uint32_t y, std::uint32_t column) {
-                        const std::uint32_t r = rank_of(column);
-                        const std::uint32_t count = counts[r];
-                        list.links[first + (count & ~kFirstOfBlock)] = link_of(operands, x, y, count & kFirstOfBlock);
-                        counts[r] = (count & ~kFirstOfBlock) + 1;
-                      });
-        num_pairs += placed;
-        team.sync();  // counts have been read
-        w_begin = w_end;
+    const auto rank_of_word = [&](std::uint32_t w) { return is_dense ? w * 32 : ranks[w]; };
+    const auto rank_of = [&](std::uint32_t column) {
+      const std::uint32_t c = column - low;
+      return is_dense ? c : ranks[c / 32] + __popc(bits[c / 32] & ((1u << c % 32) - 1));
+    };
+    const std::uint32_t num = rank_of_word(words);
+    for (std::uint32_t r = lane; r < num; r += 32) counts[r] = 0;
+    __syncwarp();  // counts are clear
+    pairs.for_each([&](std::uint32_t, std::uint32_t, std::uint32_t column, bool is_pair) {
+      if (is_pair) atomicAdd(&counts[rank_of(column)], 1u);  // other lanes have it, too
+    });
+    __syncwarp();  // counts are complete
+    const std::uint32_t all = scan_by_warp(
+        0, num, 0, [&](std::uint32_t r) { return counts[r]; },
+        [&](std::uint32_t r, std::uint32_t before) { counts[r] = before | kFirstOfBlock; });
+    __syncwarp();  // counts are the places of first pairs
+    const auto links_before = [&](std::uint32_t w) {
+      return rank_of_word(w) == num ? all : counts[rank_of_word(w)] & ~kFirstOfBlock;
+    };
+    const std::uint32_t fitting = words_end(words, window.links, links_before);
+    const std::uint32_t count = links_before(fitting);
+    shorten(fitting);
+    const bool is_staged = count <= window.links && a_end - a_begin <= RowPairs::kKeptBlocks;
+    pairs.for_each([&](std::uint32_t x, std::uint32_t y, std::uint32_t column, bool is_pair) {
+      const std::uint32_t taken = take_place(counts, is_pair ? rank_of(column) : kNone);
+      if (!is_pair) return;
+      const std::uint32_t flag = taken & kFirstOfBlock;
+      const std::uint32_t place = taken & ~kFirstOfBlock;
+      num_blocks += flag != 0 ? 1 : 0;
+      if (is_staged) {
+        placed[place] = flag | (x - a_begin) << kColumnBits | (y - kept[x - a_begin].begin);
+      } else {
+        list.links[first + place] = {x | flag, y};
       }
+    });
+    __syncwarp();  // all are placed
+    for (std::uint32_t p = lane; is_staged && p < count; p += 32) {
+      const std::uint32_t x = (placed[p] & ~kFirstOfBlock) >> kColumnBits;
+      list.links[first + p] = {(placed[p] & kFirstOfBlock) | (a_begin + x),
+                               kept[x].begin + (placed[p] & ((1u << kColumnBits) - 1))};
     }
-    num_blocks += total;
+    num_links += count;
     low = high;
-    team.sync();  // bits and ranks have been read
+    __syncwarp();  // bits, ranks, counts and places have been read
   }
-  if (!kFill && team.thread == 0) list.row_blocks[row] = num_blocks;
+  num_blocks = warp_total(num_blocks);
+  if (lane != 0) return;
+  pieces[this_warp()].first_link = first_link;
+  pieces[this_warp()].num_links = num_links;
+  pieces[this_warp()].num_blocks = num_blocks;
+  atomicAdd(&list.row_blocks[piece.row], num_blocks);  // by all pieces
+}
+
+// Grid: one warp per row of A, cut ones are left out, and one per piece.
+// Work: the C blocks of pairs in order; pairs get the caller's numbers.
+// Memory: contiguous pairs; scattered columns of B.
+template <class Index>
+__global__ void __launch_bounds__(kItemThreads)
+    fill_blocks(RowProduct operands, const ListPiece* pieces, std::uint32_t num_pieces, LinkList list, Index* indices) {
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t row = this_warp();
+  std::uint32_t first = 0;
+  std::uint32_t end = 0;
+  std::uint32_t c_block = 0;
+  if (row < operands.a.index.num_rows) {
+    first = list.row_links[row];
+    end = list.row_links[row + 1];
+    if (end - first > kSortedRowLinks) return;
+    c_block = list.c_offsets[row];
+  } else if (row - operands.a.index.num_rows < num_pieces) {
+    const ListPiece* const piece = pieces + (row - operands.a.index.num_rows);
+    first = piece->first_link;
+    end = first + piece->num_links;
+    for (std::uint32_t x = lane + 1; x <= piece->num_before; x += 32) c_block += (piece - x)->num_blocks;
+    c_block = list.c_offsets[piece->row] + warp_total(c_block);
+  }
+  const bool is_renamed = operands.a.numbers != nullptr || operands.b.numbers != nullptr;
+  constexpr std::uint32_t kAtOnce = 4;  // pairs of a lane whose loads are in flight
+  for (std::uint32_t base = first; base < end; base += 32 * kAtOnce) {
+    Link links[kAtOnce];
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      const std::uint32_t x = base + 32 * u + lane;
+      links[u] = x < end ? list.links[x] : Link{};
+    }
+#pragma unroll
+    for (std::uint32_t u = 0; u < kAtOnce; ++u) {
+      const std::uint32_t x = base + 32 * u + lane;
+      const std::uint32_t flag = links[u].a & kFirstOfBlock;
+      const std::uint32_t firsts = __ballot_sync(~0u, flag != 0);
+      if (flag != 0) {
+        const std::uint32_t at = c_block + __popc(firsts & lanes_below());
+        indices[at] = static_cast<Index>(operands.b.index.columns[links[u].b]);
+        list.c_links[at] = x;
+      }
+      if (is_renamed && x < end) list.links[x] = link_of(operands, links[u].a & ~kFirstOfBlock, links[u].b, flag);
+      c_block += __popc(firsts);
+    }
+  }
 }
 
 // Grid: eight lanes per block row.
@@ -471,17 +516,8 @@ __global__ void __launch_bounds__(kItemThreads)
   if (length > findings->max_row_blocks) atomicMax(&findings->max_row_blocks, length);  // that of all rows
 }
 
-/// Rows of A: all, or those with 1 to most_pairs pairs, or those that are listed.
-struct RowsToWalk {
-  std::uint32_t count = 0;
-  const std::uint32_t* num_pairs = nullptr;  // [count]; null: all
-  std::uint32_t most_pairs = 0;
-  const std::uint32_t* rows = nullptr;  // [count]
-};
-
 /// Some columns of a row of the pattern, each with a count. Shapes: columns, counts [slots], shared.
 struct ColumnTable {
-  static constexpr std::uint32_t kNone = ~0u;
   std::uint32_t slots = 0;  // a power of two; half of them stay empty
   std::uint32_t* columns = nullptr;
   std::uint32_t* counts = nullptr;
@@ -507,166 +543,125 @@ struct ColumnTable {
   }
 };
 
-// Grid: a team per row of A; long ones are walked by CTAs, all others by warps.
-// Work: the row's C blocks are given, and lie in a table by their columns, some at a time. A's blocks are walked; pairs
-//       whose column is there are counted or placed. They are placed as by walk_rows: inner index upwards, a row of B
-//       at a time, whose columns are distinct. A pair is met in one window: the first begins before all columns, the
-//       last ends behind them.
-// Memory: rows of B contiguous; pairs scattered within the row's part of the list.
-template <bool kFill, std::uint32_t kWarps>
+// Grid: one warp per piece, or per row of A.
+// Work: the C blocks are given, and lie in a table by their columns, some at a time. Pairs whose column is there are
+//       counted, or take their places in the order of the chains. A pair is met in one turn: the first begins before
+//       all columns of the piece, the last ends behind them.
+// Memory: blocks of B that a block of A meets are contiguous; pairs scattered within the row's part of the list.
+template <bool kFill>
 __global__ void __launch_bounds__(kItemThreads, 4)
-    walk_pattern_rows(RowProduct operands, RowsToWalk walked, PatternView pattern, std::uint32_t slots,
-                      std::uint32_t* c_links, Link* links) {
+    list_pattern(RowProduct operands, const ListPiece* pieces, std::uint32_t num_pieces, PatternView pattern,
+                 std::uint32_t slots, std::uint32_t* c_links, Link* links) {
   extern __shared__ std::uint32_t list_windows[];
-  const Team<kWarps> team;
-  std::uint32_t row = blockIdx.x * team.kTeams + team.number;
-  if (row >= walked.count) return;
-  if constexpr (kWarps == 1) {
-    if (walked.num_pairs != nullptr && walked.num_pairs[row] - 1 >= walked.most_pairs) return;  // none, or too many
-  } else {
-    row = walked.rows[row];
-  }
-  std::uint32_t* const shared = list_windows + team.number * 2 * slots;
+  __shared__ Blocks kept[kItemWarps][RowPairs::kKeptBlocks];
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t warp = threadIdx.x / 32;
+  if (this_warp() >= num_pieces) return;
+  const ListPiece piece =
+      pieces != nullptr ? pieces[this_warp()] : ListPiece{.row = this_warp(), .column_end = kNone, .is_row = 1};
+  std::uint32_t* const shared = list_windows + warp * 2 * slots;
   const ColumnTable table{.slots = slots, .columns = shared, .counts = shared + slots};
-  const std::uint32_t a_begin = operands.a.index.offsets[row];
-  const std::uint32_t a_end = operands.a.index.offsets[row + 1];
-  const std::uint32_t c_row = operands.a.index.rows[row];
-  const std::uint32_t c_begin = pattern.offsets[c_row];
-  const std::uint32_t c_end = pattern.offsets[c_row + 1];
+  const std::uint32_t c_row = operands.a.index.rows[piece.row];
+  const auto c_block = [&](std::uint32_t column) {
+    return static_cast<std::uint32_t>(
+        lower_bound(pattern.columns, pattern.offsets[c_row], pattern.offsets[c_row + 1], column));
+  };
+  const std::uint32_t c_begin = c_block(piece.column_begin);
+  const std::uint32_t c_end = c_block(piece.column_end);
   if (c_begin == c_end && pattern.missing == nullptr) return;
-  std::uint32_t num_pairs = 0;  // of this thread
-  std::uint32_t missing = ~0u;  // its first column that is not there
+  RowPairs pairs{operands, operands.a.index.offsets[piece.row], operands.a.index.offsets[piece.row + 1], kept[warp]};
+  std::uint32_t num_pairs = 0;    // of this lane
+  std::uint32_t missing = kNone;  // its first column that is not there
   std::uint32_t first = c_begin;
   do {
     const std::uint32_t last = min(c_end, first + slots / 2);
-    const ColumnRange range{first == c_begin ? 0 : pattern.columns[first], last == c_end ? ~0u : pattern.columns[last],
-                            first == c_begin && last == c_end};
-    for (std::uint32_t s = team.thread; s < slots; s += team.kSize) table.columns[s] = ColumnTable::kNone;
-    team.sync();  // the table is empty
-    for (std::uint32_t x = first + team.thread; x < last; x += team.kSize) {
+    pairs.choose(first == c_begin ? piece.column_begin : pattern.columns[first],
+                 last == c_end ? piece.column_end : pattern.columns[last],
+                 piece.is_row && first == c_begin && last == c_end);
+    for (std::uint32_t s = lane; s < slots; s += 32) table.columns[s] = kNone;
+    __syncwarp();  // the table is empty
+    for (std::uint32_t x = first + lane; x < last; x += 32) {
       table.counts[table.add(pattern.columns[x])] = kFill ? c_links[x] : 0;
     }
-    team.sync();  // the table is complete
-    if constexpr (kFill) {
-      for_each_link(team, operands, a_begin, a_end, 1, range,
-                    [&](std::uint32_t x, std::uint32_t y, std::uint32_t column) {
-                      const std::uint32_t slot = table.find(column);
-                      if (slot != ColumnTable::kNone) links[table.counts[slot]++] = link_of(operands, x, y, 0);
-                    });
-    } else {
-      for_each_link(Team<1>(), operands, a_begin + team.warp, a_end, kWarps, range,
-                    [&](std::uint32_t, std::uint32_t, std::uint32_t column) {
-                      const std::uint32_t slot = table.find(column);
-                      if (slot == ColumnTable::kNone) {
-                        missing = min(missing, column);
-                      } else {
-                        atomicAdd(&table.counts[slot], 1u);  // by all warps
-                        ++num_pairs;
-                      }
-                    });
-      team.sync();  // pairs are counted
-      for (std::uint32_t x = first + team.thread; x < last; x += team.kSize) {
-        c_links[x] = table.counts[table.find(pattern.columns[x])];
+    __syncwarp();  // the table is complete
+    pairs.for_each([&](std::uint32_t x, std::uint32_t y, std::uint32_t column, bool is_pair) {
+      const std::uint32_t slot = is_pair ? table.find(column) : kNone;
+      if constexpr (kFill) {
+        const std::uint32_t place = take_place(table.counts, slot);
+        if (slot != kNone) links[place] = link_of(operands, x, y, 0);
+      } else if (slot != kNone) {
+        atomicAdd(&table.counts[slot], 1u);  // other lanes have it, too
+        ++num_pairs;
+      } else if (is_pair) {
+        missing = min(missing, column);
       }
+    });
+    __syncwarp();  // pairs are counted
+    for (std::uint32_t x = first + lane; !kFill && x < last; x += 32) {
+      c_links[x] = table.counts[table.find(pattern.columns[x])];
     }
-    team.sync();  // the table has been read
+    __syncwarp();  // the table has been read
     first = last;
   } while (first < c_end);
   if constexpr (!kFill) {
     const std::uint64_t all = warp_total(std::uint64_t{num_pairs});
     missing = warp_min(missing);
-    if (team.lane == 0 && all != 0) atomicAdd(pattern.num_pairs, static_cast<unsigned long long>(all));  // of all rows
-    if (team.lane == 0 && missing != ~0u && pattern.missing != nullptr) {
+    if (lane == 0 && all != 0) atomicAdd(pattern.num_pairs, static_cast<unsigned long long>(all));  // of all pieces
+    if (lane == 0 && missing != kNone && pattern.missing != nullptr) {
       atomicMin(pattern.missing, static_cast<unsigned long long>(c_row) << 32 | missing);  // the first of all
     }
   }
 }
 
-// Grid: one thread per block row and one more, or per C block.
-// Work: a binary search for the first row of the list from there on; copies a block column.
+// Grid: one thread per block row and one more.
+// Work: a binary search for the first row of the list from there on.
 // Memory: contiguous writes; scattered reads, the upper levels of which stay in cache.
 template <class Index>
 __global__ void __launch_bounds__(kItemThreads)
-    expand_indices(LinkList list, const std::uint32_t* rows, std::uint32_t num_rows, std::uint64_t num_block_rows,
-                   Index* indptr, Index* indices) {
-  for_each_item(max(num_block_rows + 1, std::uint64_t{list.num_c_blocks}), [=](std::uint64_t x) {
-    if (x < list.num_c_blocks) indices[x] = static_cast<Index>(list.c_columns[x]);
-    if (x > num_block_rows) return;
-    const std::uint64_t row = lower_bound(rows, 0, num_rows, static_cast<std::uint32_t>(x));
-    indptr[x] = static_cast<Index>(list.c_offsets[row]);
+    expand_offsets(const std::uint32_t* c_offsets, const std::uint32_t* rows, std::uint32_t num_rows,
+                   std::uint64_t num_block_rows, Index* indptr) {
+  for_each_item(num_block_rows + 1, [=](std::uint64_t x) {
+    indptr[x] = static_cast<Index>(c_offsets[lower_bound(rows, 0, num_rows, static_cast<std::uint32_t>(x))]);
   });
 }
 
-/// The window that `teams` of a CTA each have in shared memory: no larger than the rows ask for.
-ListWindow fitting_window(ListWindow window, const RowsToList& rows, bool fills, std::uint64_t teams) {
-  const std::uint64_t most_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024;  // its own arrays
-  window.words = std::min(window.words, (rows.totals.max_span + 31) / 32);
-  window.ranks = fills ? std::min({window.ranks, rows.num_columns, rows.totals.max_row_pairs}) : 0;
-  while (teams * window_words(window) * sizeof(std::uint32_t) > most_bytes) {
+/// launch(Index()) for the type of integers of index_bytes.
+template <class Launch>
+void with_index_type(std::uint32_t index_bytes, const Launch& launch) {
+  if (index_bytes == 8) {
+    launch(std::int64_t{});
+  } else {
+    launch(std::int32_t{});
+  }
+}
+
+/// launch_ctas() with a warp for each item and words of shared memory for each.
+template <class... Parameters, class... Arguments>
+void launch_warps(void (*kernel)(Parameters...), std::uint64_t count, std::uint32_t words, cudaStream_t stream,
+                  const char* what, const Arguments&... arguments) {
+  if (count == 0) return;
+  const std::size_t shared_bytes = std::size_t{kItemWarps} * words * sizeof(std::uint32_t);
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        "dynamic shared memory");
+  launch_ctas(kernel, (count - 1) / kItemWarps + 1, shared_bytes, stream, what, arguments...);
+}
+
+/// No larger than the pieces ask for, and than a CTA may have.
+ListWindow fitting_window(const RowsToList& rows) {
+  const std::uint64_t most_words =
+      (device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) / sizeof(std::uint32_t) / kItemWarps) -
+      (sizeof(Blocks) / sizeof(std::uint32_t) * RowPairs::kKeptBlocks + 32);  // its own arrays
+  ListWindow window = rows.tuning.window;
+  window.words = std::min(window.words, (rows.totals.max_width + 31) / 32);
+  window.ranks = std::min({window.ranks, (rows.totals.max_width + 31) / 32 * 32, rows.totals.max_row_pairs});
+  window.links = std::min(window.links, rows.totals.max_row_pairs);
+  while (window_words(window) > most_words) {
     window.words = (window.words + 1) / 2;
     window.ranks = (window.ranks + 1) / 2;
+    window.links = window.links / 2;
   }
-  window.ranks = fills ? std::max(window.ranks, 32u) : 0;  // a word of the bitmap at least
+  window.ranks = std::max(window.ranks, 32u);  // a word of the bitmap at least
   return window;
-}
-
-/// Shared memory of a CTA for a long row, so that the rows that are filled at a time have their pairs in L2: else each
-/// would reach memory alone.
-std::uint64_t shared_bytes_of_filling(const LinkTotals& totals, std::uint64_t least_bytes) {
-  const std::uint64_t processors = device_attribute(cudaDevAttrMultiProcessorCount);
-  const std::uint64_t list_bytes = device_attribute(cudaDevAttrL2CacheSize) * 4 / 5;
-  const std::uint64_t all = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  const std::uint64_t mean_pairs = std::min<std::uint64_t>(totals.max_row_pairs, totals.num_pairs / totals.num_long);
-  const std::uint64_t ctas = std::clamp<std::uint64_t>(list_bytes / (processors * mean_pairs * sizeof(Link)), 1, 8);
-  const std::uint64_t most = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024;
-  return std::max(least_bytes, std::min(most, all / ctas / 1024 * 1024 - 2048));
-}
-
-template <bool kFill, std::uint32_t kWarps>
-void launch_walk(const RowsToList& rows, const std::uint32_t* walked, std::uint32_t num_walked, const LinkList& list,
-                 cudaStream_t stream) {
-  if (num_walked == 0) return;
-  constexpr std::uint32_t kTeams = kItemWarps / kWarps;
-  const ListWindow wanted = kWarps == 1 ? rows.tuning.medium_window : rows.tuning.long_window;
-  const ListWindow window = fitting_window(wanted, rows, kFill, kTeams);
-  std::uint64_t shared_bytes = std::uint64_t{kTeams} * window_words(window) * sizeof(std::uint32_t);
-  if (kFill && kWarps > 1) shared_bytes = shared_bytes_of_filling(rows.totals, shared_bytes);
-  check(cudaFuncSetAttribute(walk_rows<kFill, kWarps>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared_bytes)),
-        "dynamic shared memory");
-  launch_ctas(walk_rows<kFill, kWarps>, (num_walked - 1) / kTeams + 1, shared_bytes, stream, "walk_rows", rows.operands,
-              walked, num_walked, window, list);
-}
-
-template <bool kFill>
-void launch_walks(const RowsToList& rows, const LinkList& list, cudaStream_t stream) {
-  const auto& [num_medium, num_long] = std::pair(rows.totals.num_medium, rows.totals.num_long);
-  launch_walk<kFill, 1>(rows, rows.walked, num_medium, list, stream);
-  launch_walk<kFill, kItemWarps>(rows, rows.walked + rows.operands.a.index.num_rows - num_long, num_long, list, stream);
-}
-
-template <std::uint32_t kWarps>
-void launch_pattern_walk(const RowsToList& rows, const RowsToWalk& walked, const PatternView& pattern,
-                         std::uint32_t* c_links, Link* links, cudaStream_t stream) {
-  if (walked.count == 0) return;
-  constexpr std::uint32_t kTeams = kItemWarps / kWarps;
-  constexpr std::uint32_t kFewestSlots = 64;
-  const std::uint32_t most = kWarps == 1 ? rows.tuning.medium_slots : rows.tuning.long_slots;
-  std::uint32_t slots = std::min(most, kFewestSlots);
-  while (slots < most && slots / 2 < pattern.max_row_blocks) slots *= 2;
-  const std::size_t shared_bytes = std::size_t{kTeams} * 2 * slots * sizeof(std::uint32_t);
-  const auto walk = links == nullptr ? walk_pattern_rows<false, kWarps> : walk_pattern_rows<true, kWarps>;
-  check(cudaFuncSetAttribute(walk, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        "dynamic shared memory");
-  launch_ctas(walk, (walked.count - 1) / kTeams + 1, shared_bytes, stream, "walk_pattern_rows", rows.operands, walked,
-              pattern, slots, c_links, links);
-}
-
-/// CTAs with a warp for each row; 0 if all are walked.
-std::uint64_t sorting_ctas(const RowsToList& rows) {
-  const std::uint32_t num_rows = rows.operands.a.index.num_rows;
-  const std::uint64_t num_walked = std::uint64_t{rows.totals.num_medium} + rows.totals.num_long;
-  return num_walked == num_rows ? 0 : (num_rows - 1) / kItemWarps + 1;
 }
 
 }  // namespace
@@ -676,7 +671,7 @@ void launch_count_links(const RowProduct& operands, const RowLinks& rows, const 
   const std::uint64_t num_rows = operands.a.index.num_rows;
   if (num_rows == 0) return;
   launch_ctas(count_links, (num_rows * kFewLanes - 1) / kItemThreads + 1, 0, stream, "count_links", operands, rows,
-              tuning.sorted_pairs, tuning.medium_pairs);
+              tuning);
 }
 
 std::size_t sums_workspace_bytes(std::uint64_t count) {
@@ -688,53 +683,50 @@ void launch_sum_counts(const std::uint32_t* counts, std::uint64_t count, std::ui
   Scan<CountOfRow>::launch({counts, count}, count + 1, sums, work, stream, "sums of rows");
 }
 
-void launch_count_c_blocks(const RowsToList& rows, const LinkList& list, cudaStream_t stream) {
+void launch_list_links(const RowsToList& rows, const LinkList& list, cudaStream_t stream) {
+  const std::uint32_t num_rows = rows.operands.a.index.num_rows;
   const auto sort = rows.num_columns <= kMaxFloatColumns ? sort_links<float> : sort_links<std::uint32_t>;
-  const std::uint64_t num_ctas = sorting_ctas(rows);
-  if (num_ctas != 0) launch_ctas(sort, num_ctas, 0, stream, "sort_links", rows.operands, list);
-  launch_walks<false>(rows, list, stream);
+  launch_warps(sort, num_rows, 0, stream, "sort_links", rows.operands, list);
+  const ListWindow window = fitting_window(rows);
+  launch_warps(list_pieces, rows.totals.num_pieces, window_words(window), stream, "list_pieces", rows.operands,
+               rows.pieces, rows.totals.num_pieces, window, list);
 }
 
-void launch_fill_links(const RowsToList& rows, const LinkList& list, cudaStream_t stream) {
-  const std::uint64_t num_ctas = sorting_ctas(rows);
-  if (num_ctas != 0) launch_ctas(fill_sorted_rows, num_ctas, 0, stream, "fill_sorted_rows", rows.operands, list);
-  launch_walks<true>(rows, list, stream);
-  check(cudaMemcpyAsync(list.c_links + list.num_c_blocks, list.row_links + rows.operands.a.index.num_rows,
-                        sizeof(std::uint32_t), cudaMemcpyDeviceToDevice, stream),
+void launch_fill_blocks(const RowsToList& rows, const LinkList& list, const IndexArrays& c, cudaStream_t stream) {
+  const std::uint32_t num_rows = rows.operands.a.index.num_rows;
+  with_index_type(c.index_bytes, [&]<class Index>(Index) {
+    launch_warps(fill_blocks<Index>, std::uint64_t{num_rows} + rows.totals.num_pieces, 0, stream, "fill_blocks",
+                 rows.operands, rows.pieces, rows.totals.num_pieces, list, static_cast<Index*>(c.indices));
+  });
+  check(cudaMemcpyAsync(list.c_links + list.num_c_blocks, list.row_links + num_rows, sizeof(std::uint32_t),
+                        cudaMemcpyDeviceToDevice, stream),
         "last pair");
 }
 
 void launch_read_pattern(const ArraysView& from, std::uint32_t* offsets, std::uint32_t* columns,
                          PatternFindings* findings, cudaStream_t stream) {
-  const auto read = from.index_bytes == 8 ? read_pattern<std::int64_t> : read_pattern<std::int32_t>;
-  launch_ctas(read, (from.num_rows * kFewLanes - 1) / kItemThreads + 1, 0, stream, "read_pattern", from, offsets,
-              columns, findings);
+  with_index_type(from.index_bytes, [&]<class Index>(Index) {
+    launch_ctas(read_pattern<Index>, (from.num_rows * kFewLanes - 1) / kItemThreads + 1, 0, stream, "read_pattern",
+                from, offsets, columns, findings);
+  });
 }
 
 void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
                           cudaStream_t stream) {
-  const std::uint32_t num_rows = rows.operands.a.index.num_rows;
-  const std::uint32_t num_long = rows.totals.num_long;
-  const RowsToWalk by_warps{.count = num_long == num_rows ? 0 : num_rows,
-                            .num_pairs = rows.num_pairs,
-                            .most_pairs = rows.tuning.medium_pairs};
-  launch_pattern_walk<1>(rows, by_warps, pattern, c_links, links, stream);
-  launch_pattern_walk<kItemWarps>(rows, {.count = num_long, .rows = rows.walked + num_rows - num_long}, pattern,
-                                  c_links, links, stream);
+  constexpr std::uint32_t kFewestSlots = 64;
+  std::uint32_t slots = std::min(rows.tuning.slots, kFewestSlots);
+  while (slots < rows.tuning.slots && slots / 2 < pattern.max_row_blocks) slots *= 2;
+  const std::uint32_t count = rows.pieces == nullptr ? rows.operands.a.index.num_rows : rows.totals.num_pieces;
+  launch_warps(links == nullptr ? list_pattern<false> : list_pattern<true>, count, 2 * slots, stream, "list_pattern",
+               rows.operands, rows.pieces, count, pattern, slots, c_links, links);
 }
 
-void launch_expand_indices(const LinkList& list, const std::uint32_t* rows, std::uint32_t num_rows,
-                           const IndexArrays& to, cudaStream_t stream) {
-  const unsigned num_ctas = item_grid(std::max<std::uint64_t>(to.num_rows + 1, list.num_c_blocks));
-  const auto launch = [&]<class Index>(Index* indptr) {
-    launch_ctas(expand_indices<Index>, num_ctas, 0, stream, "expand_indices", list, rows, num_rows, to.num_rows, indptr,
-                static_cast<Index*>(to.indices));
-  };
-  if (to.index_bytes == 8) {
-    launch(static_cast<std::int64_t*>(to.indptr));
-  } else {
-    launch(static_cast<std::int32_t*>(to.indptr));
-  }
+void launch_expand_offsets(const std::uint32_t* c_offsets, const std::uint32_t* rows, std::uint32_t num_rows,
+                           const IndexArrays& c, cudaStream_t stream) {
+  with_index_type(c.index_bytes, [&]<class Index>(Index) {
+    launch_ctas(expand_offsets<Index>, item_grid(c.num_rows + 1), 0, stream, "expand_offsets", c_offsets, rows,
+                num_rows, c.num_rows, static_cast<Index*>(c.indptr));
+  });
 }
 
 }  // namespace spmm::kernels

@@ -56,18 +56,18 @@ class ChainList {
     max_row_pairs_ = sorted_.row_pairs.max_row_pairs;
     row_blocks_ = {memory_, num_rows_, "counts of rows"};
     events_.timed(Stage::count, memory_.stream(), [&] {
-      if (arrays.call.c) {
+      if (is_given()) {
         list_given(*arrays.call.c);
-      } else if (num_pairs_ != 0) {
+      } else {
         count_blocks(is_kept);
       }
     });
-    if (is_kept) make_indices();
+    if (is_kept) drop_operands();
   }
 
-  /// Before anything is multiplied: sees to it that some rows at least can be listed beside a result, and that its
-  /// indices are made. Values: result_bytes = of the whole result; block_bytes = of each C block whose row is listed,
-  /// in addition. Errors: OutOfMemory.
+  /// Before anything is multiplied: sees to it that some rows at least can be listed beside a result.
+  /// Values: result_bytes = of its elements; block_bytes = of each C block whose row is listed, in addition.
+  /// Errors: OutOfMemory.
   void make_room(std::uint64_t result_bytes, std::uint64_t block_bytes) {
     const bool fits = is_listed_ && result_bytes + num_blocks_ * block_bytes <= memory_.free_bytes();
     if (!fits && num_blocks_ != 0 && !is_given()) {
@@ -75,7 +75,7 @@ class ChainList {
       is_listed_ = false;
       divide(memory_.free_bytes() - std::min(memory_.free_bytes(), result_bytes), block_bytes);
     }
-    if (is_listed_) make_indices();
+    if (is_listed_) drop_operands();
   }
 
   /// All rows of A that have pairs.
@@ -85,7 +85,7 @@ class ChainList {
   void prepare(const ListedRows& part) {
     if (is_listed_) return;
     events_.timed(Stage::count, memory_.stream(), [&] { fill(part, list(part)); });
-    if (&part == &parts_.back()) make_indices();
+    if (&part == &parts_.back()) drop_operands();
   }
 
   /// C = A * B for rows that are listed; values.c is that of their blocks. Shapes: as kernels::ChainValues.
@@ -109,7 +109,7 @@ class ChainList {
  private:
   /// Rows of A as the kernels see them, once their pairs are counted.
   struct Counted {
-    DeviceBuffer<std::uint32_t> walked;
+    DeviceBuffer<kernels::ListPiece> pieces;
     DeviceBuffer<std::uint32_t> row_links;
     kernels::RowsToList rows;
   };
@@ -117,8 +117,8 @@ class ChainList {
   /// Which blocks C has is given, not found.
   [[nodiscard]] bool is_given() const { return arrays_.call.c.has_value(); }
 
-  [[nodiscard]] kernels::RowsToList rows_of(const ListedRows& part, const std::uint32_t* walked) const {
-    kernels::RowsToList rows{.operands = {}, .num_columns = sorted_.c_columns, .walked = walked};
+  [[nodiscard]] kernels::RowsToList rows_of(const ListedRows& part) const {
+    kernels::RowsToList rows{.operands = {}, .num_columns = sorted_.c_columns};
     if (part.num_rows == 0) return rows;
     const auto numbers_of = [](const SortedRows& of) { return of.in_order ? nullptr : of.numbers.data(); };
     rows.operands = {.a = {.index = sorted_.a.index.view(), .numbers = numbers_of(sorted_.a)},
@@ -130,36 +130,46 @@ class ChainList {
     return rows;
   }
 
-  /// Counts the C blocks of some rows; their pairs are listed, but for long rows. Waits for the stream.
-  Counted list(const ListedRows& part) {
-    const cudaStream_t stream = memory_.stream().get();
-    Counted counted{.walked = {memory_, part.num_rows, "rows to walk"}, .row_links = {}, .rows = {}};
-    counted.rows = rows_of(part, counted.walked.data());
+  /// Counts the pairs of some rows, and cuts longer ones into pieces. Waits for the stream.
+  Counted count(const ListedRows& part, const kernels::ListTuning& tuning) {
+    Counted counted{.pieces = {memory_, tuning.max_pieces(part.num_rows, part.num_pairs), "pieces of rows"},
+                    .row_links = {},
+                    .rows = rows_of(part)};
+    counted.rows.pieces = counted.pieces.data();
+    counted.rows.tuning = tuning;
     std::uint32_t* const counts = row_blocks_.data() + part.row_begin;
     const DeviceBuffer<kernels::LinkTotals> totals(memory_, 1, "totals of rows");
-    check(cudaMemsetAsync(totals.data(), 0, sizeof(kernels::LinkTotals), stream), "clear totals");
+    check(cudaMemsetAsync(totals.data(), 0, sizeof(kernels::LinkTotals), memory_.stream().get()), "clear totals");
     kernels::launch_count_links(counted.rows.operands,
-                                {.num_pairs = counts, .walked = counted.walked.data(), .totals = totals.data()},
-                                counted.rows.tuning, stream);
+                                {.num_pairs = counts, .pieces = counted.pieces.data(), .totals = totals.data()}, tuning,
+                                memory_.stream().get());
     counted.row_links = sums_of(counts, part.num_rows, memory_);
     counted.rows.totals = fetch(totals.data(), memory_.stream());
-    links_ = {};
-    links_ = {memory_, part.num_pairs + 1, "pairs"};
-    kernels::launch_count_c_blocks(
-        counted.rows, {.row_links = counted.row_links.data(), .row_blocks = counts, .links = links_.data()}, stream);
     return counted;
   }
 
-  /// Lists all pairs of rows whose C blocks are counted.
-  void fill(const ListedRows& part, const Counted& counted) {
-    kernels::launch_fill_links(counted.rows,
+  /// Lists the pairs of some rows, and counts their C blocks.
+  Counted list(const ListedRows& part) {
+    Counted counted = count(part, {});
+    links_ = {};
+    links_ = {memory_, part.num_pairs + 1, "pairs"};
+    kernels::launch_list_links(counted.rows,
                                {.row_links = counted.row_links.data(),
-                                .c_offsets = c_offsets_.data() + part.row_begin,
-                                .c_columns = c_columns_.data(),
-                                .c_links = c_links_.data(),
-                                .links = links_.data(),
-                                .num_c_blocks = part.first_block + part.num_blocks},
+                                .row_blocks = row_blocks_.data() + part.row_begin,
+                                .links = links_.data()},
                                memory_.stream().get());
+    return counted;
+  }
+
+  /// C blocks of rows that are listed, once those of all rows are counted.
+  void fill(const ListedRows& part, const Counted& counted) {
+    kernels::launch_fill_blocks(counted.rows,
+                                {.row_links = counted.row_links.data(),
+                                 .c_offsets = c_offsets_.data() + part.row_begin,
+                                 .c_links = c_links_.data(),
+                                 .links = links_.data(),
+                                 .num_c_blocks = part.first_block + part.num_blocks},
+                                indices_, memory_.stream().get());
   }
 
   /// The blocks of C. All pairs are listed, if they take no more than half of the memory or are to be kept.
@@ -177,8 +187,10 @@ class ChainList {
     }
     c_offsets_ = sums_of(row_blocks_.data(), num_rows_, memory_);
     num_blocks_ = fetch(c_offsets_.data() + num_rows_, memory_.stream());
-    c_columns_ = {memory_, num_blocks_, "block columns"};
     c_links_ = {memory_, num_blocks_ + std::uint64_t{1}, "pairs of C blocks"};
+    allocate_indices();
+    kernels::launch_expand_offsets(c_offsets_.data(), sorted_.a.index.rows.data(), num_rows_, indices_,
+                                   memory_.stream().get());
     if (!is_listed_) return;
     parts_[0].num_blocks = num_blocks_;
     fill(parts_[0], counted);
@@ -206,7 +218,6 @@ class ChainList {
   void list_given(const DeviceBsrView& c) {
     constexpr auto kNothingBad = kernels::ArrayFindings::kNothingBad;
     struct Found {
-      kernels::LinkTotals of_rows{};
       kernels::PatternFindings of_pattern{};
       unsigned long long num_pairs = 0;
       unsigned long long missing = kNothingBad;
@@ -214,8 +225,11 @@ class ChainList {
     const Stream& stream = memory_.stream();
     check_numbers(c.num_blocks, "blocks of C");
     num_blocks_ = static_cast<std::uint32_t>(c.num_blocks);
-    const DeviceBuffer<std::uint32_t> walked(memory_, num_rows_, "rows to walk");
-    kernels::RowsToList rows = rows_of({.num_rows = num_rows_}, walked.data());
+    parts_ = {{.num_rows = num_rows_, .num_pairs = num_pairs_, .num_blocks = num_blocks_}};
+    constexpr kernels::ListTuning kAll{.sorted_pairs = 0};
+    const bool is_cut = max_row_pairs_ > kAll.piece_pairs;
+    const Counted counted =
+        is_cut ? count(parts_[0], kAll) : Counted{.pieces = {}, .row_links = {}, .rows = rows_of(parts_[0])};
     const DeviceBuffer<std::uint32_t> offsets(memory_, c.rows / c.m + 1, "offsets of C");
     const DeviceBuffer<std::uint32_t> columns(memory_, num_blocks_, "block columns");
     const DeviceBuffer<std::uint32_t> counts(memory_, num_blocks_, "pairs of C blocks");
@@ -231,16 +245,7 @@ class ChainList {
                                   .num_columns = c.cols / c.m,
                                   .num_blocks = c.num_blocks},
                                  offsets.data(), columns.data(), &findings.data()->of_pattern, stream.get());
-    rows.tuning.sorted_pairs = rows.tuning.medium_pairs;  // long rows alone are listed
-    if (max_row_pairs_ > rows.tuning.medium_pairs) {
-      rows.num_pairs = row_blocks_.data();
-      kernels::launch_count_links(
-          rows.operands,
-          {.num_pairs = row_blocks_.data(), .walked = walked.data(), .totals = &findings.data()->of_rows}, rows.tuning,
-          stream.get());
-    }
     found = fetch(findings.data(), stream);
-    rows.totals = found.of_rows;
     check_findings(c, "matrix C", {.bad_row = found.of_pattern.bad_row});
     if (const auto at = found.of_pattern.bad_index; at != kNothingBad) {
       throw FormatError(text("matrix C, indices[", at, "]"),
@@ -252,66 +257,56 @@ class ChainList {
                                        .max_row_blocks = found.of_pattern.max_row_blocks,
                                        .num_pairs = &findings.data()->num_pairs,
                                        .missing = arrays_.call.is_mask ? nullptr : &findings.data()->missing};
-    kernels::launch_pattern_links(rows, pattern, counts.data(), nullptr, stream.get());
+    kernels::launch_pattern_links(counted.rows, pattern, counts.data(), nullptr, stream.get());
     found = fetch(findings.data(), stream);
     if (found.missing != kNothingBad) throw_missing_block(found.missing >> 32, found.missing & 0xFFFF'FFFFu);
     num_pairs_ = found.num_pairs;
     check_numbers(num_pairs_, "pairs of blocks");
     c_links_ = sums_of(counts.data(), num_blocks_, memory_);
     links_ = {memory_, num_pairs_ + 1, "pairs"};
-    kernels::launch_pattern_links(rows, pattern, c_links_.data(), links_.data(), stream.get());
-    parts_ = {{.num_rows = num_rows_, .num_pairs = num_pairs_, .num_blocks = num_blocks_}};
+    kernels::launch_pattern_links(counted.rows, pattern, c_links_.data(), links_.data(), stream.get());
+    parts_[0].num_pairs = num_pairs_;
+    allocate_indices();
+    copy_async(static_cast<std::byte*>(indices_.indptr), static_cast<const std::byte*>(c.indptr),
+               (indices_.num_rows + 1) * indices_.index_bytes, stream);
+    copy_async(static_cast<std::byte*>(indices_.indices), static_cast<const std::byte*>(c.indices),
+               c.num_blocks * indices_.index_bytes, stream);
   }
 
-  /// Sets indptr and indices of the result, once all rows have been listed, and gives back what is not needed to
-  /// multiply. Errors: OutOfMemory.
-  void make_indices() {
-    events_.timed(Stage::compact, memory_.stream(), [&] { expand_indices(); });
-    sorted_ = {};
-    row_blocks_ = {};
-    c_offsets_ = {};
-    c_columns_ = {};
-  }
-
-  void expand_indices() {
-    const Stream& stream = memory_.stream();
+  /// Indices of the result, not yet written. Errors: OutOfMemory.
+  void allocate_indices() {
     const DeviceBsrView& a = arrays_.a;
-    const std::uint64_t index_bytes = a.index_bytes;
-    const std::uint64_t num_block_rows = a.rows / a.m;
     DeviceBsrMatrix& out = *arrays_.out;
-    const auto indptr = allocate_result(arrays_.call, memory_, (num_block_rows + 1) * index_bytes, "indptr");
-    const auto indices = allocate_result(arrays_.call, memory_, num_blocks_ * index_bytes, "block columns");
-    if (const auto& c = arrays_.call.c; c) {
-      copy_async(indptr.get(), static_cast<const std::byte*>(c->indptr), (num_block_rows + 1) * index_bytes, stream);
-      copy_async(indices.get(), static_cast<const std::byte*>(c->indices), num_blocks_ * index_bytes, stream);
-    } else if (num_blocks_ == 0) {
-      check(cudaMemsetAsync(indptr.get(), 0, (num_block_rows + 1) * index_bytes, stream.get()), "clear indptr");
-    } else {
-      kernels::launch_expand_indices(
-          {.c_offsets = c_offsets_.data(), .c_columns = c_columns_.data(), .num_c_blocks = num_blocks_},
-          sorted_.a.index.rows.data(), num_rows_,
-          {.indptr = indptr.get(), .indices = indices.get(), .index_bytes = a.index_bytes, .num_rows = num_block_rows},
-          stream.get());
-    }
+    const auto indptr = allocate_result(arrays_.call, memory_, (a.rows / a.m + 1) * a.index_bytes, "indptr");
+    const auto indices = allocate_result(arrays_.call, memory_, num_blocks_ * a.index_bytes, "block columns");
+    indices_ = {
+        .indptr = indptr.get(), .indices = indices.get(), .index_bytes = a.index_bytes, .num_rows = a.rows / a.m};
     out.num_blocks = num_blocks_;
     out.device = memory_.context().device();
     out.indptr = indptr;
     out.indices = indices;
   }
 
+  /// Gives back what is not needed to multiply.
+  void drop_operands() {
+    sorted_ = {};
+    row_blocks_ = {};
+    c_offsets_ = {};
+  }
+
   const DeviceArrays& arrays_;
   DeviceMemory& memory_;
   StageEvents& events_;
-  SortedOperands sorted_;       // until there are indices
+  SortedOperands sorted_;       // until all rows are listed
   std::uint32_t num_rows_ = 0;  // of A that may have pairs
   std::uint32_t num_blocks_ = 0;
   std::uint64_t num_pairs_ = 0;
   std::uint64_t max_row_pairs_ = 0;
   std::vector<ListedRows> parts_;
   bool is_listed_ = true;                   // links_ has all pairs
-  DeviceBuffer<std::uint32_t> row_blocks_;  // [num_rows]: C blocks, or pairs, until there are indices
+  kernels::IndexArrays indices_;            // of the result
+  DeviceBuffer<std::uint32_t> row_blocks_;  // [num_rows]: C blocks, or pairs, until all rows are listed
   DeviceBuffer<std::uint32_t> c_offsets_;   // [num_rows + 1], the same
-  DeviceBuffer<std::uint32_t> c_columns_;   // [num_blocks], the same
   DeviceBuffer<std::uint32_t> c_links_;     // [num_blocks + 1], from the first pair of a part on
   DeviceBuffer<kernels::Link> links_;       // [pairs of a part + 1]
 };
@@ -387,9 +382,7 @@ ProductStats multiply_arrays(const Source& a, const Source& b, const DeviceArray
   if (call.beta != nullptr) of_c = aligned_values(*call.c, memory);
   const std::uint64_t block_bytes = result_bytes(view_a, 1);
   const std::uint64_t values_bytes = list.num_blocks() * block_bytes;
-  const std::uint64_t index_bytes = (view_a.rows / view_a.m + 1 + list.num_blocks()) * view_a.index_bytes;
-  list.make_room(call.allocator.allocate ? 0 : index_bytes + (host == nullptr ? values_bytes : 0),
-                 host == nullptr ? 0 : block_bytes);
+  list.make_room(call.allocator.allocate || host != nullptr ? 0 : values_bytes, host == nullptr ? 0 : block_bytes);
   std::shared_ptr<std::byte> whole;
   if (host == nullptr) whole = allocate_result(call, memory, values_bytes, "result elements");
   std::byte* to_host = nullptr;

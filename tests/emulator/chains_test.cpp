@@ -131,7 +131,7 @@ template <class T>
 ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is_shuffled, bool has_exact_mma,
                                        kernels::ListTuning tuning, Random& random,
                                        const GivenResult<T>* given = nullptr, bool covers = false) {
-  if (given != nullptr) tuning.sorted_pairs = tuning.medium_pairs;
+  if (given != nullptr) tuning.sorted_pairs = 0;
   const Operand a(operands.a.at, is_shuffled, random);
   const Operand b(operands.b.at, is_shuffled, random);
   ChainMatrix<SumOf<T>> c{.at = {.rows = a.at.rows, .cols = b.at.cols}, .m = operands.a.m};
@@ -143,7 +143,8 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
     b_row_index.push_back(is_stored ? static_cast<std::uint32_t>(found - b.rows.begin()) : kernels::kNoRow);
   }
   const std::size_t num_rows = a.rows.size();
-  std::vector<std::uint32_t> walked(num_rows), row_links(num_rows + 1), row_blocks(num_rows), c_offsets(num_rows + 1);
+  std::vector<std::uint32_t> row_links(num_rows + 1), row_blocks(num_rows), c_offsets(num_rows + 1);
+  std::vector<kernels::ListPiece> pieces;
   std::vector<kernels::Link> links;
   const auto rows_of = [&](std::uint32_t begin, std::uint32_t end) {
     kernels::CompressedView some = a.view();
@@ -154,24 +155,30 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
                                           .b = {.index = b.view(), .numbers = is_shuffled ? b.numbers.data() : nullptr},
                                           .b_row_index = b_row_index.data()},
                              .num_columns = b.at.cols,
-                             .walked = walked.data(),
                              .tuning = tuning};
-    std::uint32_t* const num_pairs = row_blocks.data() + begin;
-    kernels::launch_count_links(rows.operands, {num_pairs, walked.data(), &rows.totals}, tuning, nullptr);
-    if (is_shuffled || rows.totals.num_long != 0) rows.num_pairs = num_pairs;
+    std::uint64_t num_pairs = 0;
+    for (std::uint32_t x = a.offsets[begin]; x < a.offsets[end]; ++x) {
+      if (b_row_index[x] != kernels::kNoRow) num_pairs += b.offsets[b_row_index[x] + 1] - b.offsets[b_row_index[x]];
+    }
+    pieces.assign(tuning.max_pieces(end - begin, num_pairs), {});
+    rows.pieces = pieces.data();
+    kernels::launch_count_links(rows.operands, {row_blocks.data() + begin, pieces.data(), &rows.totals}, tuning,
+                                nullptr);
+    REQUIRE(rows.totals.num_pieces <= pieces.size());
+    kernels::launch_sum_counts(row_blocks.data() + begin, end - begin, row_links.data(), {}, nullptr);
+    REQUIRE(row_links[end - begin] == num_pairs);
     return rows;
   };
   const auto all_rows = static_cast<std::uint32_t>(num_rows);
-  const kernels::RowsToList all = rows_of(0, all_rows);
+  kernels::RowsToList all = rows_of(0, all_rows);
+  if (given != nullptr && random() % 2 == 0) all.pieces = nullptr;
   if (given != nullptr)
     return emulated_onto(operands, {a.placed(operands.a), b.placed(operands.b)}, all, *given, covers);
-  if (all.totals.num_pairs == 0) return c;
+  if (all.totals.max_row_pairs == 0) return c;
   const auto list_rows = [&](std::uint32_t begin, std::uint32_t end) {
     const kernels::RowsToList rows = rows_of(begin, end);
-    kernels::launch_sum_counts(row_blocks.data() + begin, end - begin, row_links.data(), {}, nullptr);
-    REQUIRE(row_links[end - begin] == rows.totals.num_pairs);
-    links.assign(rows.totals.num_pairs + 1, {});
-    kernels::launch_count_c_blocks(
+    links.assign(row_links[end - begin] + std::size_t{1}, {});
+    kernels::launch_list_links(
         rows, {.row_links = row_links.data(), .row_blocks = row_blocks.data() + begin, .links = links.data()}, nullptr);
     return rows;
   };
@@ -183,22 +190,24 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
   kernels::launch_sum_counts(row_blocks.data(), num_rows, c_offsets.data(), {}, nullptr);
   const std::uint32_t num_c_blocks = c_offsets.back();
   std::vector<std::uint32_t> c_links(num_c_blocks + std::size_t{1});
-  std::vector<std::uint32_t> columns(num_c_blocks);
-  c.values.resize(columns.size() * c.m * c.m);
+  std::vector<std::int32_t> indptr(c.at.ptr.size()), indices(num_c_blocks);
+  const kernels::IndexArrays to{
+      .indptr = indptr.data(), .indices = indices.data(), .index_bytes = 4, .num_rows = a.at.rows};
+  kernels::launch_expand_offsets(c_offsets.data(), a.rows.data(), all_rows, to, nullptr);
+  c.values.resize(indices.size() * c.m * c.m);
   const std::vector<T> a_values = a.placed(operands.a);
   const std::vector<T> b_values = b.placed(operands.b);
   for (const auto& [begin, end] : parts) {
     if (begin == end) continue;
     const kernels::RowsToList rows = list_rows(begin, end);
     const std::uint32_t first = c_offsets[begin];
-    kernels::launch_fill_links(rows,
-                               {.row_links = row_links.data(),
-                                .c_offsets = c_offsets.data() + begin,
-                                .c_columns = columns.data(),
-                                .c_links = c_links.data(),
-                                .links = links.data(),
-                                .num_c_blocks = c_offsets[end]},
-                               nullptr);
+    kernels::launch_fill_blocks(rows,
+                                {.row_links = row_links.data(),
+                                 .c_offsets = c_offsets.data() + begin,
+                                 .c_links = c_links.data(),
+                                 .links = links.data(),
+                                 .num_c_blocks = c_offsets[end]},
+                                to, nullptr);
     kernels::launch_multiply_chains(
         kElementType<T>,
         {.c_links = c_links.data() + first,
@@ -210,20 +219,13 @@ ChainMatrix<SumOf<T>> emulated_product(const ChainOperands<T>& operands, bool is
          .num_warps = 1 + random() % 8},
         {.a = a_values.data(), .b = b_values.data(), .c = c.values.data() + std::size_t{first} * c.m * c.m}, nullptr);
   }
-  std::vector<std::int32_t> indptr(c.at.ptr.size()), indices(num_c_blocks);
-  kernels::launch_expand_indices(
-      {.c_offsets = c_offsets.data(), .c_columns = columns.data(), .num_c_blocks = num_c_blocks}, a.rows.data(),
-      all_rows, {.indptr = indptr.data(), .indices = indices.data(), .index_bytes = 4, .num_rows = a.at.rows}, nullptr);
   c.at.ptr.assign(indptr.begin(), indptr.end());
   c.at.col.assign(indices.begin(), indices.end());
   return c;
 }
 
-constexpr kernels::ListTuning kSmallWindows{.medium_pairs = 512,
-                                            .medium_window = {.words = 20, .ranks = 48},
-                                            .long_window = {.words = 16, .ranks = 64},
-                                            .medium_slots = 32,
-                                            .long_slots = 64};
+constexpr kernels::ListTuning kSmallWindows{
+    .piece_pairs = 512, .window = {.words = 20, .ranks = 48, .links = 200}, .slots = 32};
 
 template <class T>
 void check_products(int count, std::uint64_t seed) {
