@@ -75,8 +75,7 @@ class Pipeline {
   /// Puts the sort on the stream, and what goes along with it, if there is room for it in what the plan has counted for
   /// the build. Records may still be on their way.
   void queue_sort(const SortedOperands& parsed, const MatrixHeader& a, const MatrixHeader& b) {
-    const std::uint64_t most = plan::operand_device_bytes(a, b, a.m).build_peak;
-    queued_ = CountedSort::queue(parsed, most - std::min(most, memory_.used_bytes()), memory_, events_);
+    queued_ = CountedSort::queue(parsed, plan::operand_device_bytes(a, b, a.m).build_peak, memory_, events_);
   }
 
   /// From uploaded operands to the last panel taken. Pairs are those of the whole product, blocks and panels those of
@@ -242,8 +241,9 @@ class Pipeline {
     }
     const std::uint64_t max_c_blocks = plan::most_c_blocks(execution_.panels);
     const std::uint64_t num_that_fit = 2 * std::max(execution_.max_c_blocks, max_c_blocks) / max_c_blocks;
-    const std::uint64_t num = std::min(
-        {selects ? num_that_fit - 1 : num_that_fit, taker.max_buffers(), std::uint64_t{execution_.panels.size()}});
+    const std::uint64_t num_useful = run_.more_devices.empty() ? 2 : 16;  // devices wait for each other
+    const std::uint64_t num =
+        std::min({selects ? num_that_fit - 1 : num_that_fit, num_useful, std::uint64_t{execution_.panels.size()}});
     for (std::uint64_t x = 0; x < num; ++x) taker.panels.emplace_back(memory_, max_c_blocks, counts_.m());
   }
 

@@ -338,7 +338,7 @@ class KeptProduct : public KeptPlan {
     if (m_ > 1) {
       kernels::launch_transpose_blocks({.values = b, .count = num_blocks}, numbers, m_, to.data(), largest,
                                        stream_.get());
-      return to.lend();
+      return DeviceBuffer<std::uint16_t>::borrow(to.data(), to.size());
     }
     if (largest != nullptr) kernels::launch_max_element(b, num_blocks, largest, stream_.get());
     return DeviceBuffer<std::uint16_t>::borrow(const_cast<std::uint16_t*>(b), num_blocks);  // never written

@@ -134,15 +134,29 @@ class DeviceMemory {
     used_bytes_ -= bytes;
   }
 
+  /// Whether work() can allocate all that it needs if no more than most_bytes are held in all. Threads: nothing else
+  /// allocates.
+  template <class Work>
+  bool fits(std::uint64_t most_bytes, const Work& work) {
+    const std::uint64_t limit = std::exchange(limit_bytes_, std::min(limit_bytes_, most_bytes));
+    bool has_fitted = true;
+    try {
+      work();
+    } catch (const OutOfMemory&) {
+      has_fitted = false;
+    }
+    limit_bytes_ = limit;
+    return has_fitted;
+  }
+
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] DeviceContext& context() const { return stream_.context(); }
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
-  [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
   /// What could be allocated now.
   [[nodiscard]] std::uint64_t free_bytes() const {
     std::uint64_t most = limit_bytes_;
     if (share_ != nullptr) most = std::min(most, share_->reserved().device + share_->free().device);
-    return most - std::min(most, used_bytes());
+    return most - std::min<std::uint64_t>(most, used_bytes_);
   }
 
  private:
@@ -189,7 +203,7 @@ class DeviceMemory {
   std::atomic<std::uint64_t> small_used_{0};
 };
 
-/// Device array of T; the DeviceMemory must outlive it. Not initialised. One that is lent owns nothing.
+/// Device array of T; the DeviceMemory must outlive it. Not initialised. One that is borrowed owns nothing.
 template <class T>
 class DeviceBuffer {
  public:
@@ -213,8 +227,6 @@ class DeviceBuffer {
     borrowed.data_ = data;
     return borrowed;
   }
-  /// The same array without owning it; this one must outlive it.
-  [[nodiscard]] DeviceBuffer lend() const { return borrow(data_, count_); }
 
   [[nodiscard]] T* data() const { return data_; }
   [[nodiscard]] std::uint64_t size() const { return count_; }

@@ -22,8 +22,8 @@ class CountedSort {
  public:
   /// Puts the sort on the stream (stage build), the counting, and what brings everything that was found to the host
   /// (stage count). Null if both matrices had better be sorted otherwise: one has no blocks, they have many, or long
-  /// rows, or need more memory than most_bytes. The references must outlive it, `parsed` its keys alone, until the
-  /// stream is done with them.
+  /// rows, or need more memory than most_bytes in all. The references must outlive it, `parsed` its keys alone, until
+  /// the stream is done with them.
   static std::unique_ptr<CountedSort> queue(const SortedOperands& parsed, std::uint64_t most_bytes,
                                             DeviceMemory& memory, StageEvents& events) {
     const std::uint32_t nb = parsed.nb;
@@ -36,16 +36,8 @@ class CountedSort {
     const bool has_short_rows =
         nb <= kernels::kBitmapColumns || most <= kernels::kCountedMeanBlocks * std::uint64_t{nb};
     if (!are_sorted && !has_short_rows) return nullptr;
-    constexpr std::uint64_t kSmall = 1u << 20;  // findings, pairs of runs, library work space beside the counters
-    const std::uint64_t of_block = are_sorted ? 12 : 20;                // number, key; an entry
-    const std::uint64_t of_row = 12 + 4 * kernels::counter_stride(nb);  // counter, border, work space of their scan
-    const plan::IndexLayout a(a_blocks, nb);
-    const std::uint64_t of_pairs = 12 * a_blocks;  // row of B of each block, pairs before it
-    const std::uint64_t need = a.bytes() + plan::IndexLayout(b_blocks, nb).bytes() + of_block * (a_blocks + b_blocks) +
-                               2 * of_row * nb + of_pairs + kSmall;
-    if (need > most_bytes) return nullptr;
     std::unique_ptr<CountedSort> sort(new CountedSort(memory));
-    sort->put_on_stream(parsed, events);
+    if (!memory.fits(most_bytes, [&] { sort->put_on_stream(parsed, events); })) return nullptr;
     return sort;
   }
 
@@ -102,30 +94,29 @@ class CountedSort {
         "sort work space");
     b_row_index_ = {memory_, num_a, "row index"};
     pair_offsets_ = {memory_, num_a + 1, "pair offsets"};
+    std::vector<kernels::RowSort> sorts;
+    for (std::size_t x = 0; x < 2; ++x) {
+      const SortedRows& from = x == 0 ? parsed.a : parsed.b;
+      SortedRows& to = sorted_[x];
+      const std::uint64_t count = from.keys.size();
+      to.index = {{count, nb}, memory_};
+      to.index.num_rows = static_cast<std::uint32_t>(to.index.rows.size());  // at most
+      to.numbers = {memory_, count, "record numbers"};
+      to.keys = {memory_, count, "sort keys"};
+      sorts.push_back({.count = count,
+                       .is_sorted = from.in_order,
+                       .keys = from.keys.data(),
+                       .entries = scratch.take<std::uint64_t>(from.in_order ? 0 : count, "sort keys"),
+                       .sorted_keys = to.keys.data(),
+                       .numbers = to.numbers.data(),
+                       .columns = to.index.columns.data(),
+                       .rows = to.index.rows.data(),
+                       .offsets = to.index.offsets.data(),
+                       .num_rows = &found->sorts[x].num_rows,
+                       .longest_row = &found->sorts[x].longest_row,
+                       .has_duplicate = &found->sorts[x].has_duplicate});
+    }
     events.timed(Stage::build, stream, [&] {
-      DeviceScratch entries(memory_);
-      std::vector<kernels::RowSort> sorts;
-      for (std::size_t x = 0; x < 2; ++x) {
-        const SortedRows& from = x == 0 ? parsed.a : parsed.b;
-        SortedRows& to = sorted_[x];
-        const std::uint64_t count = from.keys.size();
-        to.index = {{count, nb}, memory_};
-        to.index.num_rows = static_cast<std::uint32_t>(to.index.rows.size());  // at most
-        to.numbers = {memory_, count, "record numbers"};
-        to.keys = {memory_, count, "sort keys"};
-        sorts.push_back({.count = count,
-                         .is_sorted = from.in_order,
-                         .keys = from.keys.data(),
-                         .entries = entries.take<std::uint64_t>(from.in_order ? 0 : count, "sort keys"),
-                         .sorted_keys = to.keys.data(),
-                         .numbers = to.numbers.data(),
-                         .columns = to.index.columns.data(),
-                         .rows = to.index.rows.data(),
-                         .offsets = to.index.offsets.data(),
-                         .num_rows = &found->sorts[x].num_rows,
-                         .longest_row = &found->sorts[x].longest_row,
-                         .has_duplicate = &found->sorts[x].has_duplicate});
-      }
       check(cudaMemsetAsync(counts, 0, (num_counters + num_found) * sizeof(std::uint32_t), stream.get()), "clear");
       kernels::launch_sort_rows(sorts, {.counts = counts, .borders = borders, .work = work}, nb, parsed.key_bits,
                                 stream.get());

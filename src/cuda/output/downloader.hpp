@@ -65,9 +65,6 @@ class Downloader : public PanelTaker {
     if (!execution.panels.empty()) thread_ = start_device_thread(stream_.context(), [this] { work(); });
   }
 
-  /// Together as much memory as two panels of the largest size.
-  [[nodiscard]] std::uint64_t max_buffers() const override { return output_.num_devices() == 1 ? 2 : 16; }
-
   void wait_until_free(PackedPanel&) override {
     wait([&] { return num_pushed_ - num_sent_ < panels.size(); });
   }

@@ -51,8 +51,6 @@ class PanelTaker {
   /// Whether multipliers are to write the result itself, and not packed panels. Values: counted = that has been
   /// decided on.
   virtual bool takes_directly(const plan::Choice&, const plan::Counts&) { return false; }
-  /// How many packed panels are worth holding.
-  [[nodiscard]] virtual std::uint64_t max_buffers() const { return 2; }
   /// Waits until the panel, the next one in turn, may be filled again. Errors: whatever stopped the taker.
   virtual void wait_until_free(PackedPanel& panel) = 0;
   /// Takes a panel that has been put on the stream.
