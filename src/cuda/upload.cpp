@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <limits>
+#include <mutex>
 #include <vector>
 
 #include "base/records/errors.hpp"
@@ -202,16 +203,18 @@ class Uploader {
       }
       run_.clock.add_bytes(Stage::read, bytes);
       run_.clock.add_bytes(Stage::h2d, bytes * pipelines_.size());
+      progress_.add(bytes);
+      // One thread at a time: else calls of others came between a copy and its parsing, and the device waited.
+      const std::lock_guard lock(streams_mutex_);
       for_each_device([&](std::size_t d) {
         const Lane& lane = reader.lanes[d];
         std::byte* const to = lane.staging.data() + at * record_bytes;
         pipelines_[d]->events().timed(Stage::h2d, lane.stream,
                                       [&] { copy_async(to, slot.host.data(), bytes, lane.stream); }, {.bytes = bytes});
         slot.free[d].record(lane.stream);
+        if (at + count == section.count) parse(section, lane, parsed_[d], pipelines_[d]->events());
       });
-      progress_.add(bytes);
     }
-    for_each_device([&](std::size_t d) { parse(section, reader.lanes[d], parsed_[d], pipelines_[d]->events()); });
   }
 
   void parse(const Section& section, const Lane& lane, Parsed& parsed, StageEvents& events) const {
@@ -250,6 +253,7 @@ class Uploader {
   const Run& run_;
   std::deque<Parsed> parsed_;  // a device each; in front of the readers, whose work writes it
   std::deque<Reader> readers_;
+  std::mutex streams_mutex_;
   std::atomic<std::uint64_t> num_left_{0};  // sections that have not been put on the streams
   Progress progress_;
 };

@@ -254,7 +254,7 @@ OperandBytes operand_device_bytes(const MatrixHeader& a, const MatrixHeader& b, 
 std::uint64_t upload_section_slots(const MatrixHeader& a, const MatrixHeader& b, unsigned num_readers) {
   // Each launch comes with two events and a start, 12 us or so. S6 parses 16 MB at a time in 2.20 ms of kernels, 256 MB
   // in 1.60. A reader has some sections: none is idle for long in the end.
-  constexpr std::uint64_t kFewest = 2, kMost = 16, kOfReader = 4;
+  constexpr std::uint64_t kFewest = 2, kMost = 16, kOfReader = 2;
   const std::uint64_t slot_of_readers = num_readers * kernels::kRingSlotBytes;
   const std::uint64_t room = kWorkBytes + std::uint64_t{2} * a.m * a.m * a.num_blocks;
   const std::uint64_t all = (std::uint64_t{a.num_blocks} + b.num_blocks) * input_record_bytes(a.m);
