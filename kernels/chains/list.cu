@@ -714,8 +714,12 @@ void launch_read_pattern(const ArraysView& from, std::uint32_t* offsets, std::ui
 void launch_pattern_links(const RowsToList& rows, const PatternView& pattern, std::uint32_t* c_links, Link* links,
                           cudaStream_t stream) {
   constexpr std::uint32_t kFewestSlots = 64;
+  const bool is_cut = rows.pieces != nullptr && rows.totals.max_width < rows.num_columns;
+  const std::uint64_t most_blocks =  // of a piece, if those of a row are evenly spread; a piece with more takes turns
+      is_cut ? std::uint64_t{pattern.max_row_blocks} * rows.totals.max_width / rows.num_columns
+             : pattern.max_row_blocks;
   std::uint32_t slots = std::min(rows.tuning.slots, kFewestSlots);
-  while (slots < rows.tuning.slots && slots / 2 < pattern.max_row_blocks) slots *= 2;
+  while (slots < rows.tuning.slots && slots / 2 < most_blocks) slots *= 2;
   const std::uint32_t count = rows.pieces == nullptr ? rows.operands.a.index.num_rows : rows.totals.num_pieces;
   launch_warps(links == nullptr ? list_pattern<false> : list_pattern<true>, count, 2 * slots, stream, "list_pattern",
                rows.operands, rows.pieces, count, pattern, slots, c_links, links);
