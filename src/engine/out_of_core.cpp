@@ -2,6 +2,7 @@
 #include "engine/out_of_core.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -273,8 +274,28 @@ class OutOfCore {
     return fitting_end;
   }
 
-  /// Multiplies a range: rows with what they meet, or, if a row does not fit, as much of A as fits with a slab of B, or
-  /// a part of a longer row, with one slab after the other. Returns where the next range begins.
+  /// Where a range that meets B in slabs ends: whole rows, or a part of one.
+  [[nodiscard]] std::uint32_t end_with_slabs(std::uint32_t first) {
+    const std::uint32_t end = longest_range(first, [&](std::uint64_t of_a, std::uint64_t) { return of_a <= slab_a_; });
+    return end != first ? end : static_cast<std::uint32_t>(first + slab_a_);
+  }
+
+  /// Whether that range takes less than ranges like [first, end).
+  [[nodiscard]] bool slabs_pay(std::uint32_t first, std::uint32_t end) {
+    double met = 0;  // blocks of B for each of A
+    for (std::uint32_t r = first; r < end; ++r) met += static_cast<double>(table_->add(a_.index(r).j)) / (end - first);
+    table_->take();
+    const auto all = static_cast<double>(num_b_);
+    if (!plan::slabs_pay(met * static_cast<double>(slab_a_), all, 0)) return false;
+    const std::uint32_t slab_end = end_with_slabs(first);
+    const std::uint32_t rows = a_.index(slab_end - 1).i - a_.index(first).i + 1;
+    const double num_slabs = std::ceil(all / static_cast<double>(slab_b_));
+    return slab_end > end &&
+           plan::slabs_pay(met * (slab_end - first), all, num_slabs * rows * inputs_.a.header().blocks_per_side());
+  }
+
+  /// Multiplies a range: rows with what they meet, or as much of A as fits with a slab of B, with one slab after the
+  /// other, if that takes less or a row does not fit; of a longer row a part. Returns where the next range begins.
   std::uint32_t multiply_range(std::uint32_t first) {
     std::optional<RangesSource> b;
     RecordRange range{.begin = first, .end = first};
@@ -284,11 +305,10 @@ class OutOfCore {
       const auto timing = run_.clock.scope(Stage::count);
       range.end = longest_range(
           first, [&](std::uint64_t of_a, std::uint64_t of_b) { return fits(of_a, of_b, table_->num_met()); });
-      if (range.size() == 0) {
+      if (range.size() == 0 || slabs_pay(first, range.end)) {
         is_whole = false;
         slab = slab_b_;
-        range.end = longest_range(first, [&](std::uint64_t of_a, std::uint64_t) { return of_a <= slab_a_; });
-        if (range.size() == 0) range.end = static_cast<std::uint32_t>(first + slab_a_);
+        range.end = end_with_slabs(first);
       }
       for (std::uint32_t r = first; r < range.end; ++r) table_->add(a_.index(r).j);
       b.emplace(inputs_.b, b_, table_->take());

@@ -25,21 +25,31 @@ std::uint64_t least_sort_bytes(const Counts& whole) {
 }
 
 /// Sets ranges and seconds to what is expected if blocks are spread evenly: each range meets as many blocks of B as its
-/// blocks of A, at most all. Values: room = the part of both operands that fits at once.
+/// blocks of A, at most all, or all in slabs. Values: room = the part of both operands that fits at once.
 void expect_ranges(Choice& e, const Counts& whole, const Limits& limits, const Limits& of_range, double room) {
   const double num_a = std::max(1u, whole.a.num_blocks);
   const double num_b = whole.b.num_blocks;
   const double fitting = room * (num_a + num_b);
   const double met = whole.num_pairs / num_a;  // blocks of B that a block of A meets
-  const double of_range_a = std::max(fitting / (1 + met), fitting - num_b);
-  const double most = std::max<double>(2, static_cast<double>(whole.a_rows));
-  e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::clamp(num_a / of_range_a, 2.0, most)));
+  double of_range_a = std::max(fitting / (1 + met), fitting - num_b);
+  double of_range_b = std::min(num_b, met * of_range_a);
+  const double slab_a = fitting / 4;
+  const double num_slabs = std::ceil(num_b / (fitting - slab_a));
+  const double rows = static_cast<double>(whole.a_rows);
+  const double writes = num_slabs * rows * slab_a / num_a * whole.nb();
+  if (slab_a > of_range_a && slabs_pay(of_range_b * slab_a / of_range_a, num_b, writes)) {
+    of_range_a = slab_a;
+    of_range_b = num_b;
+    e.num_slabs = static_cast<std::uint32_t>(num_slabs);
+  }
+  e.num_ranges = static_cast<std::uint32_t>(std::ceil(std::clamp(num_a / of_range_a, 2.0, std::max(2.0, rows))));
+  const double num_parts = double(e.num_ranges) * e.num_slabs;
   Counts s = whole;
   s.a = with_blocks(whole.a, num_a / e.num_ranges);
-  s.b = with_blocks(whole.b, std::min(num_b, met * num_a / e.num_ranges));
-  s.num_pairs = whole.num_pairs / e.num_ranges;
+  s.b = with_blocks(whole.b, of_range_b / e.num_slabs);
+  s.num_pairs = whole.num_pairs / num_parts;
   s.num_c_blocks = whole.num_c_blocks / e.num_ranges;
-  e.predicted_s = sort_seconds(whole, limits) + range_seconds(e, s, of_range) * e.num_ranges + start_seconds(e, limits);
+  e.predicted_s = sort_seconds(whole, limits) + range_seconds(e, s, of_range) * num_parts + start_seconds(e, limits);
 }
 
 }  // namespace

@@ -33,6 +33,15 @@ inline std::uint64_t least_a_blocks(const MatrixHeader& a, std::uint64_t slab_bl
   return std::min<std::uint64_t>(a.num_blocks, slab_blocks / 3 + 1);
 }
 
+/// Whether a range of A that meets all of B, slab by slab, moves clearly fewer blocks than shorter ranges, each with
+/// what it meets: these read B again and again, slabs write C once for each, which is read and added up.
+/// Values: reads = blocks of B that shorter ranges read for as many blocks of A; num_b = of B; writes = C blocks of the
+/// range at most, times slabs.
+inline bool slabs_pay(double reads, double num_b, double writes) {
+  constexpr double kBlocksPerWrite = 4;  // blocks of B that are read and sorted while a C block is written and added up
+  return reads > num_b + kBlocksPerWrite * writes;
+}
+
 /// The largest number up to `most` that fits, less a 32nd at most; 0 if 1 does not.
 template <class Fits>
 std::uint64_t largest_that_fits(std::uint64_t most, const Fits& fits) {

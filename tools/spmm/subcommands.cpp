@@ -85,7 +85,7 @@ std::optional<int> run_subcommand(int argc, char** argv) {
                        text("for the file write ./", argv[1], ", for the subcommand ", named->program));
     });
   }
-  if (named->main == help_main && argc == 2) return std::nullopt;
+  if (named->main == help_main && (argc == 2 || *argv[2] == '-')) return std::nullopt;  // spmm's own options
   // What messages and reports name.
   argv[1] = program_invocation_short_name = const_cast<char*>(named->program);
   return named->main(argc - 1, argv + 1);

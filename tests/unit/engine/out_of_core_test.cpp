@@ -85,7 +85,7 @@ TEST_CASE("with less and less memory a product builds its operands more often, w
     std::uint32_t rows;
     std::uint32_t blocks;
   };
-  const auto [m, rows, blocks] = GENERATE(Shape{8, 1024, 30'000}, Shape{1, 8'192, 100'000});
+  const auto [m, rows, blocks] = GENERATE(Shape{8, 1024, 30'000}, Shape{1, 8'192, 100'000}, Shape{1, 1'024, 314'572});
   const test::TemporaryFolder folder;
   write_matrix(folder.file("a"), test::random_matrix(rows * m, m, blocks, 100, 1));
   write_matrix(folder.file("b"), test::random_matrix(rows * m, m, blocks, 100, 2));
