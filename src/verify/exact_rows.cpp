@@ -33,43 +33,50 @@ std::uint32_t column(std::uint64_t key) {
   return static_cast<std::uint32_t>(key >> 32);
 }
 
-/// sums = min(sums + a b, 2^32 - 1). Doubles hold all of it exactly: sums stay below 2^32, and a b has 64 terms at
-/// most. Shapes: a [num_rows, m], b [m, m], sums [num_rows, m]. Values: m is a multiple of Lanes, and FixedM if that is
-/// not 0.
-template <std::uint32_t Lanes, std::uint32_t FixedM>
-[[gnu::always_inline]] inline void add_product(const double* a, std::uint64_t num_rows, const std::uint16_t* b,
-                                               std::uint32_t given_m, double* sums) {
+/// sums = min(sums + a b, 2^32 - 1) for columns from c on, Lanes at a time; returns the first that is left. Doubles
+/// hold all of it exactly: sums stay below 2^32, and a b has 64 terms at most. Shapes: a [m], b [m, m], sums [m].
+template <std::uint32_t Lanes>
+[[gnu::always_inline]] inline std::uint32_t add_columns(const double* a, const double* b, std::uint32_t m,
+                                                        std::uint32_t c, double* sums) {
   using Vector [[gnu::vector_size(Lanes * sizeof(double))]] = double;
   constexpr double kLimit = kMaxVal;
+  for (; c + Lanes <= m; c += Lanes) {
+    Vector sum;
+    std::memcpy(&sum, sums + c, sizeof sum);
+    for (std::uint32_t t = 0; t < m; ++t) {
+      Vector row;
+      std::memcpy(&row, b + t * m + c, sizeof row);
+      sum += a[t] * row;
+    }
+    const Vector limits = Vector{} + kLimit;
+    sum = sum < limits ? sum : limits;
+    std::memcpy(sums + c, &sum, sizeof sum);
+  }
+  return c;
+}
+
+/// The same for rows of a block. Shapes: a [num_rows, m], b [m, m], sums [num_rows, m]. Values: FixedM is m, or 0.
+template <std::uint32_t FixedM>
+[[gnu::always_inline]] inline void add_product(const double* a, std::uint64_t num_rows, const std::uint16_t* b,
+                                               std::uint32_t given_m, double* sums) {
   const std::uint32_t m = FixedM != 0 ? FixedM : given_m;
   alignas(64) std::array<double, FixedM != 0 ? FixedM * FixedM : kMaxBlockDim * kMaxBlockDim> factors;
   for (std::uint32_t e = 0; e < m * m; ++e) factors[e] = b[e];
   for (std::uint64_t r = 0; r < num_rows; ++r) {
-    for (std::uint32_t c = 0; c < m; c += Lanes) {
-      Vector sum;
-      std::memcpy(&sum, sums + r * m + c, sizeof sum);
-      for (std::uint32_t t = 0; t < m; ++t) {
-        Vector row;
-        std::memcpy(&row, factors.data() + t * m + c, sizeof row);
-        sum += a[r * m + t] * row;
-      }
-      const Vector limits = Vector{} + kLimit;
-      sum = sum < limits ? sum : limits;
-      std::memcpy(sums + r * m + c, &sum, sizeof sum);
-    }
+    std::uint32_t c = add_columns<8>(a + r * m, factors.data(), m, 0, sums + r * m);
+    c = add_columns<4>(a + r * m, factors.data(), m, c, sums + r * m);
+    c = add_columns<2>(a + r * m, factors.data(), m, c, sums + r * m);
+    add_columns<1>(a + r * m, factors.data(), m, c, sums + r * m);
   }
 }
 
 [[gnu::always_inline]] inline void add_product_of_side(const double* a, std::uint64_t num_rows, const std::uint16_t* b,
                                                        std::uint32_t m, double* sums) {
-  if (m == 8) return add_product<8, 8>(a, num_rows, b, m, sums);
-  if (m == 4) return add_product<4, 4>(a, num_rows, b, m, sums);
-  if (m == 2) return add_product<2, 2>(a, num_rows, b, m, sums);
-  if (m == 1) return add_product<1, 1>(a, num_rows, b, m, sums);
-  if (m % 8 == 0) return add_product<8, 0>(a, num_rows, b, m, sums);
-  if (m % 4 == 0) return add_product<4, 0>(a, num_rows, b, m, sums);
-  if (m % 2 == 0) return add_product<2, 0>(a, num_rows, b, m, sums);
-  return add_product<1, 0>(a, num_rows, b, m, sums);
+  if (m == 8) return add_product<8>(a, num_rows, b, m, sums);
+  if (m == 4) return add_product<4>(a, num_rows, b, m, sums);
+  if (m == 2) return add_product<2>(a, num_rows, b, m, sums);
+  if (m == 1) return add_product<1>(a, num_rows, b, m, sums);
+  add_product<0>(a, num_rows, b, m, sums);
 }
 
 using AddProduct = void (*)(const double* a, std::uint64_t num_rows, const std::uint16_t* b, std::uint32_t m,
